@@ -39,7 +39,7 @@ from device_agent.features.cache import FeatureCache
 from device_agent.features.computing import FrozenExtractor
 from device_agent.features.reading import FeatureReader, ReadFeatures
 from device_agent.health.inferences import InferenceMeter, Inferences
-from device_agent.health.machine import Machine
+from device_agent.health.machine import Conditions, Machine
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost, sessions_of
 from device_agent.inference import InstalledModel, SessionSettings
@@ -103,6 +103,10 @@ class AgentWorkbench(Protocol):
         """Return which execution providers were left for the next one, and why."""
 
     @property
+    def building(self) -> str:
+        """Return what is built of a model now; empty where nothing is."""
+
+    @property
     def inferences(self) -> Inferences:
         """Return what the active model was asked so far."""
 
@@ -123,14 +127,17 @@ class Bench:
     ) -> None:
         """`machine` is what it runs on; None where there is none that can be asked."""
         model = home.settings.model
-        sessions = sessions_of(model)
+        sessions = sessions_of(home)
         self._home = home
         self._meter = InferenceMeter()
         self._blobs = blobs
         self._traffic = traffic
         self._samples = LocalSamples(home.data_folder)
         self._host = ModelHost(blobs, sessions)
-        guards = guards_of(model, blobs, slots, sessions)
+        guards = guards_of(model, blobs, slots, sessions, machine)
+        self._trial = guards.trial
+        self._slots = slots
+        self._engines = sessions.engines
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
         self._published = PublishedModels(home.folder, blobs, slots, model)
         self._machine = machine
@@ -151,6 +158,11 @@ class Bench:
     def left(self) -> tuple[str, ...]:
         """Return which execution providers were left for the next one, and why."""
         return self._host.left
+
+    @property
+    def building(self) -> str:
+        """Return what is built of a model now; empty where nothing is."""
+        return "" if self._trial is None else self._trial.building
 
     @property
     def inferences(self) -> Inferences:
@@ -184,6 +196,8 @@ class Bench:
         # Before anybody is told of a switch.
         switches = isinstance(request, InstallModel | CheckActiveModel)
         self._published.follow(thorough=switches)
+        if switches and self._engines is not None:
+            self._engines.keep(self._slots.digests())
         if self._host.unload(self._home.settings.model.unload_seconds):
             give_back()
         return answers
@@ -233,6 +247,9 @@ class Bench:
 
     def _throttled(self) -> int | None:
         return self._machine.throttled() if self._machine is not None else None
+
+    def _conditions(self) -> Conditions:
+        return self._machine.conditions() if self._machine is not None else Conditions()
 
     def _scan(self) -> Input:
         try:
@@ -355,6 +372,7 @@ class Bench:
 
     def _evaluate(self, request: Evaluate) -> Input:
         folder, active = self._home.evaluation_folder, request.active
+        before = self._conditions()
         try:
             model = self._active_model(active)
             if folder is None or model is None:
@@ -372,7 +390,7 @@ class Bench:
         if not measured.results:
             text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
             return inputs.Evaluated(None, text)
-        traffic = self._traffic()
+        traffic, met = self._traffic(), self._conditions().since(before)
         return inputs.Evaluated(
             Evaluation(
                 model_version=active.version,
@@ -380,6 +398,9 @@ class Bench:
                 results=measured.results,
                 provider=model.provider,
                 seconds=measured.seconds,
+                power_mode=met.power_mode,
+                celsius=met.celsius,
+                throttled=met.throttled,
                 bytes_up=traffic.bytes_up,
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
@@ -390,15 +411,22 @@ class Bench:
 
 
 def guards_of(
-    model: ModelSettings, blobs: BlobFolder, slots: ModelSlots, sessions: SessionSettings
+    model: ModelSettings,
+    blobs: BlobFolder,
+    slots: ModelSlots,
+    sessions: SessionSettings,
+    machine: Machine | None = None,
 ) -> Guards:
     """Return what the owner has a new model go through."""
     memory = model.trial_memory_mib
     limits = TrialSettings(
-        model.trial_seconds, None if memory is None else memory << 20, model.slowdown
+        model.trial_seconds,
+        model.build_seconds,
+        None if memory is None else memory << 20,
+        model.slowdown,
     )
     return Guards(
-        Trial(blobs, sessions, limits) if model.trial else None,
+        Trial(blobs, sessions, limits, machine=machine) if model.trial else None,
         Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,
     )
 

@@ -15,8 +15,10 @@ from typing import ClassVar, Literal
 from device_agent.capabilities import OPTIONAL_FEATURES
 from device_agent.collisions import collisions
 from device_agent.errors import MissingError, SourceError
+from device_agent.execution.jetson import advise, read_jetson
 from device_agent.execution.probing import ProbeAnswer, probe
 from device_agent.execution.providers import CPU
+from device_agent.health.machine import Machine
 from device_agent.home import SETTINGS_FILE, AgentHome
 from device_agent.inference import describe_runtime
 from device_agent.pinning import pinned_of
@@ -39,9 +41,6 @@ LITTLE_SPACE = 500 << 20
 """Free bytes below which a model or a payload may not fit."""
 BROKER_SECONDS = 8.0
 """How long to wait for the broker: enough to try both versions of MQTT."""
-JETSON_FILE = Path("/etc/nv_tegra_release")
-JETSON_INDEX = "https://pypi.jetson-ai-lab.io/jp6/cu126"
-"""NVIDIA's wheels for JetPack 6."""
 _TORCH = "torch"
 
 Verdict = Literal["ok", "note", "missing"]
@@ -74,7 +73,7 @@ class DoctorReport(Report):
 
 def examine(home_folder: Path) -> list[Finding]:
     """Look at everything that an agent needs; the broker is tried for a few seconds."""
-    findings = [_python(), *_packages(), _numpy()]
+    findings = [_python(), *_jetson(), *_packages(), _numpy()]
     try:
         home = AgentHome.open(home_folder)
     except SettingsError as error:
@@ -116,6 +115,21 @@ def _python() -> Finding:
         oldest = ".".join(str(number) for number in OLDEST_PYTHON)
         return Finding("python", "missing", text, f"install Python {oldest} or newer")
     return Finding("python", "ok", f"{text} on {platform.machine()}")
+
+
+def _jetson() -> Iterator[Finding]:
+    """Say which Jetson this is and what there is for it; nothing on another machine."""
+    jetson = read_jetson()
+    if jetson is None:
+        return
+    advice = advise(jetson)
+    text = f"Jetson Linux {jetson.release} ({advice.jetpack})"
+    if jetson.sm is not None:
+        text += f", GPU of SM {jetson.sm}"
+    if advice.is_served:
+        yield Finding("jetson", "ok", text)
+    else:
+        yield Finding("jetson", "note", text, advice.runtime)
 
 
 def _way_to_settings(home_folder: Path) -> str:
@@ -162,10 +176,10 @@ def _providers(wanted: tuple[str, ...]) -> Iterator[Finding]:
         return
     for name in wanted:
         if name in available:
-            yield _provider(name, probe(name))
+            yield _provider(name, probe(name), Machine().conditions().described)
 
 
-def _provider(name: str, answer: ProbeAnswer) -> Finding:
+def _provider(name: str, answer: ProbeAnswer, conditions: str = "") -> Finding:
     if answer.failed:
         verdict: Verdict = "missing" if name == CPU else "note"
         way_out = "install ONNX Runtime again" if name == CPU else "the next provider is used"
@@ -173,34 +187,23 @@ def _provider(name: str, answer: ProbeAnswer) -> Finding:
     if answer.ran != (name,):
         text = f"two nodes ran on {', '.join(answer.ran) or 'nothing'} instead"
         return Finding(name, "note", text, f"look at the driver; {runtime_command()}")
-    return Finding(name, "ok", f"ran two nodes in {answer.milliseconds:.2f} ms")
+    told = f" ({conditions})" if conditions else ""
+    return Finding(name, "ok", f"ran two nodes in {answer.milliseconds:.2f} ms{told}")
 
 
 def runtime_command() -> str:
     """Return the command that installs the ONNX Runtime which suits this device.
 
-    On a Jetson neither extra fits: NVIDIA's own wheel fills the same folder.
+    On a Jetson the release of Jetson Linux decides: NVIDIA's own wheel fills the same folder as
+    that of an extra.
     """
-    release = jetson_release()
-    if release == "R36":
-        return f"pip install onnxruntime-gpu --index-url {JETSON_INDEX}"
-    if release is not None:
-        return (
-            f"install NVIDIA's onnxruntime-gpu wheel for Jetson Linux {release}: "
-            "https://pypi.jetson-ai-lab.io"
-        )
+    jetson = read_jetson()
+    if jetson is not None:
+        return advise(jetson).runtime
     if not has_gpu():
         return pip_install("cpu")
     replace = "pip uninstall -y onnxruntime; " if find_spec("onnxruntime") else ""
     return f"{replace}{pip_install('gpu')}"
-
-
-def jetson_release(file: Path = JETSON_FILE) -> str | None:
-    """Return the release of Jetson Linux, such as R36; None on other machines."""
-    if platform.machine() != "aarch64" or not file.exists():
-        return None
-    words = file.read_text(encoding="utf-8", errors="replace").replace("#", " ").split()
-    return words[0] if words else "unknown"
 
 
 def has_gpu() -> bool:
@@ -233,8 +236,9 @@ def _feature_command(feature: str) -> str:
         return runtime_command()
     if feature != _TORCH:
         return pip_install()
-    if jetson_release() is not None:
-        return f"pip install torch --index-url {JETSON_INDEX}"
+    jetson = read_jetson()
+    if jetson is not None:
+        return advise(jetson).torch
     return pip_install("train")
 
 

@@ -49,6 +49,11 @@ class AgentHome:
         return self.state_folder / "features.db"
 
     @property
+    def engines_folder(self) -> Path:
+        """Engines that TensorRT has built here; may be deleted while no agent runs."""
+        return self.state_folder / "engines"
+
+    @property
     def inbox_folder(self) -> Path:
         """Images that the model doubts and that nobody has named yet."""
         return self.folder / "inbox"
@@ -120,9 +125,11 @@ unload_seconds = 10
 layout = "plain"
 # A new model is loaded and tested in a process of its own first, which may take so many seconds,
 # and half of this machine's memory unless trial_memory_mib says otherwise. One that takes more than
-# so many times as long for a sample as the former model is not taken.
+# so many times as long for a sample as the former model is not taken. Where TensorRT builds an
+# engine of it first, that may take build_seconds more; it is built once, and kept.
 trial = true
 trial_seconds = 300
+build_seconds = 1800
 slowdown = 2.5
 # After a switch the agent must run for so long; if it is started three times before that, it goes
 # back to the former model.

@@ -7,12 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from device_agent.errors import LoadError
+from device_agent.execution.engines import engines_in
 from device_agent.execution.providers import CPU
-from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
+from device_agent.home import AgentHome
+from device_agent.inference import (
+    Frozen,
+    InferenceSession,
+    InstalledModel,
+    SessionSettings,
+    describe_runtime,
+)
 from device_agent.memory import give_back
 from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.model_rules.pinned_files import check_pinned
-from device_agent.settings import ModelSettings
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import SchemaError
 from schemas.models import Manifest
@@ -22,10 +29,15 @@ _KEPT = 3
 """Sessions that stay loaded: one frozen part, the head in use, and the head being tested."""
 
 
-def sessions_of(settings: ModelSettings) -> SessionSettings:
+def sessions_of(home: AgentHome) -> SessionSettings:
     """Return how the owner has sessions made."""
+    settings = home.settings.model
     return SessionSettings(
-        settings.providers, settings.threads, settings.batch, frozenset(settings.domains)
+        settings.providers,
+        settings.threads,
+        settings.batch,
+        frozenset(settings.domains),
+        engines_in(home.engines_folder, lambda: describe_runtime()[0]),
     )
 
 
@@ -66,7 +78,8 @@ class ModelHost:
 
     def frozen(self, digest: Digest) -> Frozen:
         """Return a frozen part; raise `ModelError` or `MissingError`."""
-        frozen = Frozen(self._session(digest, self._settings), self._settings.batch)
+        session = self._session(digest, self._settings, frozen=digest)
+        frozen = Frozen(session, self._settings.batch)
         self._last = frozen
         return frozen
 
@@ -83,6 +96,12 @@ class ModelHost:
         self._last = _Unloaded(last.provider)
         self._sessions.clear()
         return True
+
+    def reopen(self) -> None:
+        """Have what left a provider loaded anew, because that may be fit by now."""
+        left = [digest for digest, session in self._sessions.items() if session.left]
+        for digest in left:
+            del self._sessions[digest]
 
     def model(self, manifest: Manifest) -> InstalledModel:
         """Return a whole model; raise `ModelError` or `MissingError`."""
@@ -112,7 +131,9 @@ class ModelHost:
         """Return a file that is no model; raise `DamagedError`."""
         return self._blobs.read(digest)
 
-    def _session(self, digest: Digest, settings: SessionSettings) -> InferenceSession:
+    def _session(
+        self, digest: Digest, settings: SessionSettings, frozen: Digest | None = None
+    ) -> InferenceSession:
         """Return a loaded file, the most recently used last."""
         self._used = self._clock()
         session = self._sessions.pop(digest, None)
@@ -121,7 +142,7 @@ class ModelHost:
                 del self._sessions[next(iter(self._sessions))]
             path = self._blobs.check(digest)
             check_onnx(path, self._settings.domains)
-            session = InferenceSession(path, settings)
+            session = InferenceSession(path, settings, frozen)
             give_back()
         self._sessions[digest] = session
         return session

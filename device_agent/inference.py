@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from device_agent.errors import LoadError, MissingError
-from device_agent.execution.providers import CPU, ProvenSession, Provider
+from device_agent.execution.engines import EngineStore
+from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
 from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
 from schemas.onnx_runtime import onnx_runtime
+from schemas.values import Digest
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]
@@ -35,23 +37,35 @@ class SessionSettings:
     """Images per run."""
     domains: frozenset[str] = frozenset()
     """Operator domains that the owner allows beside the standard one."""
+    engines: EngineStore | None = None
+    """Engines of TensorRT that were built here; None where each session builds its own."""
 
     @property
     def of_heads(self) -> SessionSettings:
         """The same on the processor: a head is small, and no engine is built of each new one."""
-        return replace(self, providers=(CPU,))
+        return replace(self, providers=(CPU,), engines=None)
+
+    def providers_for(self, frozen: Digest | None, available: Sequence[str]) -> list[Provider]:
+        """Return the providers to try for a frozen part, with its engine; None for a head."""
+        engines = self.engines if TENSORRT in available else None
+        return [
+            engines.provider(frozen, self.batch)
+            if name == TENSORRT and engines is not None and frozen is not None
+            else Provider(name)
+            for name in self.providers
+        ]
 
 
 class InferenceSession:
     """One ONNX file, loaded."""
 
-    def __init__(self, path: Path, settings: SessionSettings) -> None:
-        """Load the file with the first provider that works.
+    def __init__(self, path: Path, settings: SessionSettings, frozen: Digest | None = None) -> None:
+        """Load the file with the first provider that works; `frozen` names a frozen part.
 
         Raises `MissingError` without an ONNX Runtime, `LoadError` if no provider takes the file.
         """
         runtime = _runtime()
-        providers = [Provider(name) for name in settings.providers]
+        providers = settings.providers_for(frozen, runtime.get_available_providers())
         self._proven = ProvenSession(runtime, path, providers, lambda: _options(runtime, settings))
         session = self._proven.session
         self._input: str = session.get_inputs()[0].name
@@ -154,6 +168,11 @@ class InstalledModel:
     def provider(self) -> str:
         """The execution provider of the frozen part."""
         return self._frozen.provider
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Which providers the frozen part has left for the next one, and why."""
+        return self._frozen.left
 
     @property
     def of_pixels(self) -> bool:

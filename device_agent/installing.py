@@ -131,6 +131,7 @@ class Installer:
 
         In probation the start is counted first, and the third one goes back untested.
         """
+        self._build_again()
         reason = self._count_start()
         slot = self._slots.go_back() if reason else self._slots.active()
         if reason and self._probation is not None:
@@ -177,6 +178,7 @@ class Installer:
             self._host.check(manifest)
             samples = self._samples(manifest.preprocessing)
             self._trial.run(manifest.digest, slot.manifest if slot else None, samples)
+            self._host.reopen()
         if self._probation is None:
             self.test(manifest)
             return
@@ -197,6 +199,13 @@ class Installer:
     def _keep(self, manifest: Manifest) -> None:
         self._blobs.settle()
         self._slots.keep_candidate(Slot.of(manifest))
+
+    def _build_again(self) -> None:
+        """Build the engine of the active model where the system was upgraded since, or it broke."""
+        slot = self._slots.active()
+        if self._trial is not None and slot is not None:
+            self._trial.build(slot.manifest)
+            self._host.reopen()
 
     def _count_start(self) -> str:
         """Count a start with the active model; return why it has to go, or nothing."""

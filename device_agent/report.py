@@ -31,6 +31,9 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         yield f"SILENCE      {status.silence}"
     yield f"model        {_model(status)}; last wanted: {status.model_state}"
     yield from (f"LEFT         {reason}" for reason in status.left_providers)
+    if status.building:
+        yield f"BUILDING     {status.building}"
+    yield from _inference(status)
     if status.candidate:
         yield f"candidate    {status.candidate}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
@@ -66,6 +69,16 @@ def _learned(status: Status) -> Iterator[str]:
     what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
     yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"
+
+
+def _inference(status: Status) -> Iterator[str]:
+    """Yield how long the model takes, never without how the machine is."""
+    if status.inference_p95_seconds is not None:
+        milliseconds = 1000 * status.inference_p95_seconds
+        told = f"; {status.conditions}" if status.conditions else ""
+        yield f"inference    95 % within {milliseconds:.1f} ms for a sample{told}"
+    elif status.conditions:
+        yield f"machine      {status.conditions}"
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

@@ -60,7 +60,7 @@ def active_model(home: AgentHome) -> InstalledModel:
             f"{home.folder}: no model is active here; let the agent run until it has one "
             "(`fleetledger agent status`)"
         )
-    host = ModelHost(BlobFolder(home.state_folder / "blobs"), sessions_of(home.settings.model))
+    host = ModelHost(BlobFolder(home.state_folder / "blobs"), sessions_of(home))
     model = host.model(host.manifest(slot.manifest))
     if not model.of_pixels:
         raise SegmentError(

@@ -75,7 +75,9 @@ class ModelSettings(Strict):
     trial: bool = True
     """Whether a new model is loaded and tested in a process of its own first."""
     trial_seconds: float = Field(default=300.0, ge=1, le=86_400)
-    """Longest trial; one that builds engines of TensorRT takes minutes."""
+    """Longest trial."""
+    build_seconds: float = Field(default=1800.0, ge=1, le=86_400)
+    """How much longer it may be where TensorRT builds an engine first, once for a frozen part."""
     trial_memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
     """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
     slowdown: float = Field(default=2.5, ge=1, le=1e6)

@@ -105,6 +105,8 @@ log = logging.getLogger("device_agent")
 
 LONGEST_WAIT_SECONDS = 1.0
 STATUS_SECONDS = 2.0
+CONDITIONS_SECONDS = 30.0
+"""Between two looks at heat and power mode for the status: a program may have to be asked."""
 FETCH_SECONDS = 600.0
 """Deadline of one fetch; what has come by then is kept for the next."""
 STOP_SECONDS = 5.0
@@ -157,6 +159,8 @@ class Agent:
         self._device = parts.home.settings.device
         self._stopping = False
         self._status_due = 0.0
+        self._conditions_due = 0.0
+        self._conditions_told = ""
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
         self._problems: list[str] = []
         self._rounds = RoundTraffic()
@@ -336,6 +340,13 @@ class Agent:
         problems = hindered(self._parts.state, bench.left if bench.provider == CPU else ())
         return reader.health(bench.provider, bench.inferences, problems)
 
+    def _conditions(self) -> str:
+        reader = self._parts.health
+        if reader is not None and self._parts.clock.seconds() >= self._conditions_due:
+            self._conditions_due = self._parts.clock.seconds() + CONDITIONS_SECONDS
+            self._conditions_told = reader.machine.conditions().described
+        return self._conditions_told
+
     def _write_textfile(self, textfile: TextfileWriter, reader: HealthReader) -> None:
         state = self._parts.state
         numbers = AgentNumbers(
@@ -454,6 +465,9 @@ class Agent:
             method=records.assignment.method if records.assignment else "",
             provider=self._parts.bench.provider,
             left_providers=self._parts.bench.left,
+            building=self._parts.bench.building,
+            inference_p95_seconds=self._parts.bench.inferences.p95_seconds,
+            conditions=self._conditions(),
             active_version=active.version if active else None,
             active_manifest=active.manifest if active else None,
             model_state=describe_model(state),

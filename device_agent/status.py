@@ -54,6 +54,13 @@ class Status(Renamed):
     provider: str | None
     left_providers: tuple[str, ...] = ()
     """Execution providers that were left for the next one, each with the reason."""
+    building: str = ""
+    """What is built of a model before it is tried; empty where nothing is."""
+    inference_p95_seconds: float | None = None
+    """Of the newest hundreds of samples that the active model was asked about; None where there
+    was none."""
+    conditions: str = ""
+    """Power mode, heat and throttling of the machine now; empty where nothing is known."""
     active_version: int | None
     active_manifest: Digest | None
     model_state: str

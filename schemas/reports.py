@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from schemas.contributions import MAX_CLASSES
-from schemas.message import Items, Message, Strict
+from schemas.message import Items, Message, Strict, is_absent
 from schemas.values import Digest, PerClass
 
 MAX_WAITING_CLASSES = 1000
@@ -38,6 +38,12 @@ class Evaluation(Message):
     results: PerClass[ClassResult] = Field(max_length=MAX_CLASSES)
     provider: str = Field(max_length=60)
     seconds: float = Field(ge=0)
+    power_mode: str | None = Field(default=None, max_length=60, exclude_if=is_absent)
+    """Of a Jetson, when the time was taken."""
+    celsius: float | None = Field(default=None, ge=-100, le=300, exclude_if=is_absent)
+    """The hottest that a thermal zone was before or after it."""
+    throttled: int | None = Field(default=None, ge=0, lt=2**63, exclude_if=is_absent)
+    """How often the machine slowed itself down meanwhile."""
     bytes_up: int = Field(ge=0)
     """Payload bytes that the agent's transport has sent since it started."""
     bytes_down: int = Field(ge=0)

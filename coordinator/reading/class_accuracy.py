@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.answers import RightCount
 from coordinator.reading.old_and_new import names_of_newest
+from coordinator.topics.models.entries import DeviceEvaluated, measured_by
 from schemas.message import Strict
 from schemas.times import IsoTime
 
@@ -31,6 +32,8 @@ class AccuracyByClass(Strict):
     """The entry with it."""
     time: IsoTime
     provider: str
+    measured_by: str
+    """The execution provider, and how the machine was where that is known."""
     of_pixels: bool
     """Counts are of pixels: intersection and union."""
     before: int | None
@@ -68,6 +71,7 @@ def accuracy_by_class(ledger: LedgerReader, device: str) -> AccuracyByClass | No
         index=index,
         time=time_ns,
         provider=body["provider"],
+        measured_by=measured_by(DeviceEvaluated.model_validate(body)),
         of_pixels=body.get("answers") == "pixels",
         before=earlier[0][0] if earlier else None,
         classes=tuple(

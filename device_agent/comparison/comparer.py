@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from device_agent.comparison.asking import AskedModel, PixelModel, SampleModel, common_names
 from device_agent.comparison.images import (
@@ -26,7 +26,7 @@ from device_agent.core.records import PendingComparison
 from device_agent.core.requests import Compare
 from device_agent.core.telling import problem
 from device_agent.errors import CandidateError, ModelError
-from device_agent.health.machine import Machine
+from device_agent.health.machine import Conditions, Machine
 from device_agent.home import AgentHome
 from device_agent.host import ModelHost
 from device_agent.inference import Inputs, InstalledModel
@@ -56,8 +56,10 @@ class _UnderWay:
     provider: str
     weights: tuple[int | None, int | None]
     """Resident bytes of the active model and of the candidate."""
-    throttled: int | None
-    celsius: list[float] = field(default_factory=list)
+    began: Conditions
+    """How the machine was then."""
+    met: Conditions
+    """How it has been since."""
 
 
 class Comparer:
@@ -83,9 +85,9 @@ class Comparer:
         pending = request.pending
         try:
             under_way = self._begun(request)
-            under_way.celsius += self._celsius()
+            self._look(under_way)
             done = under_way.running.work(PIECE_SECONDS)
-            under_way.celsius += self._celsius()
+            self._look(under_way)
         except CandidateError as error:
             self.leave()
             return (inputs.ComparisonFailed(pending, str(error)),)
@@ -124,8 +126,8 @@ class Comparer:
             self._images(active, candidate, request.waiting),
             self._home.settings.model.compare_seconds,
         )
-        throttled = self._machine.throttled() if self._machine is not None else None
-        self._under_way = _UnderWay(pending, running, candidate.provider, weights, throttled)
+        now = self._conditions()
+        self._under_way = _UnderWay(pending, running, candidate.provider, weights, now, now)
         return self._under_way
 
     def _loaded(self, manifest: Digest) -> InstalledModel:
@@ -192,9 +194,8 @@ class Comparer:
             ModelCost(latency=latency.counts(), resident_bytes=weight)
             for latency, weight in zip(tally.latencies, under_way.weights, strict=True)
         )
-        machine = self._machine
-        after = machine.throttled() if machine is not None else None
-        before = under_way.throttled
+        self._look(under_way)
+        met = under_way.met
         return _nothing_of(pending).model_copy(
             update={
                 "classes": dict(sorted(tally.classes.items())),
@@ -205,10 +206,10 @@ class Comparer:
                 "unlabelled": tally.unlabelled,
                 "cost_active": active,
                 "cost_candidate": candidate,
-                "throttled": None if after is None or before is None else max(0, after - before),
-                "celsius": max(under_way.celsius, default=None),
+                "throttled": met.throttled,
+                "celsius": met.celsius,
                 "provider": under_way.provider,
-                "power_mode": machine.power_mode() if machine is not None else None,
+                "power_mode": met.power_mode,
                 "seconds": round(under_way.running.spent, 3),
             }
         )
@@ -216,10 +217,13 @@ class Comparer:
     def _new_to(self, manifest: Digest, names: Iterable[ClassName]) -> tuple[ClassName, ...]:
         return tuple(sorted(set(names) - set(self._host.manifest(manifest).class_names)))
 
-    def _celsius(self) -> list[float]:
-        if self._machine is None:
-            return []
-        return [zone.celsius for zone in self._machine.temperatures()]
+    def _look(self, under_way: _UnderWay) -> None:
+        """Take in how the machine is now; the hottest counts."""
+        before = replace(under_way.began, celsius=under_way.met.celsius)
+        under_way.met = self._conditions().since(before)
+
+    def _conditions(self) -> Conditions:
+        return Conditions() if self._machine is None else self._machine.conditions()
 
 
 def _nothing_of(pending: PendingComparison) -> ModelComparison:

@@ -1,6 +1,7 @@
 """A file of ONNX by the first execution provider that really runs it.
 
-- Providers that are not installed are passed over; the others are tried in the order given.
+- Providers that are not installed are passed over; the others are tried in the order given, but for
+  those that are unfit.
 - One that cannot load the file, or whose libraries do not load, is left for the next one.
 - So is one that fails at its first run: a wheel that was built for another GPU is listed, loads,
   and has no kernel for this one.
@@ -37,6 +38,8 @@ class Provider:
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
+    unfit: str = ""
+    """Why it is left untried; empty where it is tried."""
 
 
 class ProvenSession:
@@ -57,11 +60,14 @@ class ProvenSession:
         self._path = path
         self._options = options
         available = runtime.get_available_providers()
-        self._wanted = [provider for provider in providers if provider.name in available]
+        there = [provider for provider in providers if provider.name in available]
+        self._wanted = [provider for provider in there if not provider.unfit]
+        unfit = tuple(f"{provider.name}: {provider.unfit}" for provider in there if provider.unfit)
         self._lock = threading.Lock()
         self._proven = False
         self._left: tuple[str, ...] = ()
         self._first, self._session, reasons = self._open(0)
+        reasons = unfit + reasons
         if self._session is None:
             names = ", ".join(provider.name for provider in providers)
             reasons = reasons or (f"none of {names} is installed",)

@@ -41,6 +41,35 @@ def ask_nvpmodel() -> str:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """How the machine was when a time was taken: the same model takes longer when it is hot."""
+
+    power_mode: str | None = None
+    celsius: float | None = None
+    """Of the hottest thermal zone."""
+    throttled: int | None = None
+    """How often it had slowed itself down since it was switched on."""
+
+    def since(self, before: Conditions) -> Conditions:
+        """Return what holds for the time since `before`: the hottest, and throttling meanwhile."""
+        heat = [value for value in (before.celsius, self.celsius) if value is not None]
+        slowed = None
+        if self.throttled is not None and before.throttled is not None:
+            slowed = max(0, self.throttled - before.throttled)
+        return Conditions(self.power_mode, max(heat, default=None), slowed)
+
+    @property
+    def described(self) -> str:
+        """The same in words; empty where nothing is known."""
+        said = (
+            self.power_mode and f"power mode {self.power_mode}",
+            None if self.celsius is None else f"{self.celsius:.0f} °C",
+            self.throttled and f"slowed down {self.throttled} times",
+        )
+        return ", ".join(text for text in said if text)
+
+
+@dataclass(frozen=True)
 class Machine:
     """The machine whose files lie under `root`."""
 
@@ -87,6 +116,11 @@ class Machine:
             return modes.get(mode, f"mode {mode}")[:_LONGEST_NAME]
         said = re.search(r"NV Power Mode:\s*(\S+)", self.ask_power_mode())
         return said[1][:_LONGEST_NAME] if said is not None else None
+
+    def conditions(self) -> Conditions:
+        """Return power mode, heat and throttling, to be told with every time that is taken."""
+        hottest = max((zone.celsius for zone in self.temperatures()), default=None)
+        return Conditions(self.power_mode(), hottest, self.throttled())
 
     def memory_limit(self) -> int | None:
         """Return the least limit of this process's cgroups in bytes; None where there is none."""

@@ -55,6 +55,10 @@ def _lines(numbers: AgentNumbers) -> Iterator[str]:
         labels = _labels(version=str(numbers.version), provider=health.provider or "")
         text = "The model that runs, and the execution provider it runs on."
         yield from _family("model_info", "gauge", text, {labels: 1})
+    if health.power_mode is not None:
+        text = "The power mode in which times are taken."
+        labels = _labels(mode=health.power_mode)
+        yield from _family("power_mode_info", "gauge", text, {labels: 1})
     if health.temperatures:
         text = "Of each thermal zone."
         zones = {_labels(zone=zone.zone): zone.celsius for zone in health.temperatures}

@@ -50,7 +50,8 @@ class LeasedModel:
             frozen = former.frozen
         else:
             path = _checked(lease.folder / FROZEN, manifest.frozen)
-            frozen = Frozen(InferenceSession(path, settings), settings.batch)
+            session = InferenceSession(path, settings, manifest.frozen.digest)
+            frozen = Frozen(session, settings.batch)
         self.frozen: Frozen = frozen
         """What turns frames into features; versions of one lineage share it."""
         head = InferenceSession(_checked(lease.folder / HEAD, manifest.head), settings.of_heads)

@@ -68,7 +68,7 @@ class RunningModel:
         opened = AgentHome.open(folder)
         settings = opened.settings
         rules = detection_of(settings.detection) or DetectionRules()
-        return cls(folder, sessions_of(settings.model), rules, inbox_of(opened))
+        return cls(folder, sessions_of(opened), rules, inbox_of(opened))
 
     @property
     def version(self) -> int:

@@ -13,15 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from device_agent.errors import ModelError
+from device_agent.execution.engines import EngineStore
+from device_agent.execution.providers import CPU, TENSORRT
 from device_agent.host import ModelHost
 from device_agent.inference import InstalledModel, SessionSettings, describe_runtime
 from device_agent.memory import frugal_allocation, give_back, resident_bytes
 from device_agent.self_test import golden_inputs, self_test
 from device_agent.store.blobs import BlobFolder
-from device_agent.trial.limits import contain, limit
+from device_agent.trial.limits import contain, limit, limit_processor
 from device_agent.trial.measuring import Clocks, measure_runs
 from device_agent.trial.messages import (
+    BUILT,
     MAX_REASON,
     ReceivedTrial,
     TrialAnswer,
@@ -31,8 +36,6 @@ from device_agent.trial.messages import (
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 
-_CPU = "CPUExecutionProvider"
-
 
 def main() -> None:
     """Read a request, try the model, write the answer."""
@@ -41,36 +44,49 @@ def main() -> None:
     contain()
     frugal_allocation()
     asked = read_request(sys.stdin.buffer)
-    answer = try_model(asked)
+    answer = try_model(asked, lambda: os.write(answer_to, BUILT))
     os.write(answer_to, answer.model_dump_json().encode())
 
 
-def try_model(asked: ReceivedTrial) -> TrialAnswer:
-    """Load, test and measure a model within the limits of the request."""
+def try_model(asked: ReceivedTrial, built: Callable[[], object]) -> TrialAnswer:
+    """Load, test and measure a model within the limits of the request.
+
+    `built` is called once an engine is there that was to be built, or TensorRT was left.
+    """
     request = asked.request
+    first = request.cpu_seconds if request.engines is None else request.engines.cpu_seconds
     try:
         _, available = describe_runtime()
-        on_gpu = any(name in available for name in request.providers if name != _CPU)
-        limit(request.memory_bytes, request.cpu_seconds, on_gpu=on_gpu)
-        return _tried(asked, Clocks(processor=None) if on_gpu else Clocks())
+        on_gpu = any(name in available for name in request.providers if name != CPU)
+        limit(request.memory_bytes, first, on_gpu=on_gpu)
+        return _tried(asked, Clocks(processor=None) if on_gpu else Clocks(), built)
     except FleetledgerError as error:
         return TrialAnswer(refused=str(error)[:MAX_REASON])
     except MemoryError:
         return TrialAnswer(refused=f"model: takes more than {request.memory_bytes >> 20} MiB")
 
 
-def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
+def _tried(asked: ReceivedTrial, clocks: Clocks, built: Callable[[], object]) -> TrialAnswer:
     request = asked.request
     blobs = BlobFolder(Path(request.blobs), durable=False)
     host = ModelHost(blobs, _settings(request))
-    model = host.model(host.manifest(request.manifest))
-    golden = blobs.read(model.manifest.golden.digest)
+    manifest = host.manifest(request.manifest)
+    golden = blobs.read(manifest.golden.digest)
+    if request.engines is not None and request.engines.builds is not None:
+        _build(host.model(manifest), golden, request.batch)
+        # What is tried is the engine as it lies on the disk, where others will find it.
+        host = ModelHost(blobs, _settings(request))
+        host.frozen(manifest.frozen.digest)
+        limit_processor(request.cpu_seconds)
+        built()
+    model = host.model(manifest)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
     resident = _resident_bytes()
     former = _former(host, blobs, request.former)
     measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
         provider=model.provider,
+        left=tuple(reason[:MAX_REASON] for reason in model.left),
         seconds=measured.seconds,
         former_seconds=measured.former_seconds,
         slower=measured.slower,
@@ -80,9 +96,25 @@ def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
     )
 
 
+def _build(model: InstalledModel, golden: bytes, batch: int) -> None:
+    """Have TensorRT build an engine for one sample and for the largest batch, if it is used.
+
+    ONNX Runtime builds at a run whose batch the engine does not cover, and widens it then. A model
+    of pixels is always asked about one picture.
+    """
+    sample = golden_inputs(golden)[:1]
+    model.features(sample)
+    if batch > 1 and not model.of_pixels and model.provider == TENSORRT:
+        model.features(np.repeat(sample, batch, axis=0))
+
+
 def _settings(request: TrialRequest) -> SessionSettings:
+    store, engines = None, request.engines
+    if engines is not None:
+        environment = engines.environment
+        store = EngineStore(Path(engines.folder), lambda: environment, engines.builds)
     return SessionSettings(
-        request.providers, request.threads, request.batch, frozenset(request.domains)
+        request.providers, request.threads, request.batch, frozenset(request.domains), store
     )
 
 

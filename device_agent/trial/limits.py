@@ -63,6 +63,13 @@ def limit(memory_bytes: int, cpu_seconds: int, *, on_gpu: bool) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 
 
+def limit_processor(cpu_seconds: int) -> None:
+    """Bound the processor time from here on, after another bound has held until now."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    bound = int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (bound, bound + 1))
+
+
 def _mapped_bytes() -> int:
     """Return how much memory this process has mapped."""
     try:

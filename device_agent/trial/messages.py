@@ -16,6 +16,8 @@ from schemas.values import Digest
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_REASON = 500
+BUILT = b"built\n"
+"""Comes before the answer where an engine was to be built: it was, or its provider was left."""
 
 
 class SampleShape(Strict):
@@ -23,6 +25,17 @@ class SampleShape(Strict):
 
     dtype: str
     shape: tuple[int, ...]
+
+
+class TrialEngines(Strict):
+    """Where engines of TensorRT lie, and which one is built."""
+
+    folder: str
+    environment: str
+    builds: Digest | None
+    """The frozen part whose engine is built; others are only used."""
+    cpu_seconds: int
+    """Of the processor's time until it is built, and all of it where none is."""
 
 
 class TrialRequest(Strict):
@@ -40,6 +53,8 @@ class TrialRequest(Strict):
     memory_bytes: int
     """Beyond what the libraries take."""
     cpu_seconds: int
+    engines: TrialEngines | None = None
+    """None where TensorRT is not used."""
     samples: tuple[SampleShape, ...] = ()
 
 
@@ -49,6 +64,8 @@ class TrialAnswer(Strict):
     refused: str | None = Field(default=None, max_length=MAX_REASON)
     """Why the model cannot be used; None where it gave the right answers."""
     provider: str = Field(default="", max_length=100)
+    left: tuple[str, ...] = Field(default=(), max_length=20)
+    """Which providers were left for the next one, and why."""
     seconds: float = Field(default=0.0, ge=0)
     """Of one golden sample, the shortest of some runs."""
     former_seconds: float | None = Field(default=None, ge=0)

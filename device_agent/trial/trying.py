@@ -6,23 +6,30 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
 from pydantic import ValidationError
 
-from device_agent.errors import TrialError
-from device_agent.inference import Inputs, SessionSettings
+from device_agent.errors import MissingError, ModelError, TrialError
+from device_agent.execution.engines import EngineFolder, EngineStore
+from device_agent.execution.providers import TENSORRT
+from device_agent.health.machine import Machine
+from device_agent.inference import Inputs, SessionSettings, describe_runtime
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.limits import trial_environment
 from device_agent.trial.messages import (
     MAX_ANSWER_BYTES,
     TrialAnswer,
+    TrialEngines,
     TrialRequest,
     write_request,
 )
 from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
+from schemas.errors import SchemaError
+from schemas.models import Manifest
 from schemas.values import Digest
 
 log = logging.getLogger("device_agent.trial")
@@ -40,6 +47,8 @@ class TrialSettings:
     """What a model may take while it is tried."""
 
     seconds: float = 300.0
+    build_seconds: float = 1800.0
+    """Before these, where TensorRT builds an engine."""
     memory_bytes: int | None = None
     """Beyond the libraries; None for half of the machine's."""
     slowdown: float = 2.5
@@ -55,11 +64,26 @@ class Trial:
         sessions: SessionSettings,
         settings: TrialSettings,
         command: Sequence[str] = COMMAND,
+        machine: Machine | None = None,
     ) -> None:
+        """`machine` says how warm it was when a model was slow; None where none is asked."""
         self._blobs = blobs
         self._sessions = sessions
         self._settings = settings
         self._command = command
+        self._machine = machine
+        self._building_since: float | None = None
+
+    @property
+    def building(self) -> str:
+        """What is built now, and for how long; empty where nothing is; from any thread."""
+        began = self._building_since
+        if began is None:
+            return ""
+        return (
+            f"an engine of TensorRT, for {time.monotonic() - began:.0f} s; at most "
+            f"{self._settings.build_seconds:g} s, by [model] build_seconds"
+        )
 
     def run(
         self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
@@ -70,8 +94,23 @@ class Trial:
         wrong answers, or is too slow.
         """
         answer = self._ask(manifest, former, samples)
-        judge(answer, self._settings)
+        judge(answer, self._settings, self._conditions())
         return answer
+
+    def build(self, manifest: Digest) -> None:
+        """Build the engine of a model that is there already, where it has none that counts.
+
+        What comes in the way is told in the log: the model then runs on the next provider.
+        """
+        engine = self._engine_to_build(manifest)
+        if engine is None:
+            return
+        try:
+            refused = self._ask(manifest, None, ()).refused
+        except TrialError as error:
+            refused = str(error)
+        if refused is not None:
+            _give_up(engine, refused)
 
     def weigh(self, manifest: Digest) -> int | None:
         """Return the resident bytes of a process that has tested one model; None if it cannot."""
@@ -85,7 +124,25 @@ class Trial:
     def _ask(
         self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
     ) -> TrialAnswer:
-        request = self._request(manifest, former)
+        engine = self._engine_to_build(manifest)
+        request = self._request(manifest, former, engine)
+        try:
+            outcome = self._run(request, samples, builds=engine is not None)
+            answer = read_outcome(outcome, self._settings)
+        except TrialError:
+            if engine is not None:
+                engine.discard()
+            raise
+        if engine is not None:
+            _settle(engine, answer)
+        return answer
+
+    def _run(
+        self, request: TrialRequest, samples: Sequence[Inputs], *, builds: bool
+    ) -> ChildOutcome:
+        if builds:
+            log.info("TensorRT builds an engine; that may take minutes, and is done once")
+            self._building_since = time.monotonic()
         # In memory, because samples of this device have no place in a folder for everybody.
         with os.fdopen(os.memfd_create("trial"), "w+b") as file:
             write_request(file, request, samples)
@@ -94,11 +151,66 @@ class Trial:
                 self._settings.seconds,
                 request.memory_bytes + _LIBRARIES_BYTES,
                 MAX_ANSWER_BYTES,
+                self._settings.build_seconds if builds else 0.0,
+                self._built,
             )
-            outcome = run_child(self._command, trial_environment(dict(os.environ)), file, bounds)
-        return read_outcome(outcome, self._settings)
+            try:
+                return run_child(self._command, trial_environment(dict(os.environ)), file, bounds)
+            finally:
+                self._built()
 
-    def _request(self, manifest: Digest, former: Digest | None) -> TrialRequest:
+    def _built(self) -> None:
+        self._building_since = None
+
+    def _conditions(self) -> str:
+        return "" if self._machine is None else self._machine.conditions().described
+
+    def _store(self) -> EngineStore | None:
+        """Return the engines of this device; None where TensorRT is not used."""
+        if TENSORRT not in self._sessions.providers or self._sessions.engines is None:
+            return None
+        try:
+            _, available = describe_runtime()
+        except MissingError:
+            return None  # the process that tries the model says so
+        return self._sessions.engines if TENSORRT in available else None
+
+    def _engine_to_build(self, manifest: Digest) -> EngineFolder | None:
+        """Return an empty folder for the engine of a model; None where none is to be built."""
+        store = self._store()
+        if store is None:
+            return None
+        try:
+            frozen = Manifest.read(self._blobs.read(manifest)).frozen.digest
+            engine = store.of(frozen, self._sessions.batch)
+            if engine.record() is not None:
+                return None
+            engine.begin()
+        except (ModelError, SchemaError):
+            return None  # as above
+        except OSError as error:
+            log.warning("%s: no engine can be kept: %s", store.folder, error)
+            return None
+        return engine
+
+    def _engines(self, engine: EngineFolder | None) -> TrialEngines | None:
+        store = self._store()
+        if store is None:
+            return None
+        seconds = self._settings.seconds * self._sessions.threads
+        if engine is not None:
+            # Of its threads: TensorRT takes as many as it likes.
+            seconds += self._settings.build_seconds * (os.cpu_count() or 1)
+        return TrialEngines(
+            folder=str(store.folder),
+            environment=store.environment(),
+            builds=None if engine is None else engine.frozen,
+            cpu_seconds=max(1, int(seconds)),
+        )
+
+    def _request(
+        self, manifest: Digest, former: Digest | None, engine: EngineFolder | None
+    ) -> TrialRequest:
         allowed = self._settings.memory_bytes
         if allowed is None:
             allowed = int(psutil.virtual_memory().total) // 2
@@ -112,7 +224,30 @@ class Trial:
             domains=tuple(sorted(self._sessions.domains)),
             memory_bytes=allowed,
             cpu_seconds=max(1, int(self._settings.seconds * self._sessions.threads)),
+            engines=self._engines(engine),
         )
+
+
+def _settle(engine: EngineFolder, answer: TrialAnswer) -> None:
+    """Have an engine count that was built and ran; remember it where TensorRT cannot run this."""
+    if answer.refused is not None:
+        engine.discard()
+    elif answer.provider != TENSORRT:
+        _give_up(engine, "; ".join(answer.left))
+    else:
+        try:
+            engine.keep()
+        except OSError as error:
+            log.warning("the engine is not kept: %s", error)
+            engine.discard()
+
+
+def _give_up(engine: EngineFolder, reason: str) -> None:
+    log.warning("TensorRT is left for the next provider: %s", reason)
+    try:
+        engine.give_up(reason)
+    except OSError as error:
+        log.warning("%s: cannot be written: %s", engine.path, error)
 
 
 def read_outcome(outcome: ChildOutcome, settings: TrialSettings) -> TrialAnswer:
@@ -133,8 +268,11 @@ def read_outcome(outcome: ChildOutcome, settings: TrialSettings) -> TrialAnswer:
         ) from error
 
 
-def judge(answer: TrialAnswer, settings: TrialSettings) -> None:
-    """Raise `TrialError` for a model that was refused, leaves memory behind, or is too slow."""
+def judge(answer: TrialAnswer, settings: TrialSettings, conditions: str = "") -> None:
+    """Raise `TrialError` for a model that was refused, leaves memory behind, or is too slow.
+
+    `conditions` say how the machine was when its time was taken.
+    """
     if answer.refused is not None:
         raise TrialError(answer.refused)
     if answer.grown_bytes > LEAK_BYTES:
@@ -146,8 +284,9 @@ def judge(answer: TrialAnswer, settings: TrialSettings) -> None:
     if former is None or slower is None or answer.seconds - former < NOTICEABLE_SECONDS:
         return
     if slower > settings.slowdown:
+        told = f" ({conditions})" if conditions else ""
         raise TrialError(
-            f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample, "
+            f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample{told}, "
             f"{slower:.1f} times as long as the former one; [model] slowdown in "
             f"agent.toml allows {settings.slowdown:g}"
         )

@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -15,6 +15,7 @@ from typing import BinaryIO
 import psutil
 
 from device_agent.errors import TrialError
+from device_agent.trial.messages import BUILT
 
 _LOOK_SECONDS = 0.05
 _LAST_WORDS = 2000
@@ -29,6 +30,9 @@ class TrialLimits:
     """By the clock on the wall."""
     resident_bytes: int
     answer_bytes: int
+    build_seconds: float = 0.0
+    """Before these, where an engine is built; the child says when that is done."""
+    on_built: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -40,6 +44,42 @@ class ChildOutcome:
     answer: bytes
     last_words: str
     """The end of its standard error."""
+
+
+@dataclass
+class _Stage:
+    """What the child is at, and until when."""
+
+    bounds: TrialLimits
+    building: bool = field(init=False)
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.building = self.bounds.build_seconds > 0
+        first = self.bounds.build_seconds if self.building else self.bounds.seconds
+        self.deadline = time.monotonic() + first
+
+    def hear(self, answer: bytearray) -> None:
+        """Take the word that an engine was built out of what the child has answered."""
+        if self.building and answer.startswith(BUILT):
+            del answer[: len(BUILT)]
+            self.building = False
+            self.deadline = time.monotonic() + self.bounds.seconds
+            self.bounds.on_built()
+
+    def check(self) -> None:
+        """Raise `TrialError` where it takes too long."""
+        if time.monotonic() <= self.deadline:
+            return
+        if self.building:
+            raise TrialError(
+                f"trial: TensorRT built no engine within {self.bounds.build_seconds:g} s: raise "
+                "[model] build_seconds in agent.toml, or leave TensorRT out of [model] providers"
+            )
+        raise TrialError(
+            f"trial: the model was not tried within {self.bounds.seconds:g} s; it hangs, or this "
+            "device is slow: raise [model] trial_seconds in agent.toml"
+        )
 
 
 @dataclass
@@ -80,7 +120,7 @@ def _hear_out(child: subprocess.Popen[bytes], bounds: TrialLimits) -> _Heard:
     """Take in what the child says until it has closed both its mouths."""
     assert child.stdout is not None
     assert child.stderr is not None
-    heard, deadline = _Heard(), time.monotonic() + bounds.seconds
+    heard, stage = _Heard(), _Stage(bounds)
     with selectors.DefaultSelector() as mouths:
         mouths.register(child.stdout, selectors.EVENT_READ, heard.answer)
         mouths.register(child.stderr, selectors.EVENT_READ, heard.words)
@@ -91,26 +131,22 @@ def _hear_out(child: subprocess.Popen[bytes], bounds: TrialLimits) -> _Heard:
                 if not piece:
                     mouths.unregister(key.fileobj)
             del heard.words[:-_LAST_WORDS]
-            _check(child, heard, bounds, deadline)
+            stage.hear(heard.answer)
+            _check(child, heard, stage)
     while child.poll() is None:
         # It may close its mouths and live on.
-        _check(child, heard, bounds, deadline)
+        _check(child, heard, stage)
         time.sleep(_LOOK_SECONDS)
     return heard
 
 
-def _check(
-    child: subprocess.Popen[bytes], heard: _Heard, bounds: TrialLimits, deadline: float
-) -> None:
+def _check(child: subprocess.Popen[bytes], heard: _Heard, stage: _Stage) -> None:
+    bounds = stage.bounds
     if len(heard.answer) > bounds.answer_bytes:
         raise TrialError(
             f"trial: the process that tried the model said more than {bounds.answer_bytes} bytes"
         )
-    if time.monotonic() > deadline:
-        raise TrialError(
-            f"trial: the model was not tried within {bounds.seconds:g} s; it hangs, or this device "
-            "is slow: raise [model] trial_seconds in agent.toml"
-        )
+    stage.check()
     resident = _resident_bytes(child.pid)
     if resident > bounds.resident_bytes:
         raise TrialError(

@@ -117,6 +117,7 @@ class DeviceBench:
     )
     provider = "CPUExecutionProvider"
     left = ()
+    building = ""
     inferences = Inferences()
 
     def __init__(self, resources: Resources, *, failing: bool = False) -> None:

@@ -41,6 +41,13 @@ def exported(version: int = 1, flipped: bool = False) -> ExportedModel:
     return export_model(lineage(), solved)
 
 
+def of_another_network(version: int) -> ExportedModel:
+    """The same answers by another frozen part: what it scales does not change its features."""
+    frozen = build_frozen(scaling_backbone(GREY_8, 2.0), "none")
+    other = Lineage(frozen, build_golden(frozen, GREY_8), GREY_8)
+    return export_model(other, SolvedHead(version, "stsa", CLASSES, head_weights(), 5, 6))
+
+
 def store_model(blobs: BlobFolder, model: ExportedModel) -> DesiredModel:
     """Put manifest and files into `blobs`; return the desired model that names them."""
     for data in (model.manifest.canonical_bytes(), *model.files.values()):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from device_agent import doctor
 from device_agent.cli import NOT_RUNNING, app
 from device_agent.errors import MissingError
+from device_agent.execution.jetson import Jetson
 from device_agent.home import AgentHome
 from device_agent.report import finding_lines, status_lines
 from device_agent.slots import ModelSlots, Slot
@@ -18,6 +19,8 @@ from schemas.installing import pip_install
 from schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.scripted import write_settings
+
+JETPACK_6 = Jetson(36, "4.3", 87)
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def home(tmp_path: Path) -> AgentHome:
 def a_machine_without_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "BROKER_SECONDS", 0.2)
     monkeypatch.setattr(doctor, "has_gpu", lambda: False)
-    monkeypatch.setattr(doctor, "jetson_release", lambda: None)
+    monkeypatch.setattr(doctor, "read_jetson", lambda: None)
 
 
 def finding(home: AgentHome, about: str) -> doctor.Finding:
@@ -63,19 +66,23 @@ def test_a_missing_onnx_runtime_is_told_with_the_command(
 
 
 @pytest.mark.parametrize(
-    ("release", "gpu", "command"),
+    ("jetson", "gpu", "command"),
     [
         (None, False, pip_install("cpu")),
         (None, True, pip_install("gpu")),
-        ("R36", True, "pip install onnxruntime-gpu --index-url https://pypi.jetson-ai-lab.io/jp6"),
-        ("R35", True, "install NVIDIA's onnxruntime-gpu wheel for Jetson Linux R35"),
+        (
+            JETPACK_6,
+            True,
+            "pip install onnxruntime-gpu --index-url https://pypi.jetson-ai-lab.io/jp6",
+        ),
+        (Jetson(35, "4.1"), True, "too old: JetPack 5"),
     ],
 )
 def test_each_kind_of_device_has_its_own_command(
-    monkeypatch: pytest.MonkeyPatch, release: str | None, gpu: bool, command: str
+    monkeypatch: pytest.MonkeyPatch, jetson: Jetson | None, gpu: bool, command: str
 ) -> None:
     monkeypatch.setattr(doctor, "has_gpu", lambda: gpu)
-    monkeypatch.setattr(doctor, "jetson_release", lambda: release)
+    monkeypatch.setattr(doctor, "read_jetson", lambda: jetson)
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     assert doctor.runtime_command().startswith(command)
 
@@ -89,19 +96,6 @@ def test_a_gpu_that_is_not_used_is_noted(home: AgentHome, monkeypatch: pytest.Mo
         "1.20, will try CPUExecutionProvider; there is a GPU",
     )
     assert pip_install("gpu") in found.way_out
-
-
-def test_the_release_of_a_jetson_is_read_from_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    file = tmp_path / "nv_tegra_release"
-    assert doctor.jetson_release(file) is None
-    file.write_text("# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\n")
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert doctor.jetson_release(file) == "R36"
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    assert doctor.jetson_release(file) is None
 
 
 def test_every_phase_of_the_fleets_method_is_judged_and_of_no_other(
@@ -130,7 +124,7 @@ def test_torch_is_spoken_of_only_where_the_fleet_trains(
     found = finding(home, "rounds, phase learn")
     assert (found.verdict, found.text) == ("missing", "needs torch")
     assert found.way_out == pip_install("train")
-    monkeypatch.setattr(doctor, "jetson_release", lambda: "R36")
+    monkeypatch.setattr(doctor, "read_jetson", lambda: JETPACK_6)
     assert finding(home, "rounds, phase learn").way_out.startswith("pip install torch --index-url")
 
 
@@ -220,6 +214,26 @@ def test_status_and_doctor_tell_of_a_candidate(home: AgentHome) -> None:
         slot = Slot(version=version, manifest=digest, files=())
         slots.install(slot) if version == 3 else slots.keep_candidate(slot)
     assert finding(home, "candidate").text == "version 4 is kept beside version 3, which runs"
+
+
+def test_status_says_what_is_built_what_was_left_and_how_the_machine_is(home: AgentHome) -> None:
+    def lines(**changes: object) -> list[str]:
+        return list(status_lines(status_of(home, **changes), age=1.0, running=True))
+
+    assert not any(line.startswith(("BUILDING", "inference", "machine")) for line in lines())
+    found = lines(
+        building="an engine of TensorRT, for 73 s",
+        left_providers=("CUDAExecutionProvider cannot run it: no kernel image",),
+        inference_p95_seconds=0.0118,
+        conditions="power mode 15W, 62 °C",
+    )
+    for line in (
+        "BUILDING     an engine of TensorRT, for 73 s",
+        "LEFT         CUDAExecutionProvider cannot run it: no kernel image",
+        "inference    95 % within 11.8 ms for a sample; power mode 15W, 62 °C",
+    ):
+        assert line in found
+    assert "machine      61 °C" in lines(conditions="61 °C")
 
 
 def test_texts_are_called_texts(home: AgentHome) -> None:

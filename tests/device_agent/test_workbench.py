@@ -11,6 +11,7 @@ from device_agent.core import inputs
 from device_agent.core.records import ActiveModel, ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
 from device_agent.errors import MissingError
+from device_agent.health.machine import Machine
 from device_agent.home import AgentHome
 from device_agent.images import ChangedError, PictureFile, read_picture
 from device_agent.slots import ModelSlots
@@ -29,14 +30,15 @@ from transport.meter import Counts
 class Workshop:
     """A bench over a home with four pictures, and the frozen model in its blob folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, machine: Machine | None = None) -> None:
         self.home = write_settings(folder)
         models.put_pictures(self.home.data_folder, "dark", 1, 2)
         models.put_pictures(self.home.data_folder, "light", 3, 4)
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         self.blobs.put(models.lineage().frozen)
         slots = ModelSlots(self.home.state_folder / "slots")
-        self.bench = Bench(self.home, self.blobs, slots, lambda: Counts(bytes_up=5, bytes_down=6))
+        counts = Counts(bytes_up=5, bytes_down=6)
+        self.bench = Bench(self.home, self.blobs, slots, lambda: counts, machine)
         own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
         self.own = own
         self.assignment = models.assignment().model_copy(
@@ -172,6 +174,21 @@ def test_accuracy_is_counted_per_class_over_all_rows_of_the_head(workshop: Works
     }
     assert (found.bytes_up, found.bytes_down) == (5, 6)
     assert (found.model_version, found.manifest) == (1, model.manifest.digest)
+
+
+def test_an_evaluation_says_how_the_machine_was_meanwhile(tmp_path: Path) -> None:
+    zone = tmp_path / "root/sys/class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "type").write_text("gpu-thermal\n")
+    (zone / "temp").write_text("61500\n")
+    machine = Machine(tmp_path / "root", lambda: "NV Power Mode: 15W\n2\n")
+    workshop = Workshop(tmp_path, machine)
+    models.put_pictures(workshop.home.folder / "test", "dark", 1)
+    desired = models.store_model(workshop.blobs, models.exported())
+    (installed,) = workshop.bench.answer(InstallModel(desired))
+    (event,) = workshop.bench.answer(Evaluate(installed.active))
+    found = event.evaluation
+    assert (found.power_mode, found.celsius, found.throttled) == ("15W", 61.5, None)
 
 
 def test_an_evaluation_without_pictures_says_which_folder(workshop: Workshop) -> None:

@@ -387,6 +387,11 @@ class DeviceEvaluated(EntryBody):
     results: dict[ClassName, ClassResult]
     provider: str
     seconds: float
+    power_mode: str | None = Field(default=None, exclude_if=is_absent)
+    celsius: float | None = Field(default=None, exclude_if=is_absent)
+    """The hottest that the machine was when the time was taken."""
+    throttled: int | None = Field(default=None, exclude_if=is_absent)
+    """How often it slowed itself down meanwhile."""
     bytes_up: int
     bytes_down: int
     losses: tuple[int, ...] = ()
@@ -412,6 +417,20 @@ def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     models.calibration[at.maker] = ReportedLosses(images, body.losses)
 
 
+def measured_by(body: DeviceEvaluated) -> str:
+    """Return the provider and what is known of the machine meanwhile."""
+    said = [body.provider]
+    if body.power_mode is not None:
+        said.append(f"power mode {body.power_mode}")
+    if body.celsius is not None:
+        said.append(f"{body.celsius:.0f} °C")
+    if body.throttled:
+        said.append(f"slowed down {body.throttled} times")
+    if len(said) > 1:
+        said.insert(1, f"{body.seconds:.1f} s")
+    return ", ".join(said)
+
+
 def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
     if body.answers == "pixels":
         return _mean_iou(body, at)
@@ -419,7 +438,7 @@ def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
     asked = sum(result.total for result in body.results.values())
     return (
         f"On device {at.device} model {body.version} was right for {right} of {asked} held-out "
-        f"samples ({body.provider})."
+        f"samples ({measured_by(body)})."
     )
 
 
@@ -429,7 +448,7 @@ def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
     return (
         f"On device {at.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
         f"pixels of held-out pictures, over {len(shares)} classes with the background "
-        f"({body.provider})."
+        f"({measured_by(body)})."
     )
 
 

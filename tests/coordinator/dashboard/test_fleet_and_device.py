@@ -25,6 +25,7 @@ from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
+from tests.coordinator.reading.test_fleet import evaluation, two_stages
 from tests.coordinator.reading.test_views import write
 from transport.pages.people import Role
 
@@ -54,6 +55,19 @@ def test_the_title_says_whether_the_fleet_is_well_and_needs_somebody(home: Path)
     told = browser(home).get("/fleet.json").json()
     assert re.fullmatch(r"One of 2 devices is away\. \w+ things? needs? you\.", told["title"])
     assert len(told["needs"]) == len(told["fleet"]["needs"]) > 0
+
+
+def test_a_device_page_says_how_warm_it_was_when_a_model_was_measured(tmp_path: Path) -> None:
+    bench = two_stages()
+    told = evaluation(1, cat=(3, 4))
+    warm = told.model_copy(update={"power_mode": HOSTILE, "celsius": 61.5, "throttled": 2})
+    bench.message("dev-1", warm)
+    write(tmp_path, bench)
+    LiveFile(tmp_path).write(LIVE)
+    text = browser(settled(tmp_path)).get("/devices/dev-1").text
+    assert "CPUExecutionProvider, 0.1 s, power mode &lt;img" in text
+    assert "62 °C, slowed down 2 times" in text
+    assert HOSTILE not in text
 
 
 def test_without_a_coordinator_nobody_is_said_to_be_away(tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_one_that_fails_at_its_first_run_is_left_and_told(
     assert len(caplog.records) == 2
 
 
+def test_one_that_is_unfit_is_left_untried_and_told() -> None:
+    runtime = FakeRuntime()
+    unfit = Provider(TENSORRT, unfit="no engine is here")
+    session = ProvenSession(runtime, Path("frozen.onnx"), [unfit, *ALL[1:]], object)
+    assert session.run(["y"], {}) == [CUDA]
+    assert session.left == (f"{TENSORRT}: no engine is here",)
+    assert runtime.opened == [([CUDA, CPU], [{}, {}])]
+    elsewhere = ProvenSession(FakeRuntime([CPU]), Path("frozen.onnx"), [unfit, ALL[2]], object)
+    assert elsewhere.left == ()
+
+
 def test_one_that_does_not_take_the_file_or_has_no_libraries_is_left() -> None:
     runtime = FakeRuntime()
     runtime.cannot_open, runtime.no_libraries = {TENSORRT}, {CUDA}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.health.machine import Machine
+from device_agent.health.machine import Conditions, Machine
 from schemas.health import MAX_ZONES
 
 CONF = """\
@@ -108,3 +108,27 @@ def test_the_machine_that_this_runs_on_can_be_asked() -> None:
     machine.throttled()
     machine.power_mode()
     machine.memory_limit()
+    machine.conditions()
+
+
+def test_with_a_time_it_is_told_how_warm_and_slow_the_machine_was_meanwhile(
+    tmp_path: Path,
+) -> None:
+    assert silent(tmp_path).conditions() == Conditions()
+    assert Conditions().described == ""
+    write(
+        tmp_path,
+        var__lib__nvpmodel__status="pmode:0002 fmode:fanNull",
+        etc__nvpmodel_conf=CONF,
+        sys__class__hwmon__hwmon3__oc1_event_cnt="5",
+    )
+    (tmp_path / "etc/nvpmodel_conf").rename(tmp_path / "etc/nvpmodel.conf")
+    zone(tmp_path, 0, "cpu-thermal", "61500")
+    zone(tmp_path, 1, "gpu-thermal", "64500")
+    before = silent(tmp_path).conditions()
+    assert before == Conditions("MODE_30W", 64.5, 5)
+    assert before.described == "power mode MODE_30W, 64 °C, slowed down 5 times"
+    write(tmp_path, sys__class__hwmon__hwmon3__oc1_event_cnt="7")
+    (tmp_path / "sys/class/thermal/thermal_zone1/temp").write_text("50000")
+    assert silent(tmp_path).conditions().since(before) == Conditions("MODE_30W", 64.5, 2)
+    assert silent(tmp_path).conditions().since(Conditions()) == Conditions("MODE_30W", 61.5, None)

@@ -22,6 +22,7 @@ HEALTH = DeviceHealth(
     temperatures=(ThermalZone(zone="cpu\\0", celsius=51.5), ThermalZone(zone="gpu", celsius=48)),
     resident_bytes=123456,
     throttled=2,
+    power_mode="15W",
 )
 NUMBERS = AgentNumbers(HEALTH, METER.now(), outbox=4, version=7)
 
@@ -49,6 +50,7 @@ def test_every_number_is_read_back() -> None:
         ("resident_bytes", ()): 123456,
         ("outbox_messages", ()): 4,
         ("model_info", ("7", 'odd "provider"')): 1,
+        ("power_mode_info", ("15W",)): 1,
         ("temperature_celsius", ("cpu\\0",)): 51.5,
         ("temperature_celsius", ("gpu",)): 48,
         ("throttled_total", ()): 2,

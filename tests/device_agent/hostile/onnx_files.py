@@ -216,6 +216,10 @@ ONNX_FILES: dict[str, tuple[Make, str]] = {
         add_tensor(TensorProto(name="w", segment=TensorProto.Segment(begin=0, end=9))),
         "in segments",
     ),
+    "EPContext of Microsoft's domain": (
+        add_node(helper.make_node("EPContext", [], ["c"], domain="com.microsoft")),
+        "EPContext",
+    ),
     "EPContext": (add_node(helper.make_node("EPContext", [], ["c"])), "EPContext"),
     "a custom domain": (
         add_node(helper.make_node("Run", [], ["c"], domain="evil.ops")),

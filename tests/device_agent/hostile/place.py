@@ -32,6 +32,7 @@ class Place:
         folder: Path,
         settings: TrialSettings = SETTINGS,
         command: tuple[str, ...] = COMMAND,
+        sessions: SessionSettings = SESSIONS,
     ) -> None:
         self.folder = folder
         self.outside = folder / "outside"
@@ -39,7 +40,8 @@ class Place:
         (self.outside / "secret").write_bytes(b"of somebody else" * 100)
         self.blobs = BlobFolder(folder / "state" / "blobs")
         self.slots = ModelSlots(folder / "state" / "slots")
-        self.trial = Trial(self.blobs, SESSIONS, settings, command)
+        self.sessions = sessions
+        self.trial = Trial(self.blobs, sessions, settings, command)
         self.probation = Probation(self.slots.folder, 60.0)
         good = models.exported(1)
         assert isinstance(
@@ -51,7 +53,7 @@ class Place:
         return Installer(
             self.blobs,
             self.slots,
-            ModelHost(self.blobs, SESSIONS),
+            ModelHost(self.blobs, self.sessions),
             lambda _: [np.zeros(GREY_8.shape, np.float32)],
             guards=Guards(self.trial if tried else None, self.probation),
         )

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs
+from device_agent.errors import RuleError
 from device_agent.inference import InferenceSession
+from device_agent.model_rules.onnx_file import read_onnx
 from device_agent.trial.trying import Trial
 from schemas.models import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
@@ -50,6 +52,14 @@ def test_a_hostile_network_is_refused_before_it_is_loaded(
     place: Place, make: Make, words: str
 ) -> None:
     assert words in refuse(place, "frozen", make())
+
+
+def test_a_program_of_a_device_is_refused_whatever_domains_the_owner_allows() -> None:
+    domains = frozenset({"com.microsoft", ""})
+    for name in ("EPContext", "EPContext of Microsoft's domain"):
+        make, _ = ONNX_FILES[name]
+        with pytest.raises(RuleError, match="'EPContext' holds a program of a device"):
+            read_onnx(make(), domains)
 
 
 @pytest.mark.usefixtures("nothing_is_loaded")

@@ -8,6 +8,7 @@ from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.core.work import ExportHead, HeadExported, HeadSolved, ModelNotMade, SolveHead
 from coordinator.topics.classes.commands import MergeClasses
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from coordinator.topics.models.entries import measured_by
 from coordinator.topics.stages.commands import OpenStage
 from schemas.envelope import Sender
 from schemas.models import DesiredModel, ModelStatus
@@ -238,6 +239,27 @@ def test_a_retained_birth_says_nothing_new_about_the_model() -> None:
     bench.message("dev-1", birth)
     assert bench.core.state.models.of(DeviceId("dev-1")).active_version == 2
     assert bench.core.state.size == size
+
+
+def test_an_evaluation_tells_how_the_machine_was_where_the_device_knows() -> None:
+    bench = with_model()
+    told = {
+        "model_version": 1,
+        "manifest": exported(1).manifest.digest,
+        "results": {names("cat")[0]: ClassResult(correct=1, total=2)},
+        "provider": "CUDAExecutionProvider",
+        "seconds": 12.34,
+        "bytes_up": 10,
+        "bytes_down": 20,
+    }
+    warm = {"power_mode": "15W", "celsius": 61.5, "throttled": 2}
+    bench.message("dev-1", Evaluation(**told))
+    bench.message("dev-2", Evaluation(**told, **warm))
+    without, known = (body for body, *_ in bench.entries if body.kind == "device.evaluated")
+    assert measured_by(without) == "CUDAExecutionProvider"
+    said = "CUDAExecutionProvider, 12.3 s, power mode 15W, 62 °C, slowed down 2 times"
+    assert measured_by(known) == said
+    assert not warm.keys() & without.model_dump().keys(), "older ledgers have the same bytes"
 
 
 def test_an_evaluation_is_recorded_once_per_version() -> None:
