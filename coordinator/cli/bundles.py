@@ -47,7 +47,9 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     ] = None,
     extra: Annotated[
         list[str] | None,
-        typer.Option(help="An extra of fleetledger; `serve` if none is named, `none` for none."),
+        typer.Option(
+            help="An extra of fleetledger; `serve` and `label` if none is named, `none` for none."
+        ),
     ] = None,
     home: Home = HOME,
 ) -> None:
@@ -55,7 +57,7 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     from coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
 
     signing = read_key(key or home / load(home).release.key)
-    extras = tuple(name for name in extra or ["serve"] if name != "none")
+    extras = tuple(name for name in extra or ["serve", "label"] if name != "none")
     order = BundleOrder(wheel, target, out, python, runtime, constraint, extras)
     bundle = make_bundle(order, signing)
     say(f"wrote {bundle}, {bundle.stat().st_size / 1e6:.0f} MB, signed by {signing.verify_key}")

@@ -132,7 +132,8 @@ def _check_asker(server: ModelServer, request: Request) -> None:
         raise HTTPException(403, "Pages of a browser may not ask this program.")
     host = (request.url.hostname or "").lower()
     if server.hosts and host not in server.hosts:
-        raise HTTPException(421, f"This program is not {host!r}; name it with --host.")
+        names = " or ".join(sorted(server.hosts))
+        raise HTTPException(421, f"This program is not {host!r}; ask it as {names}.")
 
 
 async def _model(server: ModelServer, _request: Request) -> Response:
