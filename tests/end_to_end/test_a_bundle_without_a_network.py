@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, VerifyKey]:
     assert done.returncode == 0, done.stderr
     key = release_key(folder)
     try:
-        order = BundleOrder(next(folder.glob("*.whl")), MACHINE, folder, extras=("serve",))
+        order = BundleOrder(next(folder.glob("*.whl")), MACHINE, folder, extras=("serve", "label"))
         return make_bundle(order, key), key.verify_key
     except BundleError as error:
         pytest.skip(f"pip reaches no index that has all of it: {error}")
@@ -88,8 +88,9 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
             process.terminate()
             process.wait(PATIENCE)
     assert (home / "status.json").exists()
-    runs(str(into / "bin" / "python"), "-c", "import device_agent.http.listening")
-    assert megabytes(into) < 235
+    pages = "import device_agent.http.listening, device_agent.label_page.serving"
+    runs(str(into / "bin" / "python"), "-c", pages)
+    assert megabytes(into) < 200
     packages = into / "lib" / f"python{python_of(into)}" / "site-packages"
     assert not [path for pattern in UNUSED for path in packages.glob(pattern)]
     assert (packages / "numpy").is_dir()
