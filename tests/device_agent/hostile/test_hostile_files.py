@@ -10,7 +10,7 @@ import pytest
 from device_agent.core import inputs
 from device_agent.inference import InferenceSession
 from device_agent.trial.trying import Trial
-from schemas.models import FileReference
+from schemas.file_reference import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
 from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.device_agent.hostile.onnx_files import ONNX_FILES, Make
