@@ -17,6 +17,7 @@ import numpy.typing as npt
 from device_agent.errors import LoadError, MissingError
 from device_agent.execution.providers import CPU, ProvenSession, Provider
 from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
+from schemas.variants import VariantName
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]
@@ -142,8 +143,17 @@ class PixelScores:
 class InstalledModel:
     """A whole model: frozen part and head, with the manifest that pins them."""
 
-    def __init__(self, manifest: Manifest, frozen: Frozen, head: InferenceSession) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        frozen: Frozen,
+        head: InferenceSession,
+        variant: VariantName | None = None,
+    ) -> None:
+        """Put the parts together; `frozen` is of the manifest's `variant`, or its reference."""
         self.manifest = manifest
+        self.variant = variant
+        """The variant of the frozen part; None for the reference."""
         self._frozen = frozen
         self._head = head
         self.on_answer: Callable[[int, float], None] = lambda _samples, _seconds: None
@@ -153,6 +163,17 @@ class InstalledModel:
     def provider(self) -> str:
         """The execution provider of the frozen part."""
         return self._frozen.provider
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference to a golden score that the self-test accepts."""
+        variant = self.manifest.variant(self.variant)
+        return self.manifest.tolerance if variant is None else variant.tolerance
+
+    @property
+    def told(self) -> str:
+        """What runs it, in words: the provider, and the variant where it is one."""
+        return self.provider if self.variant is None else f"{self.variant} on {self.provider}"
 
     @property
     def of_pixels(self) -> bool:

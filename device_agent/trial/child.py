@@ -29,7 +29,6 @@ from device_agent.trial.messages import (
     read_request,
 )
 from schemas.errors import FleetledgerError
-from schemas.values import Digest
 
 _CPU = "CPUExecutionProvider"
 
@@ -63,11 +62,11 @@ def _tried(asked: ReceivedTrial, clocks: Clocks) -> TrialAnswer:
     request = asked.request
     blobs = BlobFolder(Path(request.blobs), durable=False)
     host = ModelHost(blobs, _settings(request))
-    model = host.model(host.manifest(request.manifest))
+    model = host.model(host.manifest(request.manifest), request.variant)
     golden = blobs.read(model.manifest.golden.digest)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
     resident = _resident_bytes()
-    former = _former(host, blobs, request.former)
+    former = _former(host, blobs, request)
     measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
         provider=model.provider,
@@ -86,12 +85,12 @@ def _settings(request: TrialRequest) -> SessionSettings:
     )
 
 
-def _former(host: ModelHost, blobs: BlobFolder, former: Digest | None) -> Callable[[], Any] | None:
+def _former(host: ModelHost, blobs: BlobFolder, request: TrialRequest) -> Callable[[], Any] | None:
     """Return a run of the former model on its own golden sample; None where it does not run."""
-    if former is None:
+    if request.former is None:
         return None
     try:
-        model = host.model(host.manifest(former))
+        model = host.model(host.manifest(request.former), request.former_variant)
         run = _run(model, blobs.read(model.manifest.golden.digest))
         run()
     except ModelError:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -24,9 +24,11 @@ from device_agent.trial.messages import (
 )
 from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 log = logging.getLogger("device_agent.trial")
 
+VariantOf = Callable[[Digest], "VariantName | None"]
 COMMAND = (sys.executable, "-m", "device_agent.trial.child")
 NOTICEABLE_SECONDS = 0.01
 """Of one sample: what is slower by less is not too slow, whatever it is a multiple of."""
@@ -55,37 +57,41 @@ class Trial:
         sessions: SessionSettings,
         settings: TrialSettings,
         command: Sequence[str] = COMMAND,
+        variant_of: VariantOf = lambda _: None,
     ) -> None:
+        """`variant_of` tells on which variant a model in a slot runs, by its manifest."""
         self._blobs = blobs
         self._sessions = sessions
         self._settings = settings
         self._command = command
+        self._variant_of = variant_of
 
     def run(
-        self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
+        self,
+        manifest: Digest,
+        former: Digest | None,
+        samples: Sequence[Inputs],
+        variant: VariantName | None = None,
     ) -> TrialAnswer:
         """Try a model whose files are here, beside the former one; return what it took.
 
         Raises `TrialError` in words if the process died, hung or took too much, if the model gave
         wrong answers, or is too slow.
         """
-        answer = self._ask(manifest, former, samples)
+        answer = self._ask(self._request(manifest, former, variant), samples)
         judge(answer, self._settings)
         return answer
 
     def weigh(self, manifest: Digest) -> int | None:
         """Return the resident bytes of a process that has tested one model; None if it cannot."""
         try:
-            answer = self._ask(manifest, None, ())
+            answer = self._ask(self._request(manifest, None, self._variant_of(manifest)), ())
         except TrialError as error:
             log.warning("a model's memory is not known: %s", error)
             return None
         return answer.resident_bytes if answer.refused is None else None
 
-    def _ask(
-        self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
-    ) -> TrialAnswer:
-        request = self._request(manifest, former)
+    def _ask(self, request: TrialRequest, samples: Sequence[Inputs]) -> TrialAnswer:
         # In memory, because samples of this device have no place in a folder for everybody.
         with os.fdopen(os.memfd_create("trial"), "w+b") as file:
             write_request(file, request, samples)
@@ -98,7 +104,9 @@ class Trial:
             outcome = run_child(self._command, trial_environment(dict(os.environ)), file, bounds)
         return read_outcome(outcome, self._settings)
 
-    def _request(self, manifest: Digest, former: Digest | None) -> TrialRequest:
+    def _request(
+        self, manifest: Digest, former: Digest | None, variant: VariantName | None
+    ) -> TrialRequest:
         allowed = self._settings.memory_bytes
         if allowed is None:
             allowed = int(psutil.virtual_memory().total) // 2
@@ -106,6 +114,8 @@ class Trial:
             blobs=str(self._blobs.folder.absolute()),
             manifest=manifest,
             former=former,
+            variant=variant,
+            former_variant=None if former is None else self._variant_of(former),
             providers=self._sessions.providers,
             threads=self._sessions.threads,
             batch=self._sessions.batch,
