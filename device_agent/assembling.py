@@ -29,6 +29,7 @@ from device_agent.shell import Agent, AgentParts, local_minute
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, make_folder
 from device_agent.store.store import AgentStore
+from device_agent.variants import wanted_variants
 from device_agent.worker import AgentWorker, Answer, WorkerThread
 from schemas.envelope import Sender
 from schemas.presence import Capabilities
@@ -243,6 +244,7 @@ def rules_of(home: AgentHome) -> AgentRules:
         pinned=pinned_of(home),
         silent_seconds=home.settings.trust.silent_hours * 3600,
         health_seconds=home.settings.health.seconds or None,
+        variants=wanted_variants(home.settings.model),
     )
 
 

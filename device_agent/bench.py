@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 from device_agent import evaluation
@@ -64,6 +65,7 @@ from device_agent.training import answered, feature_data, instruction_of, train
 from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
+from learning.numerics.detection import DetectionRules
 from methods.registry import descriptor, statistics_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
@@ -147,6 +149,7 @@ class Bench:
             comparisons_in(slots.folder),
             machine,
             guards.trial.weigh if guards.trial is not None else lambda _: None,
+            slots.variant_of,
         )
 
     @property
@@ -224,15 +227,15 @@ class Bench:
         match request:
             case ReadManifest(desired):
                 return self._installer.read(desired)
-            case InstallModel(desired, check):
+            case InstallModel(desired, check, variant):
                 self._comparer.leave()
-                answer = self._installer.install(desired, check)
+                answer = self._installer.install(desired, check, variant)
                 if isinstance(answer, inputs.ModelInstalled):
                     return replace(answer, throttled=self._throttled())
                 return answer
-            case ShadowModel(desired, check):
+            case ShadowModel(desired, check, variant):
                 self._comparer.leave()
-                return self._installer.shadow(desired, check)
+                return self._installer.shadow(desired, check, variant)
             case ForgetCandidate():
                 self._comparer.leave()
                 return self._installer.forget_candidate()
@@ -352,6 +355,7 @@ class Bench:
                 return inputs.UncertaintyMeasured(
                     None, reason="detection: the model was replaced meanwhile"
                 )
+            model = self._installer.reference_of(model)
             batch = self._home.settings.model.batch
             read = read_scene_pictures if self._has_scenes else read_images
             values = measure(request, model, self._home.data_folder, batch, read)
@@ -377,14 +381,13 @@ class Bench:
             model = self._active_model(active)
             if folder is None or model is None:
                 return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
-            batch = self._home.settings.model.batch
             head = measuring_head(model, request.known, request.detection)
             if model.is_raw:
                 return inputs.Evaluated(None, "")  # nothing of it is right or wrong here
             if model.of_pixels:
                 measured = evaluate_scenes(model, folder, head, request.detection)
             else:
-                measured = evaluation.evaluate(model, folder, batch, request.detection)
+                measured = self._evaluated(model, folder, request.detection)
         except (FleetledgerError, LearningError) as error:
             return inputs.Evaluated(None, str(error))
         if not measured.results:
@@ -404,10 +407,23 @@ class Bench:
                 bytes_up=traffic.bytes_up,
                 bytes_down=traffic.bytes_down,
                 losses=measured.losses,
+                variant=model.variant,
             ),
             head=head,
             uncertainties=measured.uncertainties,
         )
+
+    def _evaluated(
+        self, model: InstalledModel, folder: Path, detection: DetectionRules | None
+    ) -> evaluation.EvaluationResult:
+        """Measure the model as it runs; its detector compares with what the reference says."""
+        batch = self._home.settings.model.batch
+        reference = self._installer.reference_of(model)
+        if detection is None or reference is model:
+            return evaluation.evaluate(model, folder, batch, detection)
+        measured = evaluation.evaluate(model, folder, batch)
+        seeds = evaluation.evaluate(reference, folder, batch, detection).uncertainties
+        return replace(measured, uncertainties=seeds)
 
 
 def guards_of(
@@ -426,7 +442,9 @@ def guards_of(
         model.slowdown,
     )
     return Guards(
-        Trial(blobs, sessions, limits, machine=machine) if model.trial else None,
+        Trial(blobs, sessions, limits, machine=machine, variant_of=slots.variant_of)
+        if model.trial
+        else None,
         Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,
     )
 

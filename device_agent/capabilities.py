@@ -10,6 +10,7 @@ import psutil
 from schemas.installed import installed_version
 from schemas.presence import Capabilities
 from schemas.rollouts import SHADOW
+from schemas.variants import VARIANTS
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 """Packages whose presence decides which phases of which methods can run here."""
@@ -22,7 +23,11 @@ def find_capabilities() -> Capabilities:
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
         features=frozenset(
-            [SHADOW, *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None)]
+            [
+                SHADOW,
+                VARIANTS,
+                *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
+            ]
         ),
         memory_mib=int(psutil.virtual_memory().total) >> 20,
     )

@@ -14,6 +14,7 @@ AgentError
     ├── NoModelError    there is none that could be used
     ├── LoadError       ONNX Runtime refuses a file
     ├── CandidateError  a candidate that is compared with another model does not answer
+    ├── VariantError    a variant of a frozen part cannot stand for the reference here
     ├── TrialError      the process that tried a model did not live, or was too slow or too large
     └── SelfTestError   the model runs and gives wrong answers
 """
@@ -82,6 +83,10 @@ class LoadError(ModelError):
 
 class CandidateError(ModelError):
     """A candidate passed its test, and does not answer while it is compared."""
+
+
+class VariantError(ModelError):
+    """A variant of a frozen part cannot be used here; the model may run on the reference."""
 
 
 class TrialError(ModelError):

@@ -15,6 +15,7 @@ from schemas.roots import SignedRoot
 from schemas.settings_file import load_settings, read_secret
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
+from schemas.variants import VariantChoice
 from transport.tls import TLS_LINES, TlsSettings
 
 SETTINGS_FILE = "agent.toml"
@@ -141,6 +142,9 @@ compare_seconds = 300
 # kept for that on this device, one in so many seconds; 0 keeps none.
 compare_live = 0
 compare_live_seconds = 60
+# What the frozen part of a model runs in, where the model has it: "reference" is float32, "fp16"
+# half precision, "int8" 8-bit integers; "auto" takes fp16 with a GPU and int8 without.
+variant = "{variant}"
 # A new model that did not come within so long is given up, and the fleet is told.
 deadline_hours = 24
 
@@ -235,6 +239,7 @@ class NewHome:
     root: SignedRoot | None = None
     tls: TlsSettings | None = None
     evaluation_folder: str | None = None
+    variant: VariantChoice = "reference"
 
     @property
     def data_lines(self) -> str:
@@ -262,6 +267,7 @@ def write_home(folder: Path, new: NewHome) -> Path:
         host=toml_value(new.host),
         port=new.port,
         data=new.data_lines,
+        variant=new.variant,
         password_file=line or '# password_file = "password"',
         tls=TLS_LINES if new.tls is None else new.tls.toml(),
         root=f"root = {toml_value(ROOT_FILE)}" if new.root else f'# root = "{ROOT_FILE}"',

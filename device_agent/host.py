@@ -22,11 +22,14 @@ from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.model_rules.pinned_files import check_pinned
 from device_agent.store.blobs import BlobFolder
 from schemas.errors import SchemaError
+from schemas.file_reference import FileReference
 from schemas.models import Manifest
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 _KEPT = 3
-"""Sessions that stay loaded: one frozen part, the head in use, and the head being tested."""
+"""Sessions that stay loaded: one frozen part, the head in use, and the head being tested; of a
+device that contributes and runs on a variant, two frozen parts and the head in use."""
 
 
 def sessions_of(home: AgentHome) -> SessionSettings:
@@ -103,22 +106,30 @@ class ModelHost:
         for digest in left:
             del self._sessions[digest]
 
-    def model(self, manifest: Manifest) -> InstalledModel:
-        """Return a whole model; raise `ModelError` or `MissingError`."""
+    def model(self, manifest: Manifest, variant: VariantName | None = None) -> InstalledModel:
+        """Return a whole model, on a variant of its frozen part or on the reference.
+
+        Raises `ModelError` or `MissingError`.
+        """
         return InstalledModel(
             manifest,
-            self.frozen(manifest.frozen.digest),
+            self.frozen(manifest.frozen_with(variant).digest),
             self._session(manifest.head.digest, self._settings.of_heads),
+            variant,
         )
 
-    def check(self, manifest: Manifest) -> None:
+    def has(self, file: FileReference) -> bool:
+        """Whether a file is in the blob folder."""
+        return self._blobs.path(file.digest).exists()
+
+    def check(self, manifest: Manifest, variant: VariantName | None = None) -> None:
         """Hold the files of a manifest to the rules, before any is loaded.
 
         Raises `DamagedError` for a file that is not whole, and `RuleError`.
         """
-        for reference in manifest.files:
+        for reference in manifest.files_with(variant):
             self._blobs.check(reference.digest)
-        check_pinned(manifest, self._blobs.path, self._settings.domains)
+        check_pinned(manifest, self._blobs.path, self._settings.domains, variant)
 
     def manifest(self, digest: Digest) -> Manifest:
         """Read a manifest; raise `DamagedError`, or `LoadError` if it is none."""

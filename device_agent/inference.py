@@ -20,6 +20,7 @@ from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provi
 from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
 from schemas.onnx_runtime import onnx_runtime
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]
@@ -157,8 +158,17 @@ class PixelScores:
 class InstalledModel:
     """A whole model: frozen part and head, with the manifest that pins them."""
 
-    def __init__(self, manifest: Manifest, frozen: Frozen, head: InferenceSession) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        frozen: Frozen,
+        head: InferenceSession,
+        variant: VariantName | None = None,
+    ) -> None:
+        """Put the parts together; `frozen` is of the manifest's `variant`, or its reference."""
         self.manifest = manifest
+        self.variant = variant
+        """The variant of the frozen part; None for the reference."""
         self._frozen = frozen
         self._head = head
         self.on_answer: Callable[[int, float], None] = lambda _samples, _seconds: None
@@ -173,6 +183,17 @@ class InstalledModel:
     def left(self) -> tuple[str, ...]:
         """Which providers the frozen part has left for the next one, and why."""
         return self._frozen.left
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference to a golden score that the self-test accepts."""
+        variant = self.manifest.variant(self.variant)
+        return self.manifest.tolerance if variant is None else variant.tolerance
+
+    @property
+    def told(self) -> str:
+        """What runs it, in words: the provider, and the variant where it is one."""
+        return self.provider if self.variant is None else f"{self.variant} on {self.provider}"
 
     @property
     def of_pixels(self) -> bool:

@@ -19,6 +19,7 @@ from device_agent.errors import (
     ModelError,
     SelfTestError,
     TrialError,
+    VariantError,
 )
 from device_agent.host import ModelHost
 from device_agent.inference import Inputs, InstalledModel
@@ -29,6 +30,10 @@ from device_agent.store.blobs import BlobFolder
 from device_agent.trial.trying import Trial
 from schemas.errors import SchemaError
 from schemas.models import AnyPreprocessing, DesiredModel, Manifest
+from schemas.variants import VariantName
+
+_MAX_REASON = 400
+"""Characters that are kept of what is wrong with a variant."""
 
 Samples = Callable[[AnyPreprocessing], Sequence[Inputs]]
 """Gives a few preprocessed images or texts of this device."""
@@ -72,12 +77,17 @@ class Installer:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
         return inputs.ManifestRead(desired.action)
 
-    def install(self, desired: DesiredModel, check: ReleaseCheck | None = None) -> inputs.Input:
-        """Make a desired model active, or say why it is not.
+    def install(
+        self,
+        desired: DesiredModel,
+        check: ReleaseCheck | None = None,
+        variant: VariantName | None = None,
+    ) -> inputs.Input:
+        """Make a desired model active, on a variant of its frozen part, or say why it is not.
 
         With a `check` its release is judged once more, and its files against its manifest.
         """
-        refused = self._put(desired, check, self._switch)
+        refused = self._put(desired, check, variant, self._switch)
         if refused is not None:
             return refused
         other = self._slots.other()
@@ -87,11 +97,17 @@ class Installer:
             other.version if other is not None else None,
             desired.release if check is not None else None,
             other.model if other is not None else None,
+            variant=variant,
         )
 
-    def shadow(self, desired: DesiredModel, check: ReleaseCheck | None = None) -> inputs.Input:
+    def shadow(
+        self,
+        desired: DesiredModel,
+        check: ReleaseCheck | None = None,
+        variant: VariantName | None = None,
+    ) -> inputs.Input:
         """Keep a desired model as candidate, tested like one that is to run; or say why not."""
-        refused = self._put(desired, check, self._keep)
+        refused = self._put(desired, check, variant, self._keep)
         if refused is not None:
             return refused
         candidate = ActiveModel(desired.version, desired.manifest.digest)
@@ -106,7 +122,8 @@ class Installer:
         self,
         desired: DesiredModel,
         check: ReleaseCheck | None,
-        into_place: Callable[[Manifest], None],
+        variant: VariantName | None,
+        into_place: Callable[[Slot], None],
     ) -> inputs.Input | None:
         """Judge and test a desired model, and put it into its place; or say why not."""
         try:
@@ -116,20 +133,23 @@ class Installer:
             else:
                 check.check(desired, self._time_ns())
                 check_files(desired, manifest)
-            self._admit(manifest)
-            into_place(manifest)
+            self._admit_as(desired, manifest, variant)
+            into_place(Slot.of(manifest, variant))
         except DamagedError as error:
             return inputs.FileDamaged(error.digest)
+        except VariantError as error:
+            return _left(desired, variant, str(error))
         except (SelfTestError, TrialError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=True, reason=str(error))
         except (ModelError, SchemaError) as error:
             return inputs.ModelRefused(desired.action, rolled_back=False, reason=str(error))
         return None
 
-    def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | None:
+    def check_active(self, active: ActiveModel) -> inputs.ModelFellBack | inputs.VariantLeft | None:
         """Test the active model; go back to the other slot, or to none, while it fails.
 
-        In probation the start is counted first, and the third one goes back untested.
+        One that fails on a variant goes on with the reference where its file is here. In probation
+        the start is counted first, and the third one goes back untested.
         """
         self._build_again()
         reason = self._count_start()
@@ -138,14 +158,38 @@ class Installer:
             self._probation.end()
         while slot is not None:
             try:
-                self.test(self._host.manifest(slot.manifest))
+                self.test(self._host.manifest(slot.manifest), slot.variant)
                 break
             except ModelError as error:
+                if slot.model == active and self._runs_on_reference(slot):
+                    return self._fell_to_reference(slot, str(error))
                 reason = reason or str(error)
                 slot = self._slots.go_back()
         if slot is not None and slot.model == active:
             return None
-        return inputs.ModelFellBack(active, slot.model if slot is not None else None, reason)
+        if slot is None:
+            return inputs.ModelFellBack(active, None, reason)
+        return inputs.ModelFellBack(active, slot.model, reason, slot.variant)
+
+    def _runs_on_reference(self, slot: Slot) -> bool:
+        """Whether a model that fails on a variant passes its test without."""
+        if slot.variant is None:
+            return False
+        try:
+            manifest = self._host.manifest(slot.manifest)
+            if not self._host.has(manifest.frozen):
+                return False
+            self.test(manifest)
+        except ModelError:
+            return False
+        return True
+
+    def _fell_to_reference(self, slot: Slot, reason: str) -> inputs.VariantLeft:
+        manifest = self._host.manifest(slot.manifest)
+        assert slot.variant is not None
+        self._slots.change_active(Slot.of(manifest))
+        file = manifest.frozen_with(slot.variant).digest
+        return inputs.VariantLeft(slot.variant, file, reason, slot.model)
 
     def lived(self) -> None:
         """Let the active model be trusted, if the agent has lived with it long enough."""
@@ -155,50 +199,72 @@ class Installer:
     def active(self) -> InstalledModel | None:
         """Return the active model, loaded; raise `ModelError` if it cannot be."""
         slot = self._slots.active()
-        return self._host.model(self._host.manifest(slot.manifest)) if slot is not None else None
+        if slot is None:
+            return None
+        return self._host.model(self._host.manifest(slot.manifest), slot.variant)
 
-    def test(self, manifest: Manifest) -> None:
-        """Check every file that a manifest pins, and self-test; raise `ModelError`."""
-        self._host.check(manifest)
+    def reference_of(self, model: InstalledModel) -> InstalledModel:
+        """Return a model on the reference, or as it is where that file is not here."""
+        manifest = model.manifest
+        if model.variant is None or not self._host.has(manifest.frozen):
+            return model
+        return self._host.model(manifest)
+
+    def test(self, manifest: Manifest, variant: VariantName | None = None) -> None:
+        """Check every file that a model runs on, and self-test; raise `ModelError`."""
+        self._host.check(manifest, variant)
         self_test(
-            self._host.model(manifest),
+            self._host.model(manifest, variant),
             self._blobs.read(manifest.golden.digest),
             self._blobs.read(manifest.golden_scores.digest),
             self._samples(manifest.preprocessing),
         )
 
-    def _admit(self, manifest: Manifest) -> None:
-        """Try a model that is new, then test it here; raise `ModelError`."""
-        slot = self._slots.active()
-        if slot is not None and slot.manifest == manifest.digest:
-            self.test(manifest)
+    def _admit_as(
+        self, desired: DesiredModel, manifest: Manifest, variant: VariantName | None
+    ) -> None:
+        """Admit a model; raise `VariantError` for what may be the variant's fault alone."""
+        if variant is None:
+            self._admit(manifest, None)
             return
-        candidate = self._slots.candidate()
-        if self._trial is not None and not (candidate and candidate.manifest == manifest.digest):
-            self._host.check(manifest)
+        _check_variant(desired, manifest, variant)
+        try:
+            self._admit(manifest, variant)
+        except DamagedError:
+            raise
+        except ModelError as error:
+            raise VariantError(str(error)) from error
+
+    def _admit(self, manifest: Manifest, variant: VariantName | None) -> None:
+        """Try a model that is new, then test it here; raise `ModelError`."""
+        slot, wanted = self._slots.active(), Slot.of(manifest, variant)
+        if slot == wanted:
+            self.test(manifest, variant)
+            return
+        if self._trial is not None and self._slots.candidate() != wanted:
+            self._host.check(manifest, variant)
             samples = self._samples(manifest.preprocessing)
-            self._trial.run(manifest.digest, slot.manifest if slot else None, samples)
+            self._trial.run(manifest.digest, slot.manifest if slot else None, samples, variant)
             self._host.reopen()
         if self._probation is None:
-            self.test(manifest)
+            self.test(manifest, variant)
             return
         self._probation.attempt(manifest.digest)
         try:
-            self.test(manifest)
+            self.test(manifest, variant)
         finally:
             # Whatever it found: the agent is still there.
             self._probation.attempted()
 
-    def _switch(self, manifest: Manifest) -> None:
-        slot = Slot.of(manifest)
+    def _switch(self, slot: Slot) -> None:
         self._blobs.settle()
         if self._probation is not None and slot != self._slots.active():
-            self._probation.begin(manifest.digest)
+            self._probation.begin(slot.manifest)
         self._slots.install(slot)
 
-    def _keep(self, manifest: Manifest) -> None:
+    def _keep(self, slot: Slot) -> None:
         self._blobs.settle()
-        self._slots.keep_candidate(Slot.of(manifest))
+        self._slots.keep_candidate(slot)
 
     def _build_again(self) -> None:
         """Build the engine of the active model where the system was upgraded since, or it broke."""
@@ -213,6 +279,22 @@ class Installer:
         if self._probation is None or slot is None:
             return ""
         return self._probation.started(slot.manifest) or ""
+
+
+def _left(desired: DesiredModel, variant: VariantName | None, reason: str) -> inputs.VariantLeft:
+    offer = next(item for item in desired.variants if item.name == variant)
+    return inputs.VariantLeft(offer.name, offer.frozen.digest, reason[:_MAX_REASON])
+
+
+def _check_variant(desired: DesiredModel, manifest: Manifest, variant: VariantName) -> None:
+    """Refuse a variant that the manifest does not pin as it was offered."""
+    pinned = manifest.variant(variant)
+    offered = next((item.frozen for item in desired.variants if item.name == variant), None)
+    if pinned is None or offered is None or pinned.frozen.digest != offered.digest:
+        raise VariantError(
+            f"variants: {variant} was offered, and the manifest pins none or another one; push the "
+            "model again"
+        )
 
 
 def _check_offer(desired: DesiredModel, manifest: Manifest) -> None:

@@ -45,6 +45,7 @@ DEVICE_EVENTS = {
     "model.settled": "a model has run for as long as it had to",
     "model.refused": "a model was not taken, and why",
     "model.rolled_back": "a model failed its test; the former one runs",
+    "model.variant_left": "a variant of the frozen part failed; the reference runs",
     "model.measured": "what the model was right for on held-out samples",
     "agent.problem": "something that the owner should mend",
     "agent.said": "something that the owner should know",

@@ -92,7 +92,9 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 def _model(status: Status) -> str:
     if status.active_version is None or status.active_manifest is None:
         return "none runs"
-    return f"version {status.active_version} ({status.active_manifest.short}), {status.provider}"
+    variant = f" as {status.variant}" if status.variant is not None else ""
+    said = f"version {status.active_version} ({status.active_manifest.short}){variant}"
+    return f"{said}, {status.provider}"
 
 
 def _numbers(counts: Mapping[Any, int]) -> str:

@@ -61,7 +61,7 @@ def active_model(home: AgentHome) -> InstalledModel:
             "(`fleetledger agent status`)"
         )
     host = ModelHost(BlobFolder(home.state_folder / "blobs"), sessions_of(home))
-    model = host.model(host.manifest(slot.manifest))
+    model = host.model(host.manifest(slot.manifest), slot.variant)
     if not model.of_pixels:
         raise SegmentError(
             f"model version {slot.version} gives samples a class as a whole; only a fleet whose "

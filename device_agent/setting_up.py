@@ -116,6 +116,7 @@ class KitInstallation:
                 port=kit.port,
                 data_folder=kit.data,
                 evaluation_folder=kit.evaluation,
+                variant=kit.variant or "reference",
                 password_file=KIT_PASSWORD_FILE if password else None,
                 root=read_root(root, kit.fleet) if root.exists() else None,
                 tls=TlsSettings(

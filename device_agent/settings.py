@@ -13,6 +13,7 @@ from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.tags import Tags
 from schemas.values import DeviceId, FleetId
+from schemas.variants import VariantChoice
 from transport.tls import TlsSettings
 
 Samples = Literal["pictures", "text", "scenes", "none"]
@@ -70,6 +71,9 @@ class ModelSettings(Strict):
     NVIDIA's Triton Inference Server beside them (docs/use-the-model.md)."""
     deadline_hours: float = Field(default=24.0, gt=0, le=87600)
     """After so long a model that the fleet wants here and that did not come is given up."""
+    variant: VariantChoice = "reference"
+    """Which variant of the frozen part models run on, where they have it; `auto` takes half
+    precision where a GPU's provider is at hand, and 8-bit integers on the processor."""
     domains: tuple[str, ...] = Field(default=(), max_length=20)
     """Operator domains that files may use beside the standard one."""
     trial: bool = True

@@ -196,7 +196,9 @@ class Agent:
         third = parts.slots.candidate()
         candidate = third.model if third is not None else None
         self._say_began(active)
-        self._give(inputs.Started(active, parts.blobs.digests(), parts.clock.time_ns(), candidate))
+        variant = slot.variant if slot is not None else None
+        here, now_ns = parts.blobs.digests(), parts.clock.time_ns()
+        self._give(inputs.Started(active, here, now_ns, candidate, variant))
 
     def _say_began(self, active: ActiveModel | None) -> None:
         version = None if active is None else active.version
@@ -470,6 +472,7 @@ class Agent:
             conditions=self._conditions(),
             active_version=active.version if active else None,
             active_manifest=active.manifest if active else None,
+            variant=state.models.variant if active else None,
             model_state=describe_model(state),
             candidate=describe_candidate(state),
             parts=part_states(state),

@@ -15,14 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from device_agent.core.records import ActiveModel
 from device_agent.errors import ModelError
 from device_agent.store.blobs import make_folder, sync_folder, write_durably
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
 from schemas.models import Manifest, Version
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 SlotName = Literal["a", "b"]
 _ACTIVE = "active"
@@ -35,12 +36,14 @@ class Slot(Strict):
     version: Version
     manifest: Digest
     files: tuple[Digest, ...]
+    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
+    """The variant of the frozen part that it runs on; None for the reference."""
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Slot:
+    def of(cls, manifest: Manifest, variant: VariantName | None = None) -> Slot:
         """Return the slot of a manifest."""
-        files = tuple(reference.digest for reference in manifest.files)
-        return cls(version=manifest.version, manifest=manifest.digest, files=files)
+        files = tuple(reference.digest for reference in manifest.files_with(variant))
+        return cls(version=manifest.version, manifest=manifest.digest, files=files, variant=variant)
 
     @property
     def model(self) -> ActiveModel:
@@ -70,6 +73,12 @@ class ModelSlots:
         slot = self._read_file(self.folder / _CANDIDATE)
         return None if slot is None or slot == self.active() else slot
 
+    def variant_of(self, manifest: Digest) -> VariantName | None:
+        """Return the variant on which a model in a slot runs; None for the reference."""
+        slots = (self.active(), self.candidate(), self.other())
+        found = (slot for slot in slots if slot is not None and slot.manifest == manifest)
+        return next((slot.variant for slot in found), None)
+
     def keep_candidate(self, slot: Slot) -> None:
         """Keep `slot` as candidate, in place of another one; raise `ModelError`."""
         try:
@@ -90,11 +99,25 @@ class ModelSlots:
     def install(self, slot: Slot) -> None:
         """Make `slot` active and keep the former one; what is active already stays so.
 
-        There is no candidate then. Raises `ModelError` when the disk refuses; the former one is
-        active then.
+        The same model on another variant takes the active slot's place. There is no candidate
+        then. Raises `ModelError` when the disk refuses; the former one is active then.
         """
-        self._switch_to(slot)
+        active = self.active()
+        if active is not None and active != slot and active.model == slot.model:
+            self.change_active(slot)
+        else:
+            self._switch_to(slot)
         self.forget_candidate()
+
+    def change_active(self, slot: Slot) -> None:
+        """Let the active model run on another variant; raise `ModelError` when the disk refuses."""
+        name = self._active_name()
+        assert name is not None, "a model is active"
+        try:
+            write_durably(self._path(name), slot.model_dump_json().encode("utf-8"))
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._full(error) from error
 
     def _switch_to(self, slot: Slot) -> None:
         name = _opposite(self._active_name())

@@ -20,6 +20,7 @@ from schemas.former_names import Renamed
 from schemas.installing import pip_install
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest, FleetId
+from schemas.variants import VariantName
 from transport.meter import Counts
 
 REMEMBERED = 10
@@ -63,6 +64,8 @@ class Status(Renamed):
     """Power mode, heat and throttling of the machine now; empty where nothing is known."""
     active_version: int | None
     active_manifest: Digest | None
+    variant: VariantName | None = None
+    """The variant of the frozen part that it runs on; None for the reference."""
     model_state: str
     """State and reason of the last desired model."""
     candidate: str = ""

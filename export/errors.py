@@ -8,6 +8,7 @@ FleetledgerError
     ├── WeightsError            a file of weights cannot be read or does not fit its network
     ├── NetworkError            torchvision has no such network, or not for pictures of that size
     ├── OutputFileError         a file cannot be written there
+    ├── CalibrationError        images that variants are calibrated and measured on are missing
     ├── SigningKeyError         a key is none that exported files can be signed with
     ├── ParityError             the exported network or pair does not follow what it stands for
     └── RuntimeMissingError     ONNX Runtime is not installed
@@ -48,6 +49,10 @@ class OutputFileError(ExportError):
 
 class SigningKeyError(ExportError):
     """A key is none that exported files can be signed with, or cannot be read or made."""
+
+
+class CalibrationError(ExportError):
+    """There are too few images to calibrate variants and to measure what they lose."""
 
 
 class ParityError(ExportError):

@@ -16,11 +16,22 @@ from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
 from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import Answers, AnyPreprocessing, FileReference, Manifest, Parity
+from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge
+from export.variants.measuring import VariantFeatures
+from schemas.file_reference import FileReference
+from schemas.models import Answers, AnyPreprocessing, Manifest, Parity
 from schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
 """A device's processor rounds the backbone otherwise; a flipped step of the grid moves a score."""
+
+
+@dataclass(frozen=True, eq=False)
+class LineageVariants:
+    """The variants of a lineage's frozen part, and what each head is measured behind them by."""
+
+    files: tuple[VariantFile, ...]
+    features: VariantFeatures
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class Lineage:
     golden: bytes
     preprocessing: AnyPreprocessing
     domains: frozenset[str] = STANDARD_DOMAINS
+    variants: LineageVariants | None = None
 
 
 @dataclass(frozen=True)
@@ -107,14 +119,18 @@ class PackedHead:
     tolerance: float
     """Of a device's self-test."""
     answers: Answers = "sample"
+    judged: JudgedVariants = NO_VARIANTS
+    """Which variants of the frozen part may stand before it."""
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A manifest and, by digest, the bytes of the files that it pins."""
+    """A manifest and, by digest, the bytes of the files that it pins, those of variants apart."""
 
     manifest: Manifest
     files: Mapping[Digest, bytes] = field(repr=False)
+    left_out: tuple[str, ...] = ()
+    """Why variants of the frozen part are not in the manifest, a sentence each."""
 
 
 def export_model(
@@ -152,7 +168,8 @@ def pack_model(
     parity = measure_parity(file, head, features)
     require_parity(parity, limits.parity_tolerance)
     written = write_golden_scores(scores)
-    packed = PackedHead(file, written, width, parity, limits.device_tolerance)
+    judged = _judged(lineage, golden, HeadToJudge(file, facts.class_names, limits.device_tolerance))
+    packed = PackedHead(file, written, width, parity, limits.device_tolerance, "sample", judged)
     return described(lineage, facts, packed)
 
 
@@ -175,10 +192,19 @@ def described(lineage: Lineage, facts: ModelFacts, head: PackedHead) -> Exported
         answers=head.answers,
         parity=head.parity,
         tolerance=head.tolerance,
+        variants=head.judged.admitted,
         ledger_index=facts.ledger_index,
         created_ns=facts.created_ns,
     )
-    return ExportedModel(manifest, {Digest.of(data): data for data in files})
+    pinned = {Digest.of(data): data for data in files}
+    return ExportedModel(manifest, pinned, head.judged.left_out)
+
+
+def _judged(lineage: Lineage, golden: Golden, head: HeadToJudge) -> JudgedVariants:
+    variants = lineage.variants
+    if variants is None:
+        return NO_VARIANTS
+    return judge(variants.files, variants.features, head, golden)
 
 
 def _check_fit(lineage: Lineage, facts: ModelFacts, head: Head) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from export.errors import ModelFileError, RuntimeMissingError
 from schemas.installing import pip_install
-from schemas.onnx_runtime import onnx_runtime
+from schemas.onnx_runtime import onnx_runtime, onnx_runtime_tools
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4
@@ -67,4 +67,14 @@ def _runtime() -> Any:  # noqa: ANN401 - a module without type information
     except ImportError as error:
         raise RuntimeMissingError(
             f"onnxruntime: not installed; run `{pip_install('cpu')}`"
+        ) from error
+
+
+def runtime_tools(name: str) -> Any:  # noqa: ANN401 - a module without type information
+    """Return a module of ONNX Runtime's tools; raise `RuntimeMissingError` where it is not here."""
+    try:
+        return onnx_runtime_tools(name)
+    except ImportError as error:
+        raise RuntimeMissingError(
+            f"onnxruntime: has no {name} here, as in a bundle for devices; run `{pip_install('cpu')}`"
         ) from error

@@ -22,6 +22,7 @@ from pydantic import Field
 from schemas.message import Strict
 from schemas.settings_file import load_settings
 from schemas.values import DeviceId, FleetId
+from schemas.variants import VariantChoice
 
 KIT_FILE = "kit.toml"
 CA_FILE = "ca.pem"
@@ -45,6 +46,8 @@ class Kit(Strict):
     """Folder of the device's samples; left out where it has nothing to learn from."""
     evaluation: str | None = Field(default=None, min_length=1, max_length=4096)
     """Folder of held-out samples; left out where there are none."""
+    variant: VariantChoice | None = None
+    """What models run on here; left out for the reference."""
 
     def toml(self) -> str:
         """Return the text of the file."""

@@ -15,13 +15,15 @@ from typing_extensions import Self
 from schemas.canonical import canonical_json, parse_json
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
+from schemas.file_reference import FileReference
 from schemas.message import Items, Message, Strict, explain, is_absent
-from schemas.offers import MAX_OFFER_SIZE, Offer
+from schemas.offers import Offer
 from schemas.releases import SignedRelease
 from schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber
 from schemas.roots import MAX_ROOTS, SignedRoot
 from schemas.text import TensorName, TextPreprocessing
 from schemas.values import ClassName, Digest
+from schemas.variants import MAX_VARIANTS, Variant, VariantName, VariantOffer
 
 FEATURES = "features"
 """Output of `frozen.onnx`, input of `head.onnx`, tensor of the golden batch."""
@@ -130,19 +132,6 @@ def of_pictures(preprocessing: AnyPreprocessing) -> Preprocessing:
     return preprocessing
 
 
-class FileReference(Strict):
-    """Pins a file by content."""
-
-    digest: Digest
-    size: int = Field(ge=1, le=MAX_OFFER_SIZE)
-    """Bytes."""
-
-    @classmethod
-    def of(cls, data: bytes) -> Self:
-        """Return the reference of `data`, which must not be empty."""
-        return cls(digest=Digest.of(data), size=len(data))
-
-
 class Parity(Strict):
     """How closely the exported pair follows the coordinator's own prediction."""
 
@@ -189,6 +178,8 @@ class Manifest(Strict):
     parity: Parity
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
+    variants: Items[Variant] = Field(default=(), max_length=MAX_VARIANTS, exclude_if=is_absent)
+    """Other files for the place of the frozen one; not written where there are none."""
     ledger_index: int = Field(ge=0, lt=2**63)
     """Index of the ledger entry that recorded the solve."""
     created_ns: int = Field(ge=0, lt=2**63)
@@ -217,12 +208,27 @@ class Manifest(Strict):
                 f"class_names: {self.class_names[0]!r} comes first, but a model of pixels has "
                 f"{BACKGROUND!r} there"
             )
+        if len({variant.name for variant in self.variants}) != len(self.variants):
+            raise ValueError("variants: a name stands twice; a device chooses one by its name")
         return self
 
     @property
     def files(self) -> tuple[FileReference, ...]:
-        """All files the manifest pins: frozen, head, golden batch, golden scores."""
-        return (self.frozen, self.head, self.golden, self.golden_scores)
+        """The files of the reference: frozen, head, golden batch, golden scores."""
+        return self.files_with(None)
+
+    def variant(self, name: VariantName | None) -> Variant | None:
+        """Return the variant of a name; None for the reference, or where there is none such."""
+        return next((variant for variant in self.variants if variant.name == name), None)
+
+    def frozen_with(self, name: VariantName | None) -> FileReference:
+        """Return the frozen file of a variant, or the reference's."""
+        variant = self.variant(name)
+        return self.frozen if variant is None else variant.frozen
+
+    def files_with(self, name: VariantName | None) -> tuple[FileReference, ...]:
+        """Return the files of a model that runs as a variant, in the order of `files`."""
+        return (self.frozen_with(name), self.head, self.golden, self.golden_scores)
 
     @property
     def digest(self) -> Digest:
@@ -262,6 +268,9 @@ class DesiredModel(Message):
     manifest: Offer
     files: Items[Offer] = Field(min_length=1, max_length=16)
     """Offers of the files that the manifest pins; a device fetches those it lacks."""
+    variants: Items[VariantOffer] = Field(default=(), max_length=MAX_VARIANTS, exclude_if=is_absent)
+    """Variants of the frozen file; a device fetches the one that its settings choose, and then does
+    without the frozen file."""
     reason: str = Field(default="", max_length=500)
     release: SignedRelease | None = None
     """The word of a release key for it; None in a fleet without a root."""
@@ -294,3 +303,5 @@ class ModelStatus(Message):
     it runs and compares with, None where it runs none and compares nothing."""
     throttled: Count | None = Field(default=None, exclude_if=is_absent)
     """With `settled`: how often the machine slowed itself down since the switch, if it can tell."""
+    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
+    """With `active`: the variant of the frozen part that runs; None for the reference."""

@@ -10,6 +10,7 @@ Source: https://github.com/microsoft/onnxruntime/pull/27379 and docs/Privacy.md 
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -25,3 +26,11 @@ def onnx_runtime() -> Any:  # noqa: ANN401 - a module without type information
     import onnxruntime  # noqa: PLC0415 - after the above
 
     return onnxruntime
+
+
+def onnx_runtime_tools(name: str) -> Any:  # noqa: ANN401 - as above
+    """Return a module of ONNX Runtime's tools, such as `quantization`.
+
+    Raises `ImportError` where it is not here, as in a bundle of a device.
+    """
+    return importlib.import_module(f"{onnx_runtime().__name__}.{name}")

@@ -10,6 +10,7 @@ from typing_extensions import Self
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Items, Message, Strict, is_absent
 from schemas.values import Digest, PerClass
+from schemas.variants import VariantName
 
 MAX_WAITING_CLASSES = 1000
 """Class names that one message may carry."""
@@ -50,6 +51,8 @@ class Evaluation(Message):
     losses: Items[Annotated[int, Field(ge=0, lt=2**53)]] = Field(default=(), max_length=64)
     """Summed negative log-likelihood of the same images, in 2^-16 nats, at each logit scale of
     `learning.numerics.calibration`; empty where it was not measured."""
+    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
+    """The variant of the frozen part that was measured; None for the reference."""
 
 
 class Problem(Message):

@@ -18,6 +18,7 @@ from coordinator.cli.common import (
     say,
 )
 from coordinator.cli.tables import print_table
+from coordinator.cli.variants import variants
 from coordinator.errors import CommandError
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
@@ -151,6 +152,7 @@ def rollback(
 
 
 app.command("back", hidden=True)(rollback)  # as it was called before
+app.command("variants")(variants)
 
 
 @app.command("export")

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
+from coordinator.topics.lineages.entries import (
+    BackboneImported,
+    Lineage,
+    NetworkImported,
+    VariantsMade,
+)
 from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.contributions import Contribution
@@ -57,6 +62,8 @@ class ExportHead:
     lineage: Lineage
     logit_scale: float | None = None
     """The fitted inverse temperature; None for the method's own."""
+    variants: VariantsMade | None = None
+    """Of the lineage's frozen model."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.making.packing import facts_of, handed_over, packed
+from coordinator.making.variants import variants_of
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
 from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
@@ -165,10 +166,11 @@ class ModelMaker:
             frozen=blobs.get(backbone.frozen.digest),
             golden=blobs.get(backbone.golden.digest),
             preprocessing=backbone.preprocessing,
+            variants=variants_of(request.variants, blobs.get),
         )
         head = RowsHead(np.ascontiguousarray(tensors["weights"]))
         facts = facts_of(request, assignment.settings.logit_scale)
-        return handed_over(pack_model(lineage, facts, head), blobs)
+        return handed_over(pack_model(lineage, facts, head), blobs, request.variants)
 
     @contextmanager
     def _blobs(self) -> Iterator[Blobs]:

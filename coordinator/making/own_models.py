@@ -18,7 +18,8 @@ from export.class_file import load_class_names
 from export.own_model import OwnModelRequest, own_model
 from export.preprocessing_file import load_preprocessing
 from export.rules import STANDARD_DOMAINS
-from schemas.models import Answers, FileReference
+from schemas.file_reference import FileReference
+from schemas.models import Answers
 
 _MAX_SAMPLES = 8
 _MAX_SAMPLE_BYTES = 64 * 1024**2

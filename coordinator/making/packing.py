@@ -6,9 +6,12 @@ from coordinator.core.work import ExportHead, HeadExported, PackImported
 from coordinator.ledger.blobs import Blobs
 from coordinator.making.offering import offer_of
 from coordinator.making.workshop import Finished
+from coordinator.topics.lineages.entries import VariantsMade
 from coordinator.topics.models.entries import ImportedFiles, ModelExported
 from export.package import ExportedModel, ModelFacts
-from schemas.models import FileReference, Manifest
+from schemas.file_reference import FileReference
+from schemas.models import Manifest
+from schemas.variants import VariantOffer
 
 IMPORTED = "imported"
 """What stands in a manifest for the method of a model that no method of ours made."""
@@ -67,13 +70,30 @@ def imported_manifest(
     )
 
 
-def handed_over(model: ExportedModel, blobs: Blobs) -> Finished:
-    """Store the files of a model; return the entry that names them, with those that are small."""
+def handed_over(
+    model: ExportedModel, blobs: Blobs, variants: VariantsMade | None = None
+) -> Finished:
+    """Store the files of a model; return the entry that names them, with those that are small.
+
+    `variants` are those of its lineage, whose files are in the store.
+    """
     manifest = model.manifest.canonical_bytes()
     exported = ModelExported(
         version=model.manifest.version,
         manifest=offer_of(manifest),
         files=tuple(offer_of(data) for data in model.files.values()),
         parity=model.manifest.parity,
+        variants=offered(model.manifest, variants),
+        left_out=model.left_out,
     )
     return Finished(HeadExported(exported), blobs.stage([manifest, *model.files.values()]))
+
+
+def offered(manifest: Manifest, variants: VariantsMade | None) -> tuple[VariantOffer, ...]:
+    """Return the offers of the variants that a manifest pins."""
+    made = () if variants is None else variants.variants
+    return tuple(
+        VariantOffer(name=item.name, frozen=item.frozen, replaces=manifest.frozen.digest)
+        for item in made
+        if manifest.variant(item.name) is not None
+    )

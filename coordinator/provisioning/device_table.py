@@ -3,6 +3,7 @@
 name          the device's id, unique in the fleet; the one column that must be there
 data          folder of its samples; "none" for a device that only runs models
 evaluation    folder of held-out samples
+variant       what models run on there: reference, auto, fp16 or int8
 tags          further tags, as `site=orchard-1 line=3`
 any other     a tag of that name, left out where the field is empty
 """
@@ -19,10 +20,11 @@ from coordinator.errors import ProvisionError
 from schemas.errors import FleetledgerError, shorten
 from schemas.tags import MAX_TAGS, TagName, TagValue
 from schemas.values import DeviceId
+from schemas.variants import VARIANT_CHOICES, VariantChoice
 
-NAME, DATA, EVALUATION, TAGS = "name", "data", "evaluation", "tags"
+NAME, DATA, EVALUATION, VARIANT, TAGS = "name", "data", "evaluation", "variant", "tags"
 NO_DATA = "none"
-_OWN = (NAME, DATA, EVALUATION, TAGS)
+_OWN = (NAME, DATA, EVALUATION, VARIANT, TAGS)
 _MOST_ERRORS = 20
 
 
@@ -37,6 +39,7 @@ class TableRow:
     data: str
     """Empty where the table does not say."""
     evaluation: str
+    variant: VariantChoice | None = None
 
 
 def read_table(file: Path) -> list[TableRow]:
@@ -105,7 +108,19 @@ def _row(line: int, columns: list[str], fields: list[str]) -> TableRow:
     tags = dict(_tags(said))
     if len(tags) > MAX_TAGS:
         raise ProvisionError(f"{TAGS}: {len(tags)} of at most {MAX_TAGS}; leave some out")
-    return TableRow(line, DeviceId(name), tags, said.get(DATA, ""), said.get(EVALUATION, ""))
+    folders = (said.get(DATA, ""), said.get(EVALUATION, ""))
+    return TableRow(line, DeviceId(name), tags, *folders, _variant(said.get(VARIANT, "")))
+
+
+def _variant(said: str) -> VariantChoice | None:
+    if not said:
+        return None
+    for choice in VARIANT_CHOICES:
+        if said == choice:
+            return choice
+    raise ProvisionError(
+        f"{VARIANT}: {shorten(said)}; give one of {', '.join(VARIANT_CHOICES)}, or nothing"
+    )
 
 
 def _tags(said: Mapping[str, str]) -> Iterator[tuple[TagName, TagValue]]:

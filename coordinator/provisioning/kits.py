@@ -271,6 +271,7 @@ def _kit_files(making: _Making, row: TableRow, token: Token) -> Iterator[tuple[s
         port=making.settings.broker.port,
         data=None if data == NO_DATA else data,
         evaluation=row.evaluation or None,
+        variant=row.variant,
     )
     yield KIT_FILE, kit.toml()
     yield CA_FILE, making.authority.certificate

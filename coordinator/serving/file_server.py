@@ -50,7 +50,7 @@ def _offers(body: Message) -> tuple[Offer, ...]:
             return body.offers
         case ScoringOrder(weights=weights):
             return (weights,)
-        case DesiredModel(manifest=manifest, files=files):
-            return (manifest, *files)
+        case DesiredModel(manifest=manifest, files=files, variants=variants):
+            return (manifest, *files, *(variant.frozen for variant in variants))
         case _:
             return ()

@@ -34,6 +34,7 @@ from device_agent.memory import give_back
 from device_agent.probation import Attempts
 from device_agent.self_test import golden_inputs
 from device_agent.sources.folder import SUFFIXES, SUFFIXES_OF
+from device_agent.trial.trying import VariantOf
 from learning.errors import LearningError
 from schemas.errors import FleetledgerError
 from schemas.rollouts import ModelComparison, ModelCost
@@ -72,10 +73,13 @@ class Comparer:
         attempts: Attempts | None,
         machine: Machine | None,
         weigh: Weigh,
+        variant_of: VariantOf = lambda _: None,
     ) -> None:
+        """`variant_of` tells on which variant a model in a slot runs, by its manifest."""
         self._home = home
         self._host = host
         self._attempts = attempts
+        self._variant_of = variant_of
         self._machine = machine
         self._weigh = weigh
         self._under_way: _UnderWay | None = None
@@ -131,7 +135,7 @@ class Comparer:
         return self._under_way
 
     def _loaded(self, manifest: Digest) -> InstalledModel:
-        return self._host.model(self._host.manifest(manifest))
+        return self._host.model(self._host.manifest(manifest), self._variant_of(manifest))
 
     def _count(self, manifest: Digest) -> None:
         """Count that a comparison begins; a disk that has no room for that hinders none."""

@@ -174,6 +174,7 @@ class Draft(AgentRecords):
     measured: Members[Digest]
     reported: Members[ClassName]
     heights: Overlay[str, Height]
+    left_variants: Overlay[Digest, str]
     attached: dict[OutboxKey, bytes] = field(default_factory=dict)
     """Payloads that go with messages of this draft; on the disk alone, since they may be many."""
     refusals: list[Refusal] = field(default_factory=list)

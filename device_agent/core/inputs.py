@@ -19,6 +19,7 @@ from schemas.reports import Evaluation, Problem
 from schemas.rollouts import ModelComparison
 from schemas.rounds import Observation, RoundAnswer
 from schemas.values import BootId, ClassName, Digest
+from schemas.variants import VariantName
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Started:
     """Nanoseconds since 1970 by this device's clock; of 0 nothing has expired."""
     candidate: ActiveModel | None = None
     """The third slot's model."""
+    variant: VariantName | None = None
+    """The variant of the frozen part that the active one runs on; None for the reference."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,21 @@ class ModelInstalled:
     """The model in the other slot now."""
     throttled: int | None = None
     """How often the machine had slowed itself down by then; None where it cannot tell."""
+    variant: VariantName | None = None
+    """The variant of the frozen part that it runs on; None for the reference."""
+
+
+@dataclass(frozen=True)
+class VariantLeft:
+    """A variant of a frozen part does not run here as it should; nothing is said of the model."""
+
+    name: VariantName
+    frozen: Digest
+    """Its file."""
+    reason: str
+    runs: ActiveModel | None = None
+    """The active model, which runs on the reference from here on; None where one was to be
+    installed."""
 
 
 @dataclass(frozen=True)
@@ -354,6 +372,8 @@ class ModelFellBack:
     failed: ActiveModel
     active: ActiveModel | None
     reason: str
+    variant: VariantName | None = None
+    """The variant of the frozen part that the other one runs on."""
 
 
 @dataclass(frozen=True)
@@ -423,6 +443,7 @@ Input: TypeAlias = (
     | FilesListed
     | ManifestRead
     | ModelInstalled
+    | VariantLeft
     | CandidateKept
     | CandidateForgotten
     | ComparisonGoesOn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from device_agent.core import comparing, detecting, inputs, releases, settling
+from device_agent.core import comparing, detecting, inputs, releases, settling, variants
 from device_agent.core.changes.actions import ActionEnded, DesiredTaken
 from device_agent.core.changes.durable import Change
 from device_agent.core.changes.measurements import ModelEvaluated
@@ -47,6 +47,7 @@ def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecisi
     )
     models = ModelProgress(
         active=event.active,
+        variant=event.variant,
         evaluate=stale and state.rules.evaluates,
         candidate=event.candidate,
         settling_since=now,
@@ -55,6 +56,7 @@ def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecisi
     expired = releases.expired(state, event.time_ns)
     if expired:
         decision += change(tell(state.told, [problem("model", expired)], state.rules))
+    decision += variants.started(state, event)
     return decision + ask(CheckActiveModel(event.active)) if event.active else decision
 
 
@@ -99,7 +101,13 @@ def _open_action(records: AgentRecords) -> DesiredModel | None:
 
 def digests_of(action: DesiredModel) -> set[Digest]:
     """Return the digests of everything that is offered with a desired model."""
-    return {offer.digest for offer in (action.manifest, *action.files)}
+    offered = (item.frozen for item in action.variants)
+    return {offer.digest for offer in (action.manifest, *action.files, *offered)}
+
+
+def needed_digests(state: AgentState, action: DesiredModel) -> set[Digest]:
+    """Return the digests of what it is installed with."""
+    return {offer.digest for offer in (action.manifest, *variants.needed_files(state, action))}
 
 
 def _needed(state: AgentState) -> Iterator[Offer]:
@@ -109,7 +117,7 @@ def _needed(state: AgentState) -> Iterator[Offer]:
     if action is not None:
         yield action.manifest
         if _files_are_known(state, action):
-            yield from action.files
+            yield from variants.needed_files(state, action)
 
 
 def _files_are_known(state: AgentState, action: DesiredModel) -> bool:
@@ -181,7 +189,10 @@ def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> Ag
     count, decision = _note_failure(state, event.digest, now)
     action = open_action(state)
     last_try = count >= state.rules.fetch_tries
-    if last_try and action is not None and event.digest in digests_of(action):
+    variant = None if action is None else variants.chosen(state, action)
+    if last_try and variant is not None and event.digest == variant.frozen.digest:
+        return decision + variants.did_not_come(state, variant, count)
+    if last_try and action is not None and event.digest in needed_digests(state, action):
         reason = f"file {event.digest.short} did not come in {count} tries: {event.reason}"
         return decision + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
@@ -269,7 +280,7 @@ def _installable(state: AgentState) -> DesiredModel | None:
 
 
 def _is_here(state: AgentState, action: DesiredModel) -> bool:
-    return digests_of(action) <= state.files.here and _files_are_known(state, action)
+    return needed_digests(state, action) <= state.files.here and _files_are_known(state, action)
 
 
 def _switches(state: AgentState, action: DesiredModel) -> bool:
@@ -286,20 +297,27 @@ def _install(state: AgentState, action: DesiredModel) -> AgentDecision:
     check = releases.check_of(state)
     # What runs already needs no place beside it.
     shadows = action.mode == "shadow" and not _runs(state, action)
-    put = ShadowModel(action, check) if shadows else InstallModel(action, check)
+    variant = variants.chosen_name(state, action)
+    put = (ShadowModel if shadows else InstallModel)(action, check, variant)
     return change(replace(state.models, installing=action, asking_clock=False)) + ask(put)
 
 
 def model_installed(state: AgentState, event: inputs.ModelInstalled, now: float) -> AgentDecision:
     """Say that the model runs, and measure it."""
     action = state.models.installing
-    models = ModelProgress(active=event.active, evaluate=state.rules.evaluates, settling_since=now)
+    models = ModelProgress(
+        active=event.active,
+        variant=event.variant,
+        evaluate=state.rules.evaluates,
+        settling_since=now,
+    )
     compares = comparing.wanted(state.records, action, "run", event.active, event.former)
     status = ModelStatus(
         version=event.active.version,
         manifest=event.active.manifest,
         state="active",
         previous_version=event.previous_version,
+        variant=event.variant,
     )
     released = () if event.release is None else (ReleaseInstalled(event.release),)
     return change(
@@ -331,7 +349,7 @@ def model_fell_back(state: AgentState, event: inputs.ModelFellBack, _now: float)
     status = _status(event.failed.version, event.failed.manifest, "rolled_back", event.reason)
     evaluate = state.rules.evaluates and event.active is not None
     return change(
-        replace(state.models, active=event.active, evaluate=evaluate),
+        replace(state.models, active=event.active, variant=event.variant, evaluate=evaluate),
         ActionEnded(None, status),
         SettlingNoted(None),
         replace(state.told, status=False),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from device_agent.core import inputs
 from device_agent.core.changes.actions import WaitNoted
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from device_agent.core.models import digests_of, ended, open_action, waits_for_hours
+from device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
 from device_agent.core.records import ModelWait, Waited
 from device_agent.core.state import AgentState
 from schemas.models import DesiredModel
@@ -72,7 +72,7 @@ def _noted(state: AgentState, action: int, seconds: float, now: float) -> AgentD
 
 
 def _reason(state: AgentState, action: DesiredModel) -> str:
-    wanted = digests_of(action)
+    wanted = needed_digests(state, action)
     hours = state.rules.deadline_seconds / 3600
     return (
         f"deadline: {len(wanted - state.files.here)} of {len(wanted)} files did not come within "

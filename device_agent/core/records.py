@@ -15,6 +15,7 @@ from schemas.reports import Problem, Transition
 from schemas.rollouts import Mode, ModelComparison
 from schemas.rounds import Observation
 from schemas.values import BootId, ClassName, Digest
+from schemas.variants import VariantName
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
@@ -366,6 +367,8 @@ class ModelProgress:
     """The model that runs, and what is being done about another one."""
 
     active: ActiveModel | None = None
+    variant: VariantName | None = None
+    """The variant of the frozen part that it runs on; None for the reference."""
     installing: DesiredModel | None = None
     reading: bool = False
     """The manifest of the open action is being compared with what is offered."""

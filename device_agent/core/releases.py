@@ -103,6 +103,13 @@ def check_files(desired: DesiredModel, manifest: Manifest) -> None:
             f"version: the manifest is of version {manifest.version}, and {desired.version} was "
             "announced"
         )
+    variants = {(item.name, item.frozen.digest, item.frozen.size) for item in manifest.variants}
+    for item in desired.variants:
+        if (item.name, item.frozen.digest, item.frozen.size) not in variants:
+            raise ReleaseError(
+                f"variants: {item.name} is offered as {item.frozen.digest.short}, and the manifest "
+                "pins none such; they do not belong together"
+            )
     pinned = {reference.digest: reference.size for reference in manifest.files}
     offered = {offer.digest: offer.size for offer in desired.files}
     for digest in sorted(pinned.keys() | offered.keys()):

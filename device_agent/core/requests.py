@@ -21,6 +21,7 @@ from schemas.models import DesiredModel
 from schemas.offers import Offer
 from schemas.topics import UpLeaf
 from schemas.values import ClassName, Digest
+from schemas.variants import VariantName
 
 
 @dataclass(frozen=True)
@@ -126,22 +127,29 @@ class ReadManifest:
 
 @dataclass(frozen=True)
 class InstallModel:
-    """Verify, load, self-test and switch; `ModelInstalled`, `ModelRefused` or `FileDamaged`."""
+    """Verify, load, self-test and switch.
+
+    Answered by `ModelInstalled`, `ModelRefused`, `VariantLeft` or `FileDamaged`.
+    """
 
     desired: DesiredModel
     check: ReleaseCheck | None = None
     """By what its release is judged once more; None where the owner gave no root."""
+    variant: VariantName | None = None
+    """The variant of the frozen part that it is to run on; None for the reference."""
 
 
 @dataclass(frozen=True)
 class ShadowModel:
     """Verify, load, self-test and keep as candidate, beside the model that runs.
 
-    Answered by `CandidateKept`, `ModelRefused` or `FileDamaged`.
+    Answered by `CandidateKept`, `ModelRefused`, `VariantLeft` or `FileDamaged`.
     """
 
     desired: DesiredModel
     check: ReleaseCheck | None = None
+    """As for `InstallModel`."""
+    variant: VariantName | None = None
     """As for `InstallModel`."""
 
 

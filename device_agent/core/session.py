@@ -86,6 +86,7 @@ from device_agent.core import (
     settling,
     telling,
     training,
+    variants,
 )
 from device_agent.core.changes.durable import Durable
 from device_agent.core.decision import AgentDecision, ask
@@ -215,6 +216,7 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.FilesListed: models.files_listed,
     inputs.ManifestRead: models.manifest_read,
     inputs.ModelInstalled: models.model_installed,
+    inputs.VariantLeft: variants.left,
     inputs.CandidateKept: comparing.candidate_kept,
     inputs.CandidateForgotten: comparing.candidate_forgotten,
     inputs.ComparisonGoesOn: comparing.goes_on,

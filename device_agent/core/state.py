@@ -42,6 +42,7 @@ from schemas.reports import Evaluation
 from schemas.roots import SignedRoot
 from schemas.tags import TagName, TagValue
 from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from schemas.variants import VariantName
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class AgentRules:
     """None where models are installed without a release."""
     silent_seconds: float | None = None
     """After which the owner is told that nothing new came that is signed; None for never."""
+    variants: tuple[VariantName, ...] = ()
+    """Variants of a frozen part that models run on where they have one, best first."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,8 @@ class AgentRecords:
     """The highest release that was taken, by the hash of the key that signed it."""
     release: SignedRelease | None = None
     """Of the model that was installed last."""
+    left_variants: Mapping[Digest, str] = field(default_factory=dict)
+    """Files of variants that did not run here, with the reason."""
 
     @property
     def last_action(self) -> int:

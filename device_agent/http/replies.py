@@ -25,6 +25,8 @@ class ServedModelReply(Strict):
     class_names: tuple[str, ...]
     provider: str
     """The execution provider of the frozen part."""
+    variant: str | None = None
+    """`fp16` or `int8`, where the frozen part is such a variant."""
 
     @classmethod
     def of(cls, model: LeasedModel) -> ServedModelReply:
@@ -33,10 +35,11 @@ class ServedModelReply(Strict):
         return cls(
             version=manifest.version,
             manifest=str(manifest.digest),
-            lineage=str(manifest.lineage),
+            lineage=str(model.lineage),
             answers=manifest.answers,
             class_names=tuple(str(name) for name in manifest.class_names),
             provider=model.provider,
+            variant=model.variant,
         )
 
 

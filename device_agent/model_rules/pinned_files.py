@@ -10,23 +10,31 @@ from device_agent.model_rules.golden_file import GoldenTensor, check_golden
 from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue, check_onnx
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 _ELEMENTS = {"float32": 1, "int64": 7}
 """Numbers of types in ONNX."""
 
 
 def check_pinned(
-    manifest: Manifest, path_of: Callable[[Digest], Path], domains: frozenset[str] = frozenset()
+    manifest: Manifest,
+    path_of: Callable[[Digest], Path],
+    domains: frozenset[str] = frozenset(),
+    variant: VariantName | None = None,
 ) -> None:
-    """Hold the four files of a manifest to the rules; raise `RuleError`. Nothing is loaded."""
-    for reference in manifest.files:
+    """Hold the four files of a manifest to the rules; raise `RuleError`. Nothing is loaded.
+
+    The frozen one is that of a `variant`, or the reference's.
+    """
+    for reference in manifest.files_with(variant):
         found = path_of(reference.digest).stat().st_size
         if found != reference.size:
             raise RuleError(
                 f"file {reference.digest.short}: has {found} bytes, and {reference.size} by the "
                 "manifest; push the model again"
             )
-    _check_frozen(manifest, check_onnx(path_of(manifest.frozen.digest), domains))
+    frozen = path_of(manifest.frozen_with(variant).digest)
+    _check_frozen(manifest, check_onnx(frozen, domains))
     _check_head(manifest, check_onnx(path_of(manifest.head.digest), domains))
     for digest, expected in _golden(manifest).items():
         check_golden(path_of(digest), expected)

@@ -20,12 +20,13 @@ from device_agent.segmenting import segmented
 from device_agent.serving.answers import Classification, Embedding, Segmentation, Tensors
 from device_agent.serving.frames import Frame, input_of, picture_of
 from device_agent.serving.leases import ModelLease
-from device_agent.serving.published import FROZEN, HEAD, read_published
+from device_agent.serving.published import FROZEN, HEAD, read_published, variant_in
 from device_agent.store.blobs import file_digest
 from learning.numerics.detection import DetectionRules, uncertainty
 from learning.numerics.entropy import softmax
 from learning.numerics.framing import MAX_ROWS
-from schemas.models import PROBABILITIES, SCORES, FileReference
+from schemas.file_reference import FileReference
+from schemas.models import PROBABILITIES, SCORES
 
 
 class LeasedModel:
@@ -45,17 +46,22 @@ class LeasedModel:
         self.lease = lease
         self.manifest = read_published(lease.folder)
         self._rules = rules
+        self.variant = variant_in(lease.folder)
+        """The variant of the frozen part; None for the reference."""
         manifest = self.manifest
-        if former is not None and former.manifest.lineage == manifest.lineage:
+        pinned = manifest.frozen_with(self.variant)
+        self.lineage = pinned.digest
+        """Digest of the frozen file that runs: embeddings of two are not comparable."""
+        if former is not None and former.lineage == pinned.digest:
             frozen = former.frozen
         else:
-            path = _checked(lease.folder / FROZEN, manifest.frozen)
-            session = InferenceSession(path, settings, manifest.frozen.digest)
+            path = _checked(lease.folder / FROZEN, pinned)
+            session = InferenceSession(path, settings, pinned.digest)
             frozen = Frozen(session, settings.batch)
         self.frozen: Frozen = frozen
         """What turns frames into features; versions of one lineage share it."""
         head = InferenceSession(_checked(lease.folder / HEAD, manifest.head), settings.of_heads)
-        self._model = InstalledModel(manifest, frozen, head)
+        self._model = InstalledModel(manifest, frozen, head, self.variant)
         self._names = tuple(str(name) for name in manifest.class_names)
 
     @property
@@ -101,7 +107,7 @@ class LeasedModel:
         """Return the features of a frame; raise as `classify` does."""
         inputs = input_of(frame, self.manifest.preprocessing)[np.newaxis]
         features = self._model.features(inputs)[0]
-        return Embedding(features, str(self.manifest.lineage), self.manifest.version)
+        return Embedding(features, str(self.lineage), self.manifest.version)
 
     def tensors(self, inputs: Inputs) -> Tensors:
         """Return `scores` of preprocessed inputs (N, ...), of samples `probabilities` too.

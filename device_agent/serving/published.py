@@ -34,6 +34,7 @@ from device_agent.store.blobs import (
 from schemas.errors import SchemaError
 from schemas.models import Manifest
 from schemas.values import Digest
+from schemas.variants import VARIANT_NAMES, VariantName
 
 log = logging.getLogger("device_agent.serving")
 
@@ -91,7 +92,7 @@ class PublishedModels:
         manifest = Manifest.read(self._blobs.read(slot.manifest))
         folder, beside = self._folder / name_of(slot), self._folder / f".{name_of(slot)}.new"
         files = {
-            FROZEN: manifest.frozen.digest,
+            FROZEN: manifest.frozen_with(slot.variant).digest,
             HEAD: manifest.head.digest,
             MANIFEST: slot.manifest,
         }
@@ -165,8 +166,14 @@ class PublishedModels:
 
 
 def name_of(slot: Slot) -> str:
-    """Return the name of a slot's folder."""
-    return f"{slot.version}-{slot.manifest[:16]}"
+    """Return the name of a slot's folder; that of a variant says so."""
+    variant = "" if slot.variant is None else f"-{slot.variant}"
+    return f"{slot.version}-{slot.manifest[:16]}{variant}"
+
+
+def variant_in(folder: Path) -> VariantName | None:
+    """Return the variant of the frozen part in a folder, by its name; None for the reference."""
+    return next((name for name in VARIANT_NAMES if folder.name.endswith(f"-{name}")), None)
 
 
 def labels_of(manifest: Manifest) -> str:
@@ -181,7 +188,10 @@ def read_published(folder: Path) -> Manifest:
         manifest = Manifest.read(data)
     except (OSError, SchemaError) as error:
         raise LoadError(f"{folder}: {error}; see `fleetledger agent status`") from error
-    if folder.name != f"{manifest.version}-{Digest.of(data)[:16]}":
+    variant = variant_in(folder)
+    if folder.name != name_of(Slot.of(manifest, variant)) or (
+        variant is not None and manifest.variant(variant) is None
+    ):
         raise LoadError(f"{folder}: holds another manifest; restart the agent, which mends it")
     return manifest
 

@@ -34,7 +34,6 @@ from device_agent.trial.messages import (
     read_request,
 )
 from schemas.errors import FleetledgerError
-from schemas.values import Digest
 
 
 def main() -> None:
@@ -73,16 +72,16 @@ def _tried(asked: ReceivedTrial, clocks: Clocks, built: Callable[[], object]) ->
     manifest = host.manifest(request.manifest)
     golden = blobs.read(manifest.golden.digest)
     if request.engines is not None and request.engines.builds is not None:
-        _build(host.model(manifest), golden, request.batch)
+        _build(host.model(manifest, request.variant), golden, request.batch)
         # What is tried is the engine as it lies on the disk, where others will find it.
         host = ModelHost(blobs, _settings(request))
-        host.frozen(manifest.frozen.digest)
+        host.frozen(manifest.frozen_with(request.variant).digest)
         limit_processor(request.cpu_seconds)
         built()
-    model = host.model(manifest)
+    model = host.model(manifest, request.variant)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
     resident = _resident_bytes()
-    former = _former(host, blobs, request.former)
+    former = _former(host, blobs, request)
     measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
         provider=model.provider,
@@ -118,12 +117,12 @@ def _settings(request: TrialRequest) -> SessionSettings:
     )
 
 
-def _former(host: ModelHost, blobs: BlobFolder, former: Digest | None) -> Callable[[], Any] | None:
+def _former(host: ModelHost, blobs: BlobFolder, request: TrialRequest) -> Callable[[], Any] | None:
     """Return a run of the former model on its own golden sample; None where it does not run."""
-    if former is None:
+    if request.former is None:
         return None
     try:
-        model = host.model(host.manifest(former))
+        model = host.model(host.manifest(request.former), request.former_variant)
         run = _run(model, blobs.read(model.manifest.golden.digest))
         run()
     except ModelError:

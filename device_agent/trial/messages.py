@@ -13,6 +13,7 @@ from pydantic import Field
 from device_agent.inference import Inputs
 from schemas.message import Strict
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_REASON = 500
@@ -46,6 +47,10 @@ class TrialRequest(Strict):
     manifest: Digest
     former: Digest | None
     """Manifest of the model whose time it is compared with."""
+    variant: VariantName | None = None
+    """The variant of the frozen part that is tried; None for the reference."""
+    former_variant: VariantName | None = None
+    """The same of the former model."""
     providers: tuple[str, ...]
     threads: int
     batch: int

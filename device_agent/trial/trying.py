@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -31,9 +31,11 @@ from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from schemas.errors import SchemaError
 from schemas.models import Manifest
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 log = logging.getLogger("device_agent.trial")
 
+VariantOf = Callable[[Digest], "VariantName | None"]
 COMMAND = (sys.executable, "-m", "device_agent.trial.child")
 NOTICEABLE_SECONDS = 0.01
 """Of one sample: what is slower by less is not too slow, whatever it is a multiple of."""
@@ -55,6 +57,15 @@ class TrialSettings:
     """How many times the former model's time it may take."""
 
 
+@dataclass(frozen=True)
+class TriedModel:
+    """A model that is tried, and on what."""
+
+    manifest: Digest
+    variant: VariantName | None
+    """Of the frozen part; None for the reference."""
+
+
 class Trial:
     """Tries models in processes of their own; for one thread."""
 
@@ -65,12 +76,18 @@ class Trial:
         settings: TrialSettings,
         command: Sequence[str] = COMMAND,
         machine: Machine | None = None,
+        variant_of: VariantOf = lambda _: None,
     ) -> None:
-        """`machine` says how warm it was when a model was slow; None where none is asked."""
+        """Take what each trial has in common.
+
+        `machine` says how warm it was when a model was slow; None where none is asked. `variant_of`
+        tells on which variant a model in a slot runs, by its manifest.
+        """
         self._blobs = blobs
         self._sessions = sessions
         self._settings = settings
         self._command = command
+        self._variant_of = variant_of
         self._machine = machine
         self._building_since: float | None = None
 
@@ -86,14 +103,18 @@ class Trial:
         )
 
     def run(
-        self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
+        self,
+        manifest: Digest,
+        former: Digest | None,
+        samples: Sequence[Inputs],
+        variant: VariantName | None = None,
     ) -> TrialAnswer:
         """Try a model whose files are here, beside the former one; return what it took.
 
         Raises `TrialError` in words if the process died, hung or took too much, if the model gave
         wrong answers, or is too slow.
         """
-        answer = self._ask(manifest, former, samples)
+        answer = self._ask(TriedModel(manifest, variant), former, samples)
         judge(answer, self._settings, self._conditions())
         return answer
 
@@ -102,11 +123,12 @@ class Trial:
 
         What comes in the way is told in the log: the model then runs on the next provider.
         """
-        engine = self._engine_to_build(manifest)
+        candidate = TriedModel(manifest, self._variant_of(manifest))
+        engine = self._engine_to_build(candidate)
         if engine is None:
             return
         try:
-            refused = self._ask(manifest, None, ()).refused
+            refused = self._ask(candidate, None, ()).refused
         except TrialError as error:
             refused = str(error)
         if refused is not None:
@@ -115,17 +137,17 @@ class Trial:
     def weigh(self, manifest: Digest) -> int | None:
         """Return the resident bytes of a process that has tested one model; None if it cannot."""
         try:
-            answer = self._ask(manifest, None, ())
+            answer = self._ask(TriedModel(manifest, self._variant_of(manifest)), None, ())
         except TrialError as error:
             log.warning("a model's memory is not known: %s", error)
             return None
         return answer.resident_bytes if answer.refused is None else None
 
     def _ask(
-        self, manifest: Digest, former: Digest | None, samples: Sequence[Inputs]
+        self, candidate: TriedModel, former: Digest | None, samples: Sequence[Inputs]
     ) -> TrialAnswer:
-        engine = self._engine_to_build(manifest)
-        request = self._request(manifest, former, engine)
+        engine = self._engine_to_build(candidate)
+        request = self._request(candidate, former, engine)
         try:
             outcome = self._run(request, samples, builds=engine is not None)
             answer = read_outcome(outcome, self._settings)
@@ -175,13 +197,14 @@ class Trial:
             return None  # the process that tries the model says so
         return self._sessions.engines if TENSORRT in available else None
 
-    def _engine_to_build(self, manifest: Digest) -> EngineFolder | None:
+    def _engine_to_build(self, candidate: TriedModel) -> EngineFolder | None:
         """Return an empty folder for the engine of a model; None where none is to be built."""
         store = self._store()
         if store is None:
             return None
         try:
-            frozen = Manifest.read(self._blobs.read(manifest)).frozen.digest
+            manifest = Manifest.read(self._blobs.read(candidate.manifest))
+            frozen = manifest.frozen_with(candidate.variant).digest
             engine = store.of(frozen, self._sessions.batch)
             if engine.record() is not None:
                 return None
@@ -209,15 +232,17 @@ class Trial:
         )
 
     def _request(
-        self, manifest: Digest, former: Digest | None, engine: EngineFolder | None
+        self, candidate: TriedModel, former: Digest | None, engine: EngineFolder | None
     ) -> TrialRequest:
         allowed = self._settings.memory_bytes
         if allowed is None:
             allowed = int(psutil.virtual_memory().total) // 2
         return TrialRequest(
             blobs=str(self._blobs.folder.absolute()),
-            manifest=manifest,
+            manifest=candidate.manifest,
             former=former,
+            variant=candidate.variant,
+            former_variant=None if former is None else self._variant_of(former),
             providers=self._sessions.providers,
             threads=self._sessions.threads,
             batch=self._sessions.batch,

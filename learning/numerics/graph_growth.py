@@ -59,6 +59,8 @@ _PRESERVING = frozenset(
     """.split()  # noqa: SIM905 - a list of a hundred quoted names would be a page
 )
 """Operators that give at least as many numbers as the largest thing that they are given."""
+_SCALED = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Of these, scales and zero points go along one axis: they make nothing larger."""
 _SIZED = {
     "ConstantOfShape": 0,
     "Expand": 1,
@@ -278,6 +280,8 @@ def _elementwise(node: Node[Graph], given: list[Known | None]) -> int:
         return joined(shapes[0], shapes[1])
     if node.operator not in _PRESERVING or not sizes:
         return 0
+    if node.operator in _SCALED:
+        return sizes[0]
     return max(*sizes, _broadcast(shapes))
 
 

@@ -15,6 +15,7 @@ from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from schemas.models import AnyPreprocessing, Manifest
 from schemas.values import Digest
+from schemas.variants import VariantName
 
 
 class SharedModels(ModelHost):
@@ -23,7 +24,7 @@ class SharedModels(ModelHost):
     def __init__(self, blobs: BlobFolder) -> None:
         super().__init__(blobs, SessionSettings())
         self.blobs = blobs
-        self.passed: set[Digest] = set()
+        self.passed: set[tuple[Digest, VariantName | None]] = set()
         self._manifests: dict[Digest, Manifest] = {}
 
     def manifest(self, digest: Digest) -> Manifest:
@@ -41,11 +42,12 @@ class SharingInstaller(Installer):
         super().__init__(models.blobs, slots, models, partial(_samples, held_out))
         self._models = models
 
-    def test(self, manifest: Manifest) -> None:
+    def test(self, manifest: Manifest, variant: VariantName | None = None) -> None:
         """Verify and self-test a model that no device has tested yet; raise `ModelError`."""
-        if manifest.digest not in self._models.passed:
-            super().test(manifest)
-            self._models.passed.add(manifest.digest)
+        tested = (manifest.digest, variant)
+        if tested not in self._models.passed:
+            super().test(manifest, variant)
+            self._models.passed.add(tested)
 
 
 def _samples(folder: Path | None, preprocessing: AnyPreprocessing) -> Sequence[Inputs]:

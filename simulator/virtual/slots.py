@@ -56,9 +56,17 @@ class QuickSlots(ModelSlots):
 
     def install(self, slot: Slot) -> None:
         """Make `slot` active and keep the former one; what is active already stays so."""
-        if slot != self._kept.active:
+        active = self._kept.active
+        if active is not None and active.model == slot.model:
+            self.change_active(slot)
+        elif slot != active:
             self._replace(_Kept(active=slot, other=self._kept.active))
         self.forget_candidate()
+
+    def change_active(self, slot: Slot) -> None:
+        """Let the active model run on another variant."""
+        if slot != self._kept.active:
+            self._replace(self._kept.model_copy(update={"active": slot}))
 
     def go_back(self) -> Slot | None:
         """Make the other slot active and forget this one; return what is active then."""

@@ -15,7 +15,8 @@ from device_agent.store.blobs import BlobFolder
 from export.noise import noise_inputs
 from export.own_model import CutModel, OwnModelRequest, own_model
 from export.package import ExportedModel
-from schemas.models import FileReference, Manifest
+from schemas.file_reference import FileReference
+from schemas.models import Manifest
 from schemas.values import ClassName, Digest
 from tests.device_agent import models
 from tests.export.networks import data

@@ -73,6 +73,14 @@ def test_a_kit_becomes_a_home_that_an_agent_can_run_in(kit: Path, tmp_path: Path
     assert all("cannot be" not in found.text for found in said_of_tls)
 
 
+def test_a_kit_says_what_models_run_on_here(kit: Path, tmp_path: Path) -> None:
+    text = (kit / "kit.toml").read_text()
+    assert "variant" not in text, "agents of before read kits that do not choose"
+    (kit / "kit.toml").write_text(text + 'variant = "int8"\n')
+    install(kit, tmp_path / "home")
+    assert AgentHome.open(tmp_path / "home").settings.model.variant == "int8"
+
+
 def test_installed_again_it_keeps_settings_and_key(kit: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     install(kit, home)

@@ -16,8 +16,9 @@ from schemas.block_frames import read_block
 from schemas.catalogue import CATALOGUE
 from schemas.envelope import decode, encode
 from schemas.errors import FleetledgerError, SchemaError
+from schemas.file_reference import FileReference
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from schemas.models import FileReference, Manifest, Parity
+from schemas.models import Manifest, Parity
 from schemas.offers import BlockData, BlockRequest
 from schemas.proofs.checkpoint import Checkpoint
 from schemas.seals import read_seal

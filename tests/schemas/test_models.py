@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.errors import SchemaError
-from schemas.models import DesiredModel, FileReference, Manifest, ModelStatus, Parity, Preprocessing
+from schemas.file_reference import FileReference
+from schemas.models import DesiredModel, Manifest, ModelStatus, Parity, Preprocessing
 from schemas.offers import Offer
 from schemas.values import Digest
 
@@ -72,6 +73,39 @@ def test_only_a_model_of_pixels_says_what_it_answers_for() -> None:
     pixels = Manifest(**manifest_fields(answers="pixels", class_names=("background", "cat")))
     assert json.loads(pixels.canonical_bytes())["answers"] == "pixels"
     assert Manifest.read(pixels.canonical_bytes()) == pixels
+
+
+def int8(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "int8",
+        "frozen": FileReference.of(b"int8"),
+        "samples": 400,
+        "agreement": 0.97,
+        "tolerance": 0.08,
+        "feature_tolerance": 0.2,
+        **changes,
+    }
+
+
+def test_a_manifest_without_variants_is_the_one_that_it_was_before_there_were_any() -> None:
+    manifest = Manifest(**manifest_fields())
+    assert "variants" not in json.loads(manifest.canonical_bytes())
+    assert manifest.digest == "f4c2de33dbdef1c4cdc5c69e44e999a161f5a41035e761023057bf8549086cda"
+    assert manifest.files_with("int8") == manifest.files
+
+
+def test_a_variant_stands_in_the_place_of_the_frozen_file() -> None:
+    manifest = Manifest(**manifest_fields(variants=(int8(),)))
+    assert Manifest.read(manifest.canonical_bytes()) == manifest
+    frozen, *others = manifest.files_with("int8")
+    assert frozen == FileReference.of(b"int8")
+    assert others == list(manifest.files[1:])
+    assert manifest.files_with("fp16") == manifest.files_with(None) == manifest.files
+    assert manifest.lineage == manifest.frozen.digest, "the lineage is that of the reference"
+    with pytest.raises(ValidationError, match="variants: a name stands twice"):
+        Manifest(**manifest_fields(variants=(int8(), int8(samples=7))))
+    with pytest.raises(ValidationError, match="variants"):
+        Manifest(**manifest_fields(variants=(int8(name="int4"),)))
 
 
 def test_a_manifest_has_a_place_for_a_signature_that_is_still_empty() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported, VariantsMade
 from schemas.message import Strict
 
 
@@ -22,4 +22,11 @@ class ImportNetwork(Strict):
     network: NetworkImported
 
 
-LineageCommand = ImportBackbone | ImportNetwork
+class MakeVariants(Strict):
+    """Let the leading frozen model have these variants; their files are in the store already."""
+
+    verb: Literal["make-variants"] = "make-variants"
+    made: VariantsMade
+
+
+LineageCommand = ImportBackbone | ImportNetwork | MakeVariants

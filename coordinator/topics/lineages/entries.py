@@ -15,6 +15,7 @@ from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
 from schemas.rounds import TRAIN, ExtraName, PhaseName
 from schemas.values import ClassName, Digest
+from schemas.variants import MAX_VARIANTS, VariantName
 
 
 class BackboneImported(EntryBody):
@@ -229,6 +230,57 @@ def _begins(body: NetworkImported) -> str:
     return said + (f" Every device gets {files(body.extras)}." if body.extras else "")
 
 
+class MadeVariant(Strict):
+    """A variant of a lineage's frozen part: its file, and how far its features stray."""
+
+    name: VariantName
+    frozen: Offer
+    strays: float = Field(ge=0)
+    """Length of the difference to the reference's features, as a share of their own length."""
+
+
+class VariantsMade(EntryBody):
+    """The variants that there are of the leading frozen model from here on; none ends them."""
+
+    kind: ClassVar[str] = "lineage.variants"
+    lineage: Digest
+    """The frozen model that they are variants of."""
+    variants: tuple[MadeVariant, ...] = Field(max_length=MAX_VARIANTS)
+    features: Digest | None = None
+    """What heads are measured by: features of samples, as a blob; None where there are none."""
+    calibrated: int = Field(default=0, ge=0)
+    """Images that ranges were measured on."""
+    held_out: int = Field(default=0, ge=0)
+    """Other images, that heads are measured on."""
+    tools: dict[str, str] = Field(default_factory=dict)
+    """What made the files, with versions: equal images give equal files with equal ones."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The files, and what heads are measured by."""
+        measured = () if self.features is None else (self.features,)
+        return (*(variant.frozen.digest for variant in self.variants), *measured)
+
+
+def _make_variants(lineages: LineagesState, body: VariantsMade, at: Place) -> None:
+    lineages.variants = body if body.variants else None
+    lineages.variants_index = at.index
+
+
+def _say_variants(body: VariantsMade, _: Place) -> str:
+    if not body.variants:
+        return f"Frozen model {body.lineage.short} has no variants any more."
+    made = ", ".join(
+        f"{item.name} {item.frozen.digest.short} ({item.frozen.size:,} bytes, features stray by "
+        f"{item.strays:.1%})"
+        for item in body.variants
+    )
+    return (
+        f"Frozen model {body.lineage.short} has variants: {made}; calibrated on {body.calibrated} "
+        f"images, measured on {body.held_out} others."
+    )
+
+
 Lineage = BackboneImported | NetworkImported
 LINEAGE_KINDS: tuple[type[Lineage], ...] = (BackboneImported, NetworkImported)
 
@@ -246,5 +298,6 @@ LINEAGES = LedgerTopic(
         Kind(
             NetworkImported, _take_network, _say_network, tells_all_their_assignment, reorders=True
         ),
+        Kind(VariantsMade, _make_variants, _say_variants),
     ),
 )

@@ -1,13 +1,17 @@
-"""Rules of a new lineage: it has to fit the names that there are."""
+"""Rules of a new lineage, which has to fit the names that there are, and of its variants."""
 
 from __future__ import annotations
 
 from coordinator.core.decision import Decision, record
 from coordinator.core.entry import OPERATOR
+from coordinator.core.formatting import some
 from coordinator.core.state import State
+from coordinator.errors import CommandError
 from coordinator.topics.lineages.background import check_network
 from coordinator.topics.lineages.capacity import check_lineage
-from coordinator.topics.lineages.commands import ImportBackbone, LineageCommand
+from coordinator.topics.lineages.commands import ImportBackbone, LineageCommand, MakeVariants
+from coordinator.topics.lineages.entries import VariantsMade
+from schemas.variants import VARIANTS
 
 
 def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:
@@ -17,8 +21,38 @@ def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:
         check_lineage(state, backbone)
         text = f"frozen model {backbone.frozen.digest.short} leads; heads begin anew"
         return record(backbone, actor=OPERATOR), text
+    if isinstance(command, MakeVariants):
+        return _make_variants(state, command.made)
     network = command.network
     check_lineage(state, network)
     check_network(state, network)
     text = f"network {network.digest.short} leads; it begins with its first weights"
     return record(network, actor=OPERATOR), text
+
+
+def _make_variants(state: State, made: VariantsMade) -> tuple[Decision, str]:
+    backbone = state.lineages.backbone
+    if backbone is None or backbone.frozen.digest != made.lineage:
+        raise CommandError(
+            f"variants: frozen model {made.lineage.short} does not lead; make them of the one that "
+            "does"
+        )
+    if not made.variants:
+        text = "the next model has no variants; devices go over to the reference with it"
+        return record(made, actor=OPERATOR), text
+    older = sorted(
+        device
+        for device, known in state.devices.admitted.items()
+        if known.capabilities is not None and VARIANTS not in known.capabilities.features
+    )
+    if older:
+        raise CommandError(
+            f"variants: the agents of {some(older)} are of a version that refuses models with "
+            "variants; install this version there, start them, and say it again"
+        )
+    names = " and ".join(item.name for item in made.variants)
+    text = (
+        f"models of frozen model {made.lineage.short} have the variants {names} from the next one "
+        "on, where it does not lose too much; devices take one by [model] variant in agent.toml"
+    )
+    return record(made, actor=OPERATOR), text

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Lineage,
         NetworkImported,
         Successor,
+        VariantsMade,
     )
 
 
@@ -36,6 +37,10 @@ class LineagesState:
     """Whether any lineage had a proxy, for which the broker may keep an order."""
     changed: int = 0
     """Index of the entry that began the present one."""
+    variants: VariantsMade | None = None
+    """Variants of the leading frozen model."""
+    variants_index: int = -1
+    """Index of the entry that made them, or ended them."""
 
     @property
     def current(self) -> Lineage | None:
@@ -73,3 +78,4 @@ class LineagesState:
     ) -> None:
         """Let another lineage lead."""
         self.backbone, self.network, self.changed = backbone, network, index
+        self.variants, self.variants_index = None, -1

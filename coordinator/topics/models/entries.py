@@ -23,11 +23,13 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
+from schemas.file_reference import FileReference
 from schemas.message import is_absent
-from schemas.models import Answers, AnyPreprocessing, FileReference, Parity
+from schemas.models import Answers, AnyPreprocessing, Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId, Digest
+from schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
 
 TAKEN_BACK = "taken back by the operator"
 
@@ -180,11 +182,18 @@ class ModelExported(EntryBody):
     manifest: Offer
     files: tuple[Offer, ...]
     parity: Parity
+    variants: tuple[VariantOffer, ...] = Field(
+        default=(), max_length=MAX_VARIANTS, exclude_if=is_absent
+    )
+    """Variants of the frozen file that the manifest pins."""
+    left_out: tuple[str, ...] = Field(default=(), max_length=MAX_VARIANTS, exclude_if=is_absent)
+    """Why others are not among them, a sentence each."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
         """The manifest and every file that it pins."""
-        return (self.manifest.digest, *(offer.digest for offer in self.files))
+        variants = (variant.frozen for variant in self.variants)
+        return (self.manifest.digest, *(offer.digest for offer in (*self.files, *variants)))
 
 
 def _export(models: ModelsState, body: ModelExported, at: Place) -> None:
@@ -197,7 +206,14 @@ def _say_exported(body: ModelExported, _: Place) -> str:
     return (
         f"Model {body.version} became ONNX: manifest {body.manifest.digest.short}, scores within "
         f"{parity.max_absolute_difference:.2g} of the coordinator's own in {parity.runtime}."
+        + _said_of_variants(body)
     )
+
+
+def _said_of_variants(body: ModelExported) -> str:
+    names = " and ".join(variant.name for variant in body.variants)
+    said = f" It has the variants {names}." if names else ""
+    return said + "".join(f" {reason[0].upper()}{reason[1:]}." for reason in body.left_out)
 
 
 class ModelFailed(EntryBody):
@@ -350,6 +366,8 @@ class DeviceModelStatus(EntryBody):
     """In a rollout: the version that it is compared with, or that it took the place of."""
     throttled: int | None = Field(default=None, exclude_if=is_absent)
     """Once it settled: how often the machine slowed itself down since the switch."""
+    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
+    """The variant of the frozen part that runs; None for the reference."""
 
 
 def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> None:
@@ -357,6 +375,8 @@ def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> Non
     running.model_state, running.model_reason = body.state, body.reason
     running.model_versions_seen[body.version] = body.state
     running.said_index = at.index
+    if body.state == "active":
+        running.variant = body.variant
     if body.state in ("active", "settled"):
         running.active_version = body.version
     elif body.state == "shadowing":
@@ -368,6 +388,8 @@ def _say_status(body: DeviceModelStatus, at: Place) -> str:
     state = body.state.replace("_", " ")
     if body.state == "shadowing":
         state = "measured beside what runs"
+    elif body.variant is not None:
+        state += f" as {body.variant}"
     return f"On device {at.device} model {body.version} is {state}{reason}."
 
 
@@ -396,13 +418,16 @@ class DeviceEvaluated(EntryBody):
     bytes_down: int
     losses: tuple[int, ...] = ()
     """Summed losses of the same images at the scales of `learning.numerics.calibration`."""
+    variant: VariantName | None = Field(default=None, exclude_if=is_absent)
+    """The variant of the frozen part that was measured; None for the reference."""
     answers: Literal["sample", "pixels"] = "sample"
     """What the model gives a class. Of pixels, results are the sizes of intersection and union of
     what is of a class and what the model took for it, the background among the classes."""
 
 
 def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
-    models.by_device.setdefault(at.maker, Running()).evaluated_version = body.version
+    running = models.by_device.setdefault(at.maker, Running())
+    running.evaluated_version, running.evaluated_variant = body.version, body.variant
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these
     model, newest = models.by_version.get(body.version), models.calibrated_version or 0
@@ -436,9 +461,10 @@ def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
         return _mean_iou(body, at)
     right = sum(result.correct for result in body.results.values())
     asked = sum(result.total for result in body.results.values())
+    variant = f", as {body.variant}" if body.variant is not None else ""
     return (
         f"On device {at.device} model {body.version} was right for {right} of {asked} held-out "
-        f"samples ({measured_by(body)})."
+        f"samples ({measured_by(body)}{variant})."
     )
 
 

@@ -110,6 +110,9 @@ class Models:
                     self._state.models.logit_scale
                     if newest.lineage == self._state.lineages.current
                     else None,
+                    self._state.lineages.variants
+                    if newest.lineage == self._state.lineages.current
+                    else None,
                 )
             )
         if self._resting(now_ns):
@@ -275,6 +278,7 @@ class Models:
             reason=status.reason,
             former=status.previous_version if offered else None,
             throttled=status.throttled,
+            variant=status.variant,
         )
         return self._became(device, body)
 
@@ -286,13 +290,20 @@ class Models:
         if known.exported.manifest.digest != birth.active_manifest:
             return Decision()
         body = DeviceModelStatus(
-            version=known.version, manifest=birth.active_manifest, state="active"
+            version=known.version,
+            manifest=birth.active_manifest,
+            state="active",
+            variant=self._state.models.of(device).variant,
         )
         return self._became(device, body)
 
     def evaluated(self, device: DeviceId, evaluation: Evaluation) -> Decision:
         """Record how well a model does on a device, once per version."""
-        if self._state.models.of(device).evaluated_version == evaluation.model_version:
+        known = self._state.models.of(device)
+        if (known.evaluated_version, known.evaluated_variant) == (
+            evaluation.model_version,
+            evaluation.variant,
+        ):
             return Decision()
         model = self._state.models.by_version.get(evaluation.model_version)
         of_pixels = model is not None and model.of_pixels
@@ -307,6 +318,7 @@ class Models:
             bytes_up=evaluation.bytes_up,
             bytes_down=evaluation.bytes_down,
             losses=evaluation.losses,
+            variant=evaluation.variant,
             answers="pixels" if of_pixels else "sample",
         )
         return record_for(device, body)
@@ -321,6 +333,8 @@ class Models:
             # What it said before this offer is no answer to it.
             says_less = says_less and told.action < known.said_index
             same_version = same_version and told.action < known.said_index
+        if body.state == "active" and body.variant != known.variant:
+            return record_for(device, body)
         if (seen == body.state or says_less) and same_version:
             return Decision()
         return record_for(device, body)
@@ -361,6 +375,8 @@ class Models:
             return False
         if newest is None:
             return True
+        if newest.solved_index < self._state.lineages.variants_index:
+            return True  # the same head, before other variants of the frozen part
         return (newest.solved.inputs, newest.solved.class_names) != (inputs, names) or (
             newest.solved.lineage != self._lineage()
         )

@@ -10,6 +10,7 @@ from coordinator.topics.lineages.state import LineagesState
 from coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
 from schemas.rollouts import SHADOW
 from schemas.values import ClassName, DeviceId
+from schemas.variants import VariantName
 
 if TYPE_CHECKING:
     from coordinator.topics.lineages.entries import Lineage
@@ -89,6 +90,8 @@ class Running:
     """What one device says of the models that it was given."""
 
     active_version: int | None = None
+    variant: VariantName | None = None
+    """The variant of the frozen part that runs; None for the reference."""
     model_state: str = ""
     model_reason: str = ""
     model_versions_seen: dict[int, str] = field(default_factory=dict)
@@ -96,6 +99,7 @@ class Running:
     said_index: int = -1
     """The entry of what it said last of any version."""
     evaluated_version: int | None = None
+    evaluated_variant: VariantName | None = None
 
 
 @dataclass

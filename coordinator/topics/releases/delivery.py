@@ -11,6 +11,7 @@ from coordinator.topics.releases.state import Released
 from schemas.models import DesiredModel
 from schemas.rollouts import SHADOW
 from schemas.values import DeviceId
+from schemas.variants import VARIANTS
 
 
 class Delivery:
@@ -31,17 +32,20 @@ class Delivery:
         told = self.told(device)
         if told is None:
             return Decision()
-        message = self._message(told)
+        message = self._message(told, device)
         if told.group is not None and self._knows_rollouts(device):
             message = _offered(message, told.group)
         return ask(SendToDevice(device, "desired", message, retain=True))
 
     def _knows_rollouts(self, device: DeviceId) -> bool:
         """Whether a device reads what a message says of rollouts; older agents refuse it."""
-        able = self._state.devices.admitted[device].capabilities
-        return able is not None and SHADOW in able.features
+        return self._can(device, SHADOW)
 
-    def _message(self, told: DesiredVersion | Released) -> DesiredModel:
+    def _can(self, device: DeviceId, feature: str) -> bool:
+        able = self._state.devices.admitted[device].capabilities
+        return able is not None and feature in able.features
+
+    def _message(self, told: DesiredVersion | Released, device: DeviceId) -> DesiredModel:
         """Return the message that names the files of a version, its release and the roots."""
         exported, trust = self._state.models.by_version[told.version].exported, self._state.trust
         assert exported is not None  # only exported models become desired
@@ -50,6 +54,7 @@ class Delivery:
             version=told.version,
             manifest=exported.manifest,
             files=exported.files,
+            variants=exported.variants if self._can(device, VARIANTS) else (),
             release=trust.releases.get(told.action),
             roots=tuple(trust.roots),
         )

@@ -23,6 +23,7 @@ ADDED_SINCE: frozenset[str] = frozenset(
     {
         "device.pinned",
         "device.tagged",
+        "lineage.variants",
         "model.compared",
         "model.imported",
         "rollout.aborted",

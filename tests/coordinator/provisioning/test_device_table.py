@@ -39,6 +39,11 @@ def test_columns_become_fields_and_tags(tmp_path: Path) -> None:
     ]
 
 
+def test_what_models_run_on_is_said_for_each_device(tmp_path: Path) -> None:
+    rows = read_table(table(tmp_path, "name,variant\norin-1,auto\npi-1,int8\npi-2,\n"))
+    assert [(row.variant, row.tags) for row in rows] == [("auto", {}), ("int8", {}), (None, {})]
+
+
 def test_a_table_of_names_alone_is_enough(tmp_path: Path) -> None:
     (row,) = read_table(table(tmp_path, "name\ncamera-1\n"))
     assert row == TableRow(2, "camera-1", {}, "", "")
@@ -62,6 +67,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path: Path) -> None:
         ("name\na\nb\na\n", "line 4: name: 'a' stands in line 2, too"),
         ("name,site\na,b,c\n", "line 2: 3 fields for 2 columns; put quotation marks"),
         ("name,site\na,no blanks\n", "line 2: site: 'no blanks': a tag's value is"),
+        ("name,variant\na,int4\n", "line 2: variant: 'int4'; give one of reference, auto, fp16"),
         ("name,tags\na,quick\n", "line 2: tags: 'quick'; write NAME=VALUE"),
         ("name,tags\na,A=b\n", "line 2: tags: 'A': a name is"),
         ('name\n"a\n', "close the quotation marks"),

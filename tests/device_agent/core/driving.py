@@ -15,7 +15,8 @@ from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from schemas.message import Message
 from schemas.proxy import PrototypeGradients
 from schemas.rounds import RoundAnswer
-from schemas.values import BootId, ClassName
+from schemas.values import BootId, ClassName, Digest
+from schemas.variants import VariantName
 from tests.device_agent import making
 
 _Request = TypeVar("_Request")
@@ -28,6 +29,10 @@ class Driven:
     """The device's calendar when it starts; 0 where that does not matter."""
     slots: tuple[ActiveModel | None, ActiveModel | None] = (None, None)
     """What is active when it starts, and what is kept as candidate."""
+    variant: VariantName | None = None
+    """The variant that the active one runs on."""
+    here: frozenset[Digest] = frozenset()
+    """Files that lie there when it starts."""
 
     def __init__(self, path: Path, **rules: Any) -> None:
         self.path = path
@@ -44,7 +49,7 @@ class Driven:
         identity = DeviceIdentity(self.store.installation, BootId.fresh(), making.CAPABILITIES)
         self.state = AgentState(self.rules, identity, self.store.load())
         active, candidate = self.slots
-        self.give(inputs.Started(active, time_ns=self.time_ns, candidate=candidate))
+        self.give(inputs.Started(active, self.here, self.time_ns, candidate, self.variant))
 
     def kill(self) -> None:
         self.store.close()

@@ -16,7 +16,8 @@ from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.trying import COMMAND, Trial, TrialSettings
 from export.package import ExportedModel
-from schemas.models import DesiredModel, FileReference, Manifest
+from schemas.file_reference import FileReference
+from schemas.models import DesiredModel, Manifest
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 

@@ -12,7 +12,7 @@ from device_agent.errors import RuleError
 from device_agent.inference import InferenceSession
 from device_agent.model_rules.onnx_file import read_onnx
 from device_agent.trial.trying import Trial
-from schemas.models import FileReference
+from schemas.file_reference import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
 from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.device_agent.hostile.onnx_files import ONNX_FILES, Make

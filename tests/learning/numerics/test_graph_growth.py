@@ -137,6 +137,14 @@ def looped(rounds: int, inner: Graph) -> Graph:
     return Graph((), ("y",), constants, [Node("Loop", ("n", "", "x"), ("y",), graphs=(inner,))])
 
 
+@pytest.mark.parametrize("operator", ["QuantizeLinear", "DequantizeLinear"])
+def test_a_scale_for_each_channel_makes_weights_no_larger(operator: str) -> None:
+    constants = {"weights": Tensor((4, 3, 1, 1)), "scales": Tensor((4,)), "zeros": Tensor((4,))}
+    node: Node[Graph] = Node(operator, ("weights", "scales", "zeros"), ("made",))
+    graph = Graph((), ("made",), constants, [node])
+    assert least_sizes(graph, {}) == [12]
+
+
 @pytest.mark.parametrize(("rounds", "size"), [(0, 3), (1, 6), (2, 9), (3, 12), (50, 153)])
 def test_what_a_loop_adds_in_each_round_is_counted(rounds: int, size: int) -> None:
     adds = Graph(("i", "go", "v"), ("go", "w"), nodes=[Node("Concat", ("v", "x"), ("w",))])

@@ -13,7 +13,8 @@ from coordinator.topics.models.entries import (
     TemperatureFitted,
 )
 from coordinator.topics.stages.commands import OpenStage
-from schemas.models import FileReference, Parity, Preprocessing
+from schemas.file_reference import FileReference
+from schemas.models import Parity, Preprocessing
 from schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, exported, offer
 from tests.coordinator.topics.models.test_models import wanted

@@ -1,0 +1,215 @@
+"""Makes variants of the leading frozen model, and says what they lose behind the newest head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from coordinator.core.state import read_entry
+from coordinator.errors import CommandError
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.reader import LedgerReader
+from coordinator.making.offering import offer_of
+from coordinator.paths import blob_folder, ledger_path
+from coordinator.reading.tables import TABLES
+from coordinator.settings import load
+from coordinator.topics.lineages.entries import BackboneImported, MadeVariant, VariantsMade
+from export.golden import read_golden
+from export.package import LineageVariants
+from export.runtime import describe_runtime
+from export.variants.calibration import read_images
+from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge, told
+from export.variants.making import made_variants
+from export.variants.measuring import VariantFeatures, features_of, strays
+from schemas.file_reference import FileReference
+from schemas.models import Manifest
+from schemas.values import Digest
+from schemas.variants import VariantName
+
+Read = Callable[[Digest], bytes]
+
+
+@dataclass(frozen=True)
+class PreparedVariants:
+    """Variants whose files are stored, and what became of them behind the newest model's head."""
+
+    made: VariantsMade
+    model: int | None
+    """The newest model of the lineage; None where there is none yet."""
+    judged: JudgedVariants
+
+    def told(self) -> Iterator[str]:
+        """Yield what the operator is told of them."""
+        made = self.made
+        yield (
+            f"calibrated on {made.calibrated} images, measured on {made.held_out} others "
+            f"({made.tools['onnxruntime']})"
+        )
+        for item in made.variants:
+            yield _told_of_file(item)
+        for variant in self.judged.admitted:
+            yield f"behind model {self.model}, {variant.name} {told(variant)}"
+        yield from self.judged.left_out
+        if self.model is None:
+            yield "there is no model yet: each is measured when it is exported"
+
+
+def variants_of(made: VariantsMade | None, read: Read) -> LineageVariants | None:
+    """Return what a head is measured by; None where the lineage has no variants."""
+    if made is None or made.features is None:
+        return None
+    return LineageVariants(_files_of(made), VariantFeatures.read(read(made.features)))
+
+
+def no_variants(home: Path) -> VariantsMade:
+    """Return what ends the variants of the leading frozen model; raise `CommandError`."""
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        return VariantsMade(lineage=_leading(ledger).frozen.digest, variants=())
+
+
+def prepare_variants(home: Path, folder: Path, names: Sequence[VariantName]) -> PreparedVariants:
+    """Make variants of the leading frozen model on the images of a folder, and store them.
+
+    Behind the newest model's head those that lose too much are left out; where that is all of them
+    nothing is stored. Raises `CommandError`, `CalibrationError` or `ModelFileError`.
+    """
+    store = BlobStore(load(home).blobs or blob_folder(home))
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        blobs = Blobs(ledger, store)
+        backbone = _leading(ledger)
+        frozen, golden = (blobs.get(item.digest) for item in (backbone.frozen, backbone.golden))
+        newest = _newest_head(ledger, backbone, blobs.get)
+    images = read_images(folder, backbone.preprocessing)
+    input_name = backbone.preprocessing.input_name
+    files = made_variants(frozen, input_name, images.calibration, names)
+    read = read_golden(golden)
+    features = features_of(frozen, files, input_name, images.held_out, images.class_names, read)
+    made = _described(backbone, files, features, len(images.calibration))
+    judged = NO_VARIANTS
+    if newest is not None:
+        judged = judge(_files_of(made), features, newest.head, read)
+        made = _without(made, judged)
+    for data in (*files.values(), features.file()):
+        store.put(data)
+    return PreparedVariants(made, None if newest is None else newest.manifest.version, judged)
+
+
+def shown(home: Path) -> Iterator[str]:
+    """Yield which variants the leading frozen model has, and what they lose behind the newest head.
+
+    Raises `CommandError` where no frozen model leads.
+    """
+    store = BlobStore(load(home).blobs or blob_folder(home))
+    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        backbone = _leading(ledger)
+        made = _newest_variants(ledger, backbone)
+        newest = _newest_head(ledger, backbone, Blobs(ledger, store).get)
+    if made is None or not made.variants:
+        yield f"frozen model {backbone.frozen.digest.short} ({backbone.name}) has no variants"
+        return
+    for item in made.variants:
+        yield _told_of_file(item)
+    if newest is None:
+        return
+    for variant in newest.manifest.variants:
+        yield f"in model {newest.manifest.version}, {variant.name} {told(variant)}"
+    names = {variant.name for variant in newest.manifest.variants}
+    for item in made.variants:
+        if item.name not in names:
+            yield f"model {newest.manifest.version} has no {item.name}: `fleetledger ledger tail`"
+
+
+def _told_of_file(item: MadeVariant) -> str:
+    return (
+        f"{item.name}: {item.frozen.digest.short}, {item.frozen.size:,} bytes; its features stray "
+        f"by {item.strays:.1%} from the reference's"
+    )
+
+
+def _newest_variants(ledger: LedgerReader, backbone: BackboneImported) -> VariantsMade | None:
+    """Return the variants of the leading frozen model as the ledger says last."""
+    found = ledger.db.execute(
+        "SELECT max(idx) FROM entry WHERE kind = ? AND idx > (SELECT max(idx) FROM lineage)",
+        [VariantsMade.kind],
+    ).fetchone()
+    if found is None or found[0] is None:
+        return None
+    made = VariantsMade.model_validate(ledger.entry(int(found[0])).body)
+    return made if made.lineage == backbone.frozen.digest else None
+
+
+def _described(
+    backbone: BackboneImported,
+    files: dict[VariantName, bytes],
+    features: VariantFeatures,
+    calibrated: int,
+) -> VariantsMade:
+    variants = tuple(
+        MadeVariant(
+            name=name,
+            frozen=offer_of(data),
+            strays=strays(features.variants[name], features.reference),
+        )
+        for name, data in files.items()
+    )
+    return VariantsMade(
+        lineage=backbone.frozen.digest,
+        variants=variants,
+        features=Digest.of(features.file()),
+        calibrated=calibrated,
+        held_out=len(features.reference),
+        tools={"onnxruntime": describe_runtime(), "onnx": version("onnx")},
+    )
+
+
+def _without(made: VariantsMade, judged: JudgedVariants) -> VariantsMade:
+    """Return the variants that were admitted; raise `CommandError` where none was."""
+    names = {variant.name for variant in judged.admitted}
+    if not names:
+        raise CommandError(f"variants: {'; '.join(judged.left_out)}; nothing was changed")
+    kept = tuple(variant for variant in made.variants if variant.name in names)
+    return made.model_copy(update={"variants": kept})
+
+
+def _files_of(made: VariantsMade) -> tuple[VariantFile, ...]:
+    return tuple(
+        VariantFile(item.name, FileReference(digest=item.frozen.digest, size=item.frozen.size))
+        for item in made.variants
+    )
+
+
+def _leading(ledger: LedgerReader) -> BackboneImported:
+    """Return the frozen model that leads; raise `CommandError` where none does."""
+    row = ledger.db.execute("SELECT idx FROM lineage ORDER BY idx DESC LIMIT 1").fetchone()
+    entry = None if row is None else ledger.entry(int(row[0]))
+    body = None if entry is None else read_entry(entry.kind, entry.body)
+    if not isinstance(body, BackboneImported):
+        raise CommandError(
+            "variants: the fleet learns on no frozen model now, so there is none to make variants "
+            "of; `fleetledger model import-backbone` brings one"
+        )
+    return body
+
+
+@dataclass(frozen=True)
+class _NewestHead:
+    manifest: Manifest
+    head: HeadToJudge
+
+
+def _newest_head(
+    ledger: LedgerReader, backbone: BackboneImported, read: Read
+) -> _NewestHead | None:
+    """Return the head of the lineage's newest model; None where there is none yet."""
+    row = ledger.db.execute(
+        "SELECT manifest FROM model WHERE lineage = ? AND manifest IS NOT NULL AND source IS NULL "
+        "ORDER BY version DESC LIMIT 1",
+        [backbone.frozen.digest],
+    ).fetchone()
+    if row is None:
+        return None
+    manifest = Manifest.read(read(Digest(row[0])))
+    head = HeadToJudge(read(manifest.head.digest), manifest.class_names, manifest.tolerance)
+    return _NewestHead(manifest, head)

@@ -1,0 +1,94 @@
+"""The images that variants are calibrated and measured on: a folder of the exporter's own.
+
+Files count once, whatever they are called. They are taken in the order of their digests, so that
+the same images give the same variants, and are dealt in turn: half to measure ranges on, half to
+measure what is lost. A folder may hold folders named after classes, as devices have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from export.errors import CalibrationError
+from export.variants.gate import LEAST_SAMPLES
+from learning.errors import SampleError
+from learning.numerics.preprocessing import preprocess
+from schemas.models import AnyPreprocessing
+from schemas.values import Digest
+
+MOST_CALIBRATED = 200
+MOST_MEASURED = 1000
+_LARGEST = 64 * 1024**2
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationImages:
+    """Preprocessed samples (N, ...) to calibrate on, and others to measure on."""
+
+    calibration: npt.NDArray[Any]
+    held_out: npt.NDArray[Any]
+    class_names: tuple[str, ...]
+    """The folder of each of the latter; empty for one that lay in none."""
+
+
+def read_images(folder: Path, preprocessing: AnyPreprocessing) -> CalibrationImages:
+    """Read the images in a folder and its folders; raise `CalibrationError`.
+
+    What cannot be read as an image is left out.
+    """
+    found: dict[Digest, Path] = {}
+    for path in _files(folder):
+        data = _bytes_of(path)
+        if data is not None:
+            found.setdefault(Digest.of(data), path)
+    paths = [found[digest] for digest in sorted(found)]
+    calibration, _ = _prepared(paths[::2][:MOST_CALIBRATED], preprocessing)
+    held_out, kept = _prepared(paths[1::2][:MOST_MEASURED], preprocessing)
+    if len(held_out) < LEAST_SAMPLES or not calibration:
+        raise CalibrationError(
+            f"calibration: {folder} has {len(calibration) + len(held_out)} images that can be "
+            f"read; give at least {2 * LEAST_SAMPLES}, like those that devices see: half of them "
+            "measure what a variant loses, and fewer could not tell a point"
+        )
+    names = tuple("" if path.parent == folder else path.parent.name for path in kept)
+    return CalibrationImages(np.stack(calibration), np.stack(held_out), names)
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise CalibrationError(f"calibration: {folder} is no folder; give one with images")
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CalibrationError(
+            f"calibration: {path}: cannot be read: {error.strerror}; mend or remove it"
+        ) from error
+    return data if 0 < len(data) <= _LARGEST else None
+
+
+def _prepared(
+    paths: list[Path], preprocessing: AnyPreprocessing
+) -> tuple[list[npt.NDArray[Any]], list[Path]]:
+    samples, kept = [], []
+    for path in paths:
+        data = _bytes_of(path)
+        try:
+            samples.append(preprocess(data or b"", preprocessing))
+        except SampleError:
+            continue
+        kept.append(path)
+    return samples, kept
