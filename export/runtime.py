@@ -76,5 +76,6 @@ def runtime_tools(name: str) -> Any:  # noqa: ANN401 - a module without type inf
         return onnx_runtime_tools(name)
     except ImportError as error:
         raise RuntimeMissingError(
-            f"onnxruntime: has no {name} here, as in a bundle for devices; run `{pip_install('cpu')}`"
+            f"onnxruntime: has no {name} here, as in a bundle for devices; run "
+            f"`{pip_install('cpu')}`"
         ) from error
