@@ -77,10 +77,10 @@ from schemas.contributions import Contribution
 from schemas.errors import SchemaError
 from schemas.health import DeviceHealth
 from schemas.log_lines import about
+from schemas.offers import Offer
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
 from schemas.service_manager import no_beat
-from schemas.offers import Offer
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
