@@ -76,12 +76,12 @@ def _open(rounds: RoundsState, body: RoundOpened, at: Place) -> None:
 
 
 def _say_opened(body: RoundOpened, _: Place) -> str:
-    looking = f" Only looking at images: {names_of(body.observers)}." if body.observers else ""
+    looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
     what = "to train" if body.phase == TRAIN else f"for phase {body.phase!r}"
     after = "" if body.follows is None else f", going on from what they did in round {body.follows}"
     return (
         f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
-        f"{body.rounds_of_stage}) asks {names_of(body.cohort)} {what} from weights "
+        f"{body.rounds_of_stage}) asks {some(body.cohort)} {what} from weights "
         f"{body.weights.digest.short}{after}.{looking}"
     )
 

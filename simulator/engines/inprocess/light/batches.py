@@ -24,7 +24,7 @@ from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 
-_PACKED_ANSWERS = 128
+_PACKED_ANSWERS = 32
 _PACKED_BYTES = 4 << 20
 """Bodies that wait to be packed together."""
 
