@@ -71,7 +71,6 @@ from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
 from schemas.values import ClassName, Digest
-from transport.block_source import BlockSource
 from transport.meter import Counts
 
 log = logging.getLogger("device_agent.bench")
@@ -467,10 +466,10 @@ def part_computed(
     """Put a large payload on the disk, so that it is there before anything speaks of it."""
     payload = made.payload
     small = len(payload) <= INLINE_LIMIT
-    offer = None if small else BlockSource(blobs.path(blobs.put(payload))).offer
+    offer = None if small else blobs.offer(payload)
     return inputs.PartComputed(
         job=request.job,
-        payload=Digest.of(payload),
+        payload=Digest.of(payload) if offer is None else offer.digest,
         payload_bytes=len(payload),
         payload_kind=descriptor(request.assignment.method).payload_kinds[0],
         used=extracted.used,

@@ -77,6 +77,7 @@ from schemas.contributions import Contribution
 from schemas.errors import SchemaError
 from schemas.health import DeviceHealth
 from schemas.log_lines import about
+from schemas.offers import Offer
 from schemas.presence import Death, Heartbeat
 from schemas.proxy import PrototypeGradients
 from schemas.service_manager import no_beat
@@ -377,7 +378,7 @@ class Agent:
     def _send_payload(
         self, message: OutboxKey, body: Contribution | PrototypeGradients, to: Serving
     ) -> None:
-        if body.offer is not None and not self._serve_file(body.payload, to):
+        if body.offer is not None and not self._serve_file(body.offer, to):
             return
 
         def serve(source: BlockSource) -> None:
@@ -386,15 +387,15 @@ class Agent:
 
         self._parts.mail.send_payload(body, self._parts.store.payload(message), serve)
 
-    def _serve_file(self, digest: Digest, to: Serving) -> bool:
+    def _serve_file(self, offer: Offer, to: Serving) -> bool:
         """Serve a payload of the blob folder; False if it is lost, and the rules must know."""
-        if to.source(digest) is not None:
+        if to.source(offer.digest) is not None:
             return True
         try:
-            to.serve(BlockSource(self._parts.blobs.check(digest)))
+            to.serve(self._parts.blobs.source(offer))
         except DamagedError as error:
             self._note_problem(str(error))
-            self._worker.put(inputs.FileDamaged(digest))
+            self._worker.put(inputs.FileDamaged(offer.digest))
             return False
         return True
 

@@ -39,7 +39,6 @@ from schemas.installing import pip_install
 from schemas.models import Preprocessing, of_pictures
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
-from transport.block_source import BlockSource
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
@@ -243,7 +242,7 @@ def answered(
 
     payload = compressed(answer.payload)
     small = len(payload) <= INLINE_LIMIT
-    offer = None if small else BlockSource(blobs.path(blobs.put(payload))).offer
+    offer = None if small else blobs.offer(payload)
     return inputs.TrainingFinished(
         job=job,
         answer=RoundAnswer(
@@ -256,7 +255,7 @@ def answered(
             stored_samples=answer.stored_samples,
             observation=answer.observation,
         ),
-        payload=Digest.of(payload),
+        payload=Digest.of(payload) if offer is None else offer.digest,
         payload_bytes=len(payload),
         payload_kind=descriptor(request.assignment.method).kind_of(job.phase),
         samples=answer.samples,
@@ -271,9 +270,10 @@ def answered(
 def _made(gradients: bytes, blobs: BlobFolder) -> inputs.MadeGradients:
     """Return gradients for the proxy, a large payload by its file."""
     small = len(gradients) <= INLINE_LIMIT
+    offer = None if small else blobs.offer(gradients)
     return inputs.MadeGradients(
-        payload=Digest.of(gradients),
+        payload=Digest.of(gradients) if offer is None else offer.digest,
         payload_bytes=len(gradients),
         attached=gradients if small else None,
-        offer=None if small else BlockSource(blobs.path(blobs.put(gradients))).offer,
+        offer=offer,
     )

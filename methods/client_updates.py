@@ -169,5 +169,5 @@ def _digest(total: WeightSum, form: str) -> Digest:
     }
     digest = hashlib.sha256(canonical_json(header) + b"\n")
     for name in sorted(total.sums):
-        digest.update(total.sums[name].astype("<i8", copy=False).tobytes())
+        digest.update(total.sums[name].astype("<i8", copy=False).data)
     return Digest(digest.hexdigest())

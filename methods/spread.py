@@ -8,9 +8,10 @@ weights theta that it sent; 0 where all answer alike. Batch-norm statistics are 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from math import fsum, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,16 @@ from methods.training import Partial
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_BLOCK = 1 << 15
+_BLOCK = 1 << 14
 """Values handled at once: what they need stays in the cache."""
+
+
+class _Part(NamedTuple):
+    """A block of the flat array."""
+
+    place: slice
+    step: float | None
+    """The step of all its values; None where they are of several tensors."""
 
 
 class Spread:
@@ -34,17 +43,17 @@ class Spread:
     def __init__(self, grid: Grid, sent: Arrays, *, steps_from_sent: bool) -> None:
         """Begin with no answer; whether steps count from the sent weights, or from zero."""
         self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
-        # The same numbers; small networks spare the conversion of every answer.
-        kind = np.float64 if grid.size <= _BLOCK else np.float32
-        self._steps = grid.steps.astype(kind, copy=False)
-        self._from = np.zeros(grid.size, kind)
+        # In steps, which are powers of two: as exact as the numbers themselves.
+        self._from = np.zeros(0 if steps_from_sent else grid.size, np.float64)
+        if not steps_from_sent:
+            for name, place in grid.places.items():
+                self._from[place] = sent[name].reshape(-1).astype(np.float64) / _step(grid, name)
+        # Small networks spare the conversion of every answer.
+        self._steps = grid.steps.astype(np.float64 if grid.size <= _BLOCK else np.float32)
         for name, place in grid.places.items():
-            self._from[place] = 0 if steps_from_sent else sent[name].reshape(-1)
-        buffers = [place for name, place in grid.places.items() if is_buffer(name)]
-        if buffers:
-            self._steps = self._steps.copy()
-        for place in buffers:  # zero steps from zero: no distance
-            self._steps[place] = self._from[place] = 0
+            if is_buffer(name):  # steps of no length: no distance
+                self._steps[place] = 0
+        self._parts = _parts(grid)
         self._apart = np.empty(min(_BLOCK, grid.size), np.float64)
         self._squares: list[float] = []
         self._weight = 0
@@ -52,14 +61,18 @@ class Spread:
     def add(self, values: Integers, weight: int) -> None:
         """Take in an answer, a flat array (n,) in steps of the grid."""
         distance = 0.0
-        for start in range(0, len(values), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            steps = self._steps[block]
-            apart = self._apart[: len(steps)]
-            apart[:] = values[block]
-            apart *= steps
-            apart -= self._from[block]
-            distance += _square(apart)
+        for place, step in self._parts:
+            if step == 0:
+                continue
+            apart = self._apart[: place.stop - place.start]
+            apart[:] = values[place]
+            if len(self._from):
+                apart -= self._from[place]
+            if step is None:
+                apart *= self._steps[place]
+                distance += _square(apart)
+            else:
+                distance += _square(apart) * step * step
         self._squares.append(weight * distance)
         self._weight += weight
 
@@ -78,6 +91,24 @@ class Spread:
         step = sum(_square((mean[name] - sent).reshape(-1)) for name, sent in self._sent.items())
         apart = fsum(self._squares) / self._weight - step
         return sqrt(max(0.0, apart) / step) if step > 0 else 0.0
+
+
+def _step(grid: Grid, name: str) -> float:
+    """Return the step of a tensor."""
+    return float(2.0 ** grid.exponents[name])
+
+
+def _parts(grid: Grid) -> tuple[_Part, ...]:
+    """Return the blocks of a flat array."""
+    steps = [0.0 if is_buffer(name) else _step(grid, name) for name in grid.places]
+    ends = [place.stop for place in grid.places.values()]
+    parts = []
+    for start in range(0, grid.size, _BLOCK):
+        end = min(start + _BLOCK, grid.size)
+        first, last = bisect_right(ends, start), bisect_left(ends, end)
+        of_one = len(set(steps[first : last + 1])) == 1
+        parts.append(_Part(slice(start, end), steps[first] if of_one else None))
+    return tuple(parts)
 
 
 def _square(difference: npt.NDArray[Any]) -> float:

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from typing_extensions import Self
+
 from schemas.offers import (
     DEFAULT_BLOCK_SIZE,
     HASH_BYTES,
@@ -21,20 +23,40 @@ from transport.errors import BlockError
 class BlockSource:
     """Data that can be offered: some bytes, or a file that must not change while it is served."""
 
-    def __init__(self, data: bytes | Path, block_size: int = DEFAULT_BLOCK_SIZE) -> None:
+    def __init__(
+        self,
+        data: bytes | Path,
+        block_size: int = DEFAULT_BLOCK_SIZE,
+        *,
+        digest: Digest | None = None,
+    ) -> None:
+        """Hash the data, as a whole and in blocks; whoever knows its `digest` spares the whole."""
         self._data = data
         whole, hashes, size = hashlib.sha256(), bytearray(), 0
         for block in _cut(data, block_size):
-            whole.update(block)
+            if digest is None:
+                whole.update(block)
             hashes += hashlib.sha256(block).digest()
             size += len(block)
         self._list = bytes(hashes)
         self.offer = Offer(
-            digest=Digest(whole.hexdigest()),
+            digest=digest or Digest(whole.hexdigest()),
             size=size,
             block_size=block_size,
             list_digest=Digest.of(self._list),
         )
+
+    @classmethod
+    def offered(cls, data: bytes | Path, offer: Offer) -> Self:
+        """Return the source of data that was offered before; each block is hashed once.
+
+        The list of block hashes pins every byte, so the whole need not be hashed again. Raises
+        `BlockError` where the data is not what was offered, `OSError` where it cannot be read.
+        """
+        source = cls(data, offer.block_size, digest=offer.digest)
+        if source.offer != offer:
+            raise BlockError(f"{offer.digest.short}…: the data is not what was offered")
+        return source
 
     def block_digest(self, label: BlockData) -> Digest:
         """Return the SHA-256 of a block as it was when this was made."""
@@ -75,9 +97,10 @@ class BlockSource:
             raise BlockError(f"{self._data}: cannot be served any more ({error})") from error
 
 
-def _cut(data: bytes | Path, block_size: int) -> Iterator[bytes]:
+def _cut(data: bytes | Path, block_size: int) -> Iterator[bytes | memoryview]:
     if isinstance(data, bytes):
-        yield from (data[i : i + block_size] for i in range(0, len(data), block_size))
+        view = memoryview(data)
+        yield from (view[i : i + block_size] for i in range(0, len(data), block_size))
         return
     with data.open("rb") as file:
         while block := file.read(block_size):

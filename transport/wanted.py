@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 from transport.pacing import Pacer, RequestedBlock
 
 
 class Wanted:
-    """The missing blocks of one section; each is new, or asked for and not yet here."""
+    """The missing blocks of one section; each is new, or asked for and not yet here.
+
+    Those that were asked for are kept in the order of asking, which is that of becoming overdue:
+    what is decided looks at the first ones alone, however many are under way.
+    """
 
     def __init__(self, indices: Iterable[int]) -> None:
         self._new = deque(indices)
         self._asked: dict[int, RequestedBlock] = {}
+        """By index; who was asked for again comes last."""
 
     def __len__(self) -> int:
         return len(self._new) + len(self._asked)
@@ -24,17 +30,17 @@ class Wanted:
         New ones are asked for several at a time, as soon as there is room for a quarter of the
         window: to ask and to be asked costs about as much as a block.
         """
-        # The same sum as in `next_time`: by a difference, rounding might call it due and not ask.
-        overdue = [i for i, asked in self._asked.items() if asked.at + pacer.retry_after <= now]
+        overdue = self._overdue(pacer.retry_after, now)
         free = pacer.window - (len(self._asked) - len(overdue))
         again = overdue[: max(min(free, most), 0)]
-        for index in again:
-            self._asked[index] = RequestedBlock(now, pacer.delivered, first=False)
         enough = bool(again) or free >= self._worth_asking(pacer)
         count = min(free, most, len(again) + len(self._new)) - len(again) if enough else 0
         fresh = [self._new.popleft() for _ in range(count)]
-        for index in fresh:
-            self._asked[index] = RequestedBlock(now, pacer.delivered, first=True)
+        for index in again:
+            del self._asked[index]
+        repeated = RequestedBlock(now, pacer.delivered, first=False)
+        self._asked.update(dict.fromkeys(again, repeated))
+        self._asked.update(dict.fromkeys(fresh, RequestedBlock(now, pacer.delivered, first=True)))
         return again + fresh
 
     def arrived(self, index: int) -> RequestedBlock | None:
@@ -43,10 +49,9 @@ class Wanted:
 
     def lapse(self, pacer: Pacer, now: float) -> None:
         """Make everything overdue that was asked for; a late answer is still welcome."""
+        at = now - pacer.retry_after
         for index, asked in self._asked.items():
-            self._asked[index] = RequestedBlock(
-                now - pacer.retry_after, asked.delivered, first=False
-            )
+            self._asked[index] = RequestedBlock(at, asked.delivered, first=False)
 
     def next_time(self, pacer: Pacer, now: float) -> float:
         """Return when `choose` will next have something, or infinity if only arrivals help.
@@ -55,8 +60,19 @@ class Wanted:
         """
         if self._new and pacer.window - len(self._asked) >= self._worth_asking(pacer):
             return now
-        due = sorted(asked.at + pacer.retry_after for asked in self._asked.values())
-        return due[max(0, len(due) - pacer.window)] if due else float("inf")
+        too_many = max(0, len(self._asked) - pacer.window)
+        last = next(islice(self._asked.values(), too_many, None), None)
+        return float("inf") if last is None else last.at + pacer.retry_after
+
+    def _overdue(self, retry_after: float, now: float) -> list[int]:
+        """Return the blocks that were asked for too long ago, the longest first."""
+        overdue = []
+        for index, asked in self._asked.items():
+            # The same sum as in `next_time`: by a difference, rounding might call it due, not ask.
+            if asked.at + retry_after > now:
+                break
+            overdue.append(index)
+        return overdue
 
     def _worth_asking(self, pacer: Pacer) -> int:
         """Return for how many new blocks there has to be room before they are asked for."""

@@ -10,6 +10,9 @@ checkout's own benchmarks where these exist. Ratios are within a round, the orde
                     entries and ended: it replays them all, and makes tables anew that the
                     version declares otherwise
     agent memory    MiB resident of an agent that has contributed and runs a model (`agent_memory`)
+    simulated       processor seconds of a later round of agents that do not train
+                    (`fleet_overhead`; needs torch): five whole agents of a ResNet-18's size, light
+                    agents of a million, of 10,000 and of 1,000 floats
 
     git worktree add ../former COMMIT
     python -m benchmarks.former_version.compare ../former [--rounds 5] [--only NAME ...]
@@ -27,6 +30,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.contribution_rate.load import FLEET, Plan, fill, make_home
@@ -47,6 +51,19 @@ with tempfile.TemporaryDirectory() as folder:
     found = measure(Case(), Path(folder))
 Path(sys.argv[1]).write_text(json.dumps(found))
 """
+_SIMULATED = """
+import sys
+from benchmarks.fleet_overhead.sides import fleetledger_side
+fleetledger_side.HIDDEN |= {1_000: [13], 11_200_000: [3100, 3550]}
+fleetledger_side.main()
+"""
+SIMULATED = {
+    "whole, 5 x 11,217,152": (5, 11_200_000, 4, "full"),
+    "light, 100 x 999,798": (100, 1_000_000, 4, "light"),
+    "light, 1,000 x 9,999": (1_000, 10_000, 8, "light"),
+    "light, 10,000 x 873": (10_000, 1_000, 4, "light"),
+}
+"""Agents, floats, rounds and kind of agents."""
 _SETTINGS = """
 fleet = "{fleet}"
 [method.settings]
@@ -108,11 +125,21 @@ def agent_memory(bench: Bench, checkout: Path) -> Mapping[str, float]:
     return {"agent memory": json.loads(out.read_text("utf-8"))["working"]["resident"]}
 
 
+def simulated(_bench: Bench, checkout: Path) -> Mapping[str, float]:
+    """Return processor seconds of a later round, of all programs that take part."""
+    found = {}
+    for name, case in SIMULATED.items():
+        told = _run(checkout, "-c", _SIMULATED, *map(str, case)).strip().splitlines()[-1]
+        found[name] = median(json.loads(told)["round_process_seconds"][1:])
+    return found
+
+
 MEASURES: dict[str, Measure] = {
     "appends": appends,
     "contributions": contributions,
     "start-up": start_up,
     "agent-memory": agent_memory,
+    "simulated": simulated,
 }
 
 

@@ -218,7 +218,7 @@ class Devices:
             return _SILENCE
         telling = tells(body)
         if telling.what == "round":
-            return self._tell_round()
+            return self._tell_round(telling.devices)
         if telling.what == "born" and maker is not None:
             return self._tell(maker, telling)
         devices = telling.devices or tuple(self._state.devices.admitted)
@@ -259,18 +259,21 @@ class Devices:
         told = self._delivery.told(device)
         return told is not None and told.action == self._state.size - 1
 
-    def _tell_round(self) -> Decision:
-        """Tell whom the newest round asked just now, or whom it asks no more."""
+    def _tell_round(self, devices: tuple[DeviceId, ...] | None) -> Decision:
+        """Tell whom the newest round asked just now, or whom it asks no more; all, or these."""
         current = self._state.rounds.current
         assert current is not None
         if current.closed is not None:
             return together(self._assignment(device) for device in current.unheard)
         # The same for everybody who is asked.
         trains = round_assignment(self._state, current)
-        told = [_told(device, trains) for device in current.opened.cohort]
+        asked = current.cohort if devices is None else current.cohort.intersection(devices)
+        told = [_told(device, trains) for device in current.opened.cohort if device in asked]
         if current.observers:
+            looking = current.opened.observers
+            chosen = set(looking if devices is None else devices)
             looks = round_assignment(self._state, current, observes=True)
-            told += [_told(device, looks) for device in current.opened.observers]
+            told += [_told(device, looks) for device in looking if device in chosen]
         return ask(*told)
 
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:

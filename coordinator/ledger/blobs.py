@@ -46,9 +46,12 @@ class BlobStore:
         """Open the store; nothing is made before the first blob. Raises `BlobError`."""
         self.place: BlobPlace = _place(location)
 
-    def put(self, data: bytes) -> Digest:
-        """Store bytes and return their digest; durable when this returns, on a local folder."""
-        digest = Digest.of(data)
+    def put(self, data: bytes, digest: Digest | None = None) -> Digest:
+        """Store bytes and return their digest; durable when this returns, on a local folder.
+
+        Whoever has hashed them already gives their `digest`.
+        """
+        digest = digest or Digest.of(data)
         self._write_unless_held(digest, len(data), [data])
         return digest
 

@@ -120,7 +120,7 @@ class IntakeDesk:
         if len(payload) <= SMALL_BLOB_BYTES:
             return Finished(stored, {contribution.payload: payload}, cost)
         try:
-            self._store.put(payload)
+            self._store.put(payload, contribution.payload)  # hashed above
         except BlobError as error:  # a full disk is no fault of the payload
             _warn("payload.not_stored", request, error)
             missing = PayloadMissing(request.device, contribution, str(error))

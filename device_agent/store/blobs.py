@@ -10,10 +10,14 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from device_agent.errors import DamagedError, StoreError
+from schemas.offers import Offer
 from schemas.values import Digest
+from transport.block_source import BlockSource
+from transport.errors import BlockError
 from transport.part_file import drop_foreign
 
 PART = ".part"
@@ -45,9 +49,12 @@ class BlobFolder:
             if Digest.pattern.fullmatch(item.name)
         )
 
-    def put(self, data: bytes) -> Digest:
-        """Store `data` durably and return its digest; raise `StoreError` when the disk refuses."""
-        digest = Digest.of(data)
+    def put(self, data: bytes, digest: Digest | None = None) -> Digest:
+        """Store `data` durably and return its digest; raise `StoreError` when the disk refuses.
+
+        Whoever has hashed it already gives its `digest`.
+        """
+        digest = digest or Digest.of(data)
         try:
             write_durably(self.path(digest), data, durable=self._durable)
         except OSError as error:
@@ -88,6 +95,21 @@ class BlobFolder:
                 digest, f"file {digest.short}: its bytes are {found.short}; it is fetched again"
             )
         return path
+
+    def offer(self, data: bytes) -> Offer:
+        """Store `data` durably and return its offer; raises as `put` does."""
+        offer = BlockSource(data).offer
+        self.put(data, offer.digest)
+        return offer
+
+    def source(self, offer: Offer) -> BlockSource:
+        """Return what serves a file that was offered; raise `DamagedError` as `check` does."""
+        path = self.path(offer.digest)
+        # Of what is no such file `check` says what it is, and removes it.
+        with suppress(OSError, BlockError):
+            if stat.S_ISREG(path.lstat().st_mode):
+                return BlockSource.offered(path, offer)
+        return BlockSource(self.check(offer.digest), offer.block_size)
 
     def read(self, digest: Digest) -> bytes:
         """Return a file's bytes after checking them; raise `DamagedError`."""

@@ -110,9 +110,12 @@ class DifferenceGrid(Grid):
             for name, place in self.places.items()
         }
 
-    def weights_of(self, name: str, steps: Steps) -> npt.NDArray[np.float32]:
+    def weights_of(
+        self, name: str, steps: Steps, part: slice | None = None
+    ) -> npt.NDArray[np.float32]:
         """Return what was sent, moved by `steps` of a tensor, rounded to float32 once."""
-        weights = self.sent[name] + np.ldexp(steps, self.exponents[name])
+        sent = self.sent[name] if part is None else self.sent[name].reshape(-1)[part]
+        weights = sent + np.ldexp(steps, self.exponents[name])
         if is_variance(name):  # the exact mean is not below zero, but its quotient is rounded
             weights = np.maximum(weights, 0)
         return np.asarray(weights, np.float32)

@@ -62,8 +62,13 @@ class Grid(ABC):
         return steps
 
     @abstractmethod
-    def weights_of(self, name: str, steps: Steps) -> npt.NDArray[np.float32]:
-        """Return the weights that `steps` of a tensor, in its shape, stand for, in float32."""
+    def weights_of(
+        self, name: str, steps: Steps, part: slice | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the weights that `steps` of a tensor, in its shape, stand for, in float32.
+
+        With `part` they are those of this part of the flat tensor alone.
+        """
 
     @abstractmethod
     def check_steps(self, name: str, steps: npt.NDArray[Any]) -> None:

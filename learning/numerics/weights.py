@@ -125,7 +125,9 @@ class WeightGrid(Grid):
             name: self.weights_of(name, integers[name].astype(np.float64)) for name in self.shapes
         }
 
-    def weights_of(self, name: str, steps: Steps) -> npt.NDArray[np.float32]:
+    def weights_of(
+        self, name: str, steps: Steps, part: slice | None = None
+    ) -> npt.NDArray[np.float32]:
         """Return the weights that steps of a tensor stand for, rounded to float32."""
         return np.asarray(np.ldexp(steps, self.exponents[name]), np.float32)
 
@@ -239,10 +241,17 @@ class WeightSum:
         if not self.samples:
             raise RangeError("devices: the sum holds none; add a contribution first")
         total = float(self.samples)
-        return {
-            name: self.grid.weights_of(name, sums.astype(np.float64) / total)
-            for name, sums in self.sums.items()
-        }
+        return {name: self._divided(name, sums, total) for name, sums in self.sums.items()}
+
+    def _divided(
+        self, name: str, sums: npt.NDArray[np.int64], total: float
+    ) -> npt.NDArray[np.float32]:
+        """Return the weights of sums over `total`; block by block, so that each stays in cache."""
+        steps, mean = sums.reshape(-1), np.empty(sums.size, np.float32)
+        for start in range(0, len(steps), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            mean[block] = self.grid.weights_of(name, steps[block] / total, block)
+        return mean.reshape(sums.shape)
 
     def _refuse_more(self, samples: int) -> None:
         if not 1 <= samples <= self.limits.samples:

@@ -22,7 +22,13 @@ from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundClosed, RoundFailed, RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.entries import (
+    CohortContinued,
+    RoundClosed,
+    RoundFailed,
+    RoundOpened,
+    WeightsAveraged,
+)
 from schemas.message import Strict
 from schemas.values import Digest
 from simulator.records import RoundRecord
@@ -36,6 +42,7 @@ _OF_ROUNDS = frozenset(
     for body in (
         NetworkImported,
         RoundOpened,
+        CohortContinued,
         RoundClosed,
         RoundFailed,
         WeightsAveraged,
@@ -60,6 +67,8 @@ class _Open:
 
     opened: RoundOpened
     began: float
+    asked: int
+    """Devices of the cohort."""
     answers: dict[int, _Answer] = field(default_factory=dict)
     """By index in the ledger."""
     phase_before: _Ended | None = None
@@ -134,7 +143,10 @@ class RoundLog:
                 self._network = body
             case RoundOpened():
                 before = self._ended.pop(body.follows or 0, None)
-                self._open[body.number] = _Open(body, time.perf_counter(), phase_before=before)
+                began, asked = time.perf_counter(), len(body.cohort)
+                self._open[body.number] = _Open(body, began, asked, phase_before=before)
+            case CohortContinued():
+                self._open[body.number].asked += len(body.cohort)
             case RoundClosed() if not body.counted:
                 return self._end(self._open.pop(body.number))
             case RoundFailed():
@@ -165,7 +177,7 @@ class RoundLog:
         wanted = number % self._every == 0 or self._is_last(opened)
         record = RoundRecord(
             number=number,
-            asked=len(opened.cohort),
+            asked=ended.asked,
             counted=0 if averaged is None else len(averaged.inputs),
             seconds=seconds,
             accuracy=measure() if wanted and measure is not None else None,

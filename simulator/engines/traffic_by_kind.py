@@ -9,13 +9,13 @@ transport counts these.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from coordinator.core.entry import EntryBody
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import LINEAGE_KINDS
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.entries import CohortContinued, RoundOpened, WeightsAveraged
 from coordinator.topics.stages.entries import StageOpened
 from methods.descriptor import Descriptor
 from methods.registry import descriptor
@@ -57,6 +57,10 @@ class KindTrafficCount:
     _kinds: dict[Digest, PayloadKind] = field(init=False, default_factory=dict)
     """Of files that orders may name."""
     _phases: dict[int, str] = field(init=False, default_factory=dict)
+    _stage: int = field(init=False, default=0)
+    """Of the newest order."""
+    _files: list[tuple[Offer, PayloadKind]] = field(init=False, default_factory=list)
+    """Those that it names."""
 
     def take(self, body: EntryBody, device: DeviceId | None) -> None:
         """Take in the next entry."""
@@ -67,6 +71,8 @@ class KindTrafficCount:
                 self._held.clear()
             case RoundOpened():
                 self._order(body)
+            case CohortContinued():
+                self._receive(body.devices)
             case WeightsAveraged():
                 self._give(body)
             case ContributionAccepted() if device is not None:
@@ -83,11 +89,16 @@ class KindTrafficCount:
     def _order(self, opened: RoundOpened) -> None:
         self._phases[opened.number] = opened.phase
         self._kinds[opened.weights.digest] = WEIGHTS
-        files = [(opened.weights, WEIGHTS)]
-        files += [(offer, self._kind(name, offer)) for name, offer in opened.extras.items()]
-        for device in (*opened.cohort, *opened.observers):
-            parcels, held = self._found[device, opened.stage], self._held[device]
-            for offer, kind in files:
+        files = [(offer, self._kind(name, offer)) for name, offer in opened.extras.items()]
+        self._files = [(opened.weights, WEIGHTS), *files]
+        self._stage = opened.stage
+        self._receive((*opened.cohort, *opened.observers))
+
+    def _receive(self, devices: Iterable[DeviceId]) -> None:
+        """Let devices fetch what the newest order names."""
+        for device in devices:
+            parcels, held = self._found[device, self._stage], self._held[device]
+            for offer, kind in self._files:
                 if offer.digest not in held:
                     held.add(offer.digest)
                     parcels.received[kind] += offer.size

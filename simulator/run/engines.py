@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from device_agent.memory import quick_allocation
 from simulator.engines.interface import Engine, Prepared, Watch
 from simulator.scenario.trainer import JOINT
 
@@ -23,5 +24,7 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
 
         return LightEngine(prepared, folder, watch)
     from simulator.engines.inprocess.engine import InProcessEngine  # noqa: PLC0415
+
+    quick_allocation()
 
     return InProcessEngine(prepared, folder, watch)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
+
+import pytest
 
 from device_agent.memory import give_back, keep_loaded
 
@@ -21,3 +25,23 @@ def test_what_is_loaded_is_passed_over_and_what_comes_later_is_freed() -> None:
     gone = weakref.ref(Ring())
     give_back()
     assert gone() is None
+
+
+_FAULTS_OF_A_COPY = """
+import resource
+from device_agent.memory import quick_allocation
+quick_allocation()
+model = bytearray(64 << 20)
+del model
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+model = bytearray(64 << 20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is told")
+def test_where_speed_is_preferred_a_large_array_takes_the_pages_of_the_one_before() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FAULTS_OF_A_COPY], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 1000, "fresh ones are 16,384 pages of 4 KiB"

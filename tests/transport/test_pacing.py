@@ -1,5 +1,9 @@
 """How many blocks are under way, and when they are asked for again."""
 
+import sys
+from collections import deque
+from types import FrameType
+
 import pytest
 
 from transport.pacing import Pacer, RequestedBlock
@@ -122,3 +126,52 @@ def test_a_request_smaller_than_what_is_worth_asking_for_asks_all_the_same() -> 
     assert pacer.window == 1024
     assert wanted.choose(pacer, 0.0, 64) == list(range(64))
     assert wanted.choose(pacer, 0.0, 64) == list(range(64, 128))
+
+
+class CountingPacer(Pacer):
+    """Counts how often it is asked when blocks are asked for again."""
+
+    asked = 0
+
+    @property
+    def retry_after(self) -> float:
+        self.asked += 1
+        return super().retry_after
+
+
+@pytest.mark.parametrize("block_size", [4 * 1024, BLOCK, 256 * 1024])
+def test_what_a_block_costs_does_not_grow_with_what_is_under_way(block_size: int) -> None:
+    """The law: calls are linear in blocks, for windows of 16 blocks as for those of 1,024."""
+    blocks = 2_000
+    pacer, wanted = CountingPacer(block_size), Wanted(range(blocks))
+    pacer.rate = 1e9  # as many under way as may be
+    under_way: deque[int] = deque()
+    now, seen = 0.0, 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal seen
+        seen += event == "call"
+
+    sys.setprofile(count)
+    try:
+        while wanted:
+            under_way.extend(wanted.choose(pacer, now, 64))
+            asked = wanted.arrived(under_way.popleft())
+            assert asked is not None
+            now = min(now + 1e-4, wanted.next_time(pacer, now))
+    finally:
+        sys.setprofile(None)
+
+    assert pacer.asked <= 3 * blocks
+    assert seen <= 30 * blocks
+
+
+def test_overdue_blocks_are_asked_for_in_the_order_in_which_they_were_before() -> None:
+    pacer, wanted = Pacer(BLOCK), Wanted(range(4))
+    assert wanted.choose(pacer, 0.0, 2) == [0, 1]
+    assert wanted.choose(pacer, 1.0, 2) == [2, 3]
+    assert wanted.choose(pacer, 1.5, 1) == [0]
+    assert wanted.choose(pacer, 2.5, 9) == [1, 2, 3]
+    assert wanted.next_time(pacer, 2.5) == 3.0, "block 0 was asked for at 1.5"
+    wanted.lapse(pacer, 2.6)
+    assert wanted.choose(pacer, 2.6, 9) == [0, 1, 2, 3]

@@ -36,8 +36,9 @@ from simulator.run.engines import make_engine
 from simulator.run.preparing import PreparedSeed
 from simulator.scenario.model import Scenario
 
-HIDDEN = {10_000: [46, 143], 1_000_000: [1000, 932]}
-"""Widths of the network by the number of floats: 9,999 and 999,798 of them for 8 x 8 pixels."""
+HIDDEN = {1_000: [13], 10_000: [46, 143], 1_000_000: [1000, 932], 11_200_000: [3100, 3550]}
+"""Widths of the network by the number of floats: 873, 9,999, 999,798 and 11,217,152 of them for
+8 x 8 pixels; the last are as many as a ResNet-18 has."""
 NAMES = (ClassName("even"), ClassName("odd"))
 
 

@@ -12,6 +12,7 @@ from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import stages
 from coordinator.reading.stages import AnswerRow, RoundFacts
+from coordinator.topics.rounds.views import opening
 from schemas.message import Strict
 from transport.pages.words import plural
 
@@ -58,7 +59,7 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
     found = stages.one_round(ledger, number)
     if found is None:
         raise NotThereError(f"There is no round {number}; the page of a stage lists its rounds.")
-    opened = ledger.entry(found.opened_index).body
+    opened = opening(ledger, found.opened_index)
     closed = _body(ledger, found.closed_index)
     averaged = _body(ledger, found.averaged_index)
     answers = stages.answers_to(ledger, found.stage, number)
@@ -66,21 +67,19 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
         title=_title(found, answers),
         stage=found.stage,
         line=round_line(found),
-        rounds_of_stage=opened["rounds_of_stage"],
-        deadline_seconds=opened["deadline_seconds"],
+        rounds_of_stage=opened.rounds_of_stage,
+        deadline_seconds=opened.deadline_seconds,
         opened_ns=found.opened_ns,
         closed_ns=found.closed_ns,
-        weights=opened["weights"]["digest"],
+        weights=opened.weights.digest,
         weights_bytes=found.weights_bytes,
         result=averaged["weights"]["digest"] if averaged else "",
         aggregate=averaged.get("aggregate", ""),
         averaging_seconds=found.averaging_seconds,
         remarks=tuple(averaged.get("remarks", ())),
-        follows=opened.get("follows"),
-        devices=tuple(
-            _device(name, answers.get(name), closed) for name in sorted(opened["cohort"])
-        ),
-        observers=tuple(opened.get("observers", ())),
+        follows=opened.follows,
+        devices=tuple(_device(name, answers.get(name), closed) for name in sorted(opened.cohort)),
+        observers=opened.observers,
         before=_beside(ledger, "max(number) FROM round WHERE number <", number),
         after=_beside(ledger, "min(number) FROM round WHERE number >", number),
     )

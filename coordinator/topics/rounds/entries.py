@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
+from itertools import accumulate, takewhile
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import files, names_of
+from coordinator.core.formatting import files, names_of, some
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.entries import (
@@ -35,6 +37,9 @@ from schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
 from schemas.values import ClassName, DeviceId, Digest
 
 MAX_REFUSAL = 200
+MOST_NAMES_BYTES = 1 << 19
+"""Of the names that one entry lists, half of what an entry may have."""
+_NAME_BYTES = len('"",')
 RefusalReason = Annotated[str, Field(max_length=MAX_REFUSAL)]
 
 
@@ -71,14 +76,70 @@ def _open(rounds: RoundsState, body: RoundOpened, at: Place) -> None:
 
 
 def _say_opened(body: RoundOpened, _: Place) -> str:
-    looking = f" Only looking at images: {names_of(body.observers)}." if body.observers else ""
+    looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
     what = "to train" if body.phase == TRAIN else f"for phase {body.phase!r}"
     after = "" if body.follows is None else f", going on from what they did in round {body.follows}"
     return (
         f"Round {body.number} (stage {body.stage}, {body.round_of_stage} of "
-        f"{body.rounds_of_stage}) asks {names_of(body.cohort)} {what} from weights "
+        f"{body.rounds_of_stage}) asks {some(body.cohort)} {what} from weights "
         f"{body.weights.digest.short}{after}.{looking}"
     )
+
+
+class CohortContinued(EntryBody):
+    """Further devices that a round asks, whose names one entry cannot hold.
+
+    It follows the entry of its opening, or another one like it, and is committed with that.
+    """
+
+    kind: ClassVar[str] = "cohort.continued"
+    number: RoundNumber
+    """Of the round."""
+    cohort: tuple[DeviceId, ...]
+    observers: tuple[DeviceId, ...] = ()
+    """Devices that are asked only to look at their images."""
+
+    @property
+    def devices(self) -> tuple[DeviceId, ...]:
+        """All of them."""
+        return self.cohort + self.observers
+
+
+def _continue(rounds: RoundsState, body: CohortContinued, at: Place) -> None:
+    rounds.by_number[body.number].asks_too(body.cohort, body.observers)
+    for device in body.devices:
+        rounds.by_device.setdefault(device, DeviceRounds()).order_action = at.index
+
+
+def _say_continued(body: CohortContinued, _: Place) -> str:
+    looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
+    trains = f" asks {some(body.cohort)}, too." if body.cohort else " asks more devices."
+    return f"Round {body.number}{trains}{looking}"
+
+
+def in_parts(opened: RoundOpened) -> tuple[RoundOpened, tuple[CohortContinued, ...]]:
+    """Return a round's opening with as many names as an entry may have, and entries of the rest.
+
+    Who trains comes before who looks, each in the order of the opening.
+    """
+    asked = [(device, True) for device in opened.cohort]
+    asked += [(device, False) for device in opened.observers]
+    parts: list[tuple[tuple[DeviceId, ...], tuple[DeviceId, ...]]] = []
+    while asked or not parts:
+        count = _that_fit(device for device, _ in asked)
+        part, asked = asked[:count], asked[count:]
+        cohort = tuple(device for device, trains in part if trains)
+        parts.append((cohort, tuple(device for device, trains in part if not trains)))
+    (cohort, observers), *rest = parts
+    first = opened.model_copy(update={"cohort": cohort, "observers": observers})
+    number = opened.number
+    return first, tuple(CohortContinued(number=number, cohort=c, observers=o) for c, o in rest)
+
+
+def _that_fit(devices: Iterable[DeviceId]) -> int:
+    """Return how many of the first devices an entry names."""
+    ends = accumulate(len(device) + _NAME_BYTES for device in devices)
+    return sum(1 for _ in takewhile(lambda end: end <= MOST_NAMES_BYTES, ends))
 
 
 class RoundClosed(EntryBody):
@@ -382,6 +443,13 @@ ROUNDS = LedgerTopic(
     "rounds",
     kinds=(
         Kind(RoundOpened, _open, _say_opened, lambda _: Telling("round")),
+        Kind(
+            CohortContinued,
+            _continue,
+            _say_continued,
+            lambda body: Telling("round", body.devices),
+            worth=logging.DEBUG,
+        ),
         Kind(
             RoundClosed,
             _close,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from coordinator.core.decision import Decision, record
+from coordinator.core.decision import Decision, record, together
 from coordinator.core.live import Live
 from coordinator.core.rules import RoundRules
 from coordinator.core.state import State
 from coordinator.topics.proxy.rules import Proxy
 from coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
 from coordinator.topics.rounds.cohorts import Cohorts
-from coordinator.topics.rounds.entries import RoundOpened
+from coordinator.topics.rounds.entries import RoundOpened, in_parts
 from coordinator.topics.rounds.phases import Due
 from coordinator.topics.rounds.retention import Retention
 from coordinator.topics.rounds.state import Weights
@@ -72,7 +72,9 @@ class RoundOpening:
             deadline_seconds=self._rules.deadline_seconds,
         )
         begun = None if due.follows is None else state.rounds.first_of(due.follows).weights
-        return record(opened) + self._retention.older_weights(begun)
+        first, rest = in_parts(opened)
+        opening = together(record(body) for body in (first, *rest))
+        return opening + self._retention.older_weights(begun)
 
     def _rows(
         self, due: Due, weights: Weights

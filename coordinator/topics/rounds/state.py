@@ -63,6 +63,14 @@ class Round:
     failed: str | None = None
     """Why its answers could not be averaged."""
 
+    def asks_too(self, cohort: tuple[DeviceId, ...], observers: tuple[DeviceId, ...]) -> None:
+        """Take in further devices of the cohort, and further observers."""
+        opened = self.opened
+        more = {"cohort": opened.cohort + cohort, "observers": opened.observers + observers}
+        self.opened = opened.model_copy(update=more)
+        for name in more:
+            vars(self).pop(name, None)  # what is cached of the cohort so far
+
     @cached_property
     def cohort(self) -> frozenset[DeviceId]:
         """Devices that are asked to train."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.lineages.entries import NetworkImported
 from coordinator.topics.rounds.entries import (
+    CohortContinued,
     RoundClosed,
     RoundFailed,
     RoundOpened,
@@ -42,6 +44,14 @@ def _round_opened(db: Database, entry: Entry) -> None:
             "weights_bytes": body["weights"]["size"],
             "state": "open",
         }
+    )
+
+
+def _cohort_continued(db: Database, entry: Entry) -> None:
+    body = entry.body
+    db.execute(
+        "UPDATE round SET asked = asked + ?, looking = looking + ? WHERE number = ?",
+        [len(body["cohort"]), len(body["observers"]), body["number"]],
     )
 
 
@@ -108,6 +118,7 @@ ROUND = Projection(
     ("number",),
     {
         RoundOpened.kind: _round_opened,
+        CohortContinued.kind: _cohort_continued,
         RoundClosed.kind: _round_closed,
         WeightsAveraged.kind: _weights_averaged,
         RoundFailed.kind: _round_failed,
@@ -296,7 +307,7 @@ def open_round(ledger: LedgerReader) -> RoundInProgress | None:
     if row is None:
         return None
     number, index, stage = row
-    opened = RoundOpened.model_validate(ledger.entry(index).body)
+    opened = opening(ledger, index)
     answered = ledger.db.execute(
         "SELECT device FROM contribution WHERE stage = ? AND part = ? UNION"
         " SELECT device FROM no_data WHERE stage = ? AND round = ?",
@@ -305,6 +316,17 @@ def open_round(ledger: LedgerReader) -> RoundInProgress | None:
     return RoundInProgress(
         number, index, opened.phase, opened.cohort, frozenset(name for (name,) in answered)
     )
+
+
+def opening(ledger: LedgerReader, index: int) -> RoundOpened:
+    """Return what the entry of a round's opening says, with all devices that the round asks."""
+    entries = ledger.entries(index)
+    opened = RoundOpened.model_validate(next(entries).body)
+    following = takewhile(lambda entry: entry.kind == CohortContinued.kind, entries)
+    parts = [CohortContinued.model_validate(entry.body) for entry in following]
+    cohort = (*opened.cohort, *(device for part in parts for device in part.cohort))
+    observers = (*opened.observers, *(device for part in parts for device in part.observers))
+    return opened.model_copy(update={"cohort": cohort, "observers": observers})
 
 
 def without_data(ledger: LedgerReader, stage: int) -> frozenset[str]:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic_core import from_json
+
 from coordinator.core.state import State, read_entry
 from coordinator.ledger.blobs import Blobs
 from coordinator.serving.engine import LedgerEngine as CoordinatorEngine
@@ -141,8 +143,11 @@ class StageEngine(ABC):
         """Let the fleet learn a stage that no later one has followed."""
 
     def _entries(self, start: int, end: int) -> Iterator[Recorded]:
-        for entry in self._led.coordinator.engine.ledger.entries(start, end):
-            yield read_entry(entry.kind, entry.body), entry.device, entry.time_ns
+        # Unchecked: this process has just committed them, or checked them when it began.
+        rows = self._led.coordinator.engine.ledger.rows(start, end)
+        for _index, time_ns, kind, _actor, device, body, _blobs, _leaf in rows:
+            name = None if device is None else DeviceId.known(device)
+            yield read_entry(kind, from_json(body)), name, time_ns
 
     def _used(self) -> dict[DeviceId, Usage]:
         computing = self._led.computing()

@@ -21,6 +21,7 @@ from tests.coordinator.every_kind.facts import FACTS, digests, facts, run, unpac
 
 ADDED_SINCE: frozenset[str] = frozenset(
     {
+        "cohort.continued",
         "device.pinned",
         "device.tagged",
         "lineage.variants",

@@ -8,6 +8,7 @@ import pytest
 from device_agent.errors import DamagedError, StoreError
 from device_agent.store.blobs import BlobFolder
 from schemas.values import Digest
+from transport.block_source import BlockSource
 
 
 def test_what_is_put_can_be_read_under_its_digest(tmp_path: Path) -> None:
@@ -24,6 +25,32 @@ def test_a_damaged_file_is_named_and_removed(tmp_path: Path) -> None:
     blobs.path(digest).write_bytes(b"weighs")
     with pytest.raises(DamagedError, match=digest.short):
         blobs.check(digest)
+    assert blobs.digests() == frozenset()
+
+
+def test_what_is_offered_lies_on_the_disk_and_is_served_as_it_was_offered(tmp_path: Path) -> None:
+    blobs, data = BlobFolder(tmp_path), bytes(range(256)) * 1000
+    offer = blobs.offer(data)
+    assert offer == BlockSource(data).offer
+    assert blobs.read(offer.digest) == data
+    assert blobs.source(offer).offer == offer
+
+
+@pytest.mark.parametrize("damage", ["other bytes", "a link", "another block of the list"])
+def test_what_is_not_what_was_offered_is_not_served(tmp_path: Path, damage: str) -> None:
+    blobs, data = BlobFolder(tmp_path / "blobs"), bytes(range(256)) * 1000
+    offer = blobs.offer(data)
+    path = blobs.path(offer.digest)
+    match damage:
+        case "other bytes":
+            path.write_bytes(data[:-1] + b"?")
+        case "a link":
+            path.rename(tmp_path / "elsewhere")
+            path.symlink_to(tmp_path / "elsewhere")
+        case _:
+            path.write_bytes(data[:-65536])
+    with pytest.raises(DamagedError, match=offer.digest.short):
+        blobs.source(offer)
     assert blobs.digests() == frozenset()
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learning.errors import NetworkError, RangeError
+from learning.numerics.differences import DifferenceGrid
 from learning.numerics.weights import LARGEST, SumLimits, WeightGrid, WeightSum
 
 SHAPES = {"linear.weight": (3, 2), "norm.running_mean": (2,), "norm.running_var": (2,), "scale": ()}
@@ -125,6 +126,17 @@ def test_large_tensors_are_added_block_by_block():
     total.add({"w": values}, 2**30)
     total.add({"w": values}, 3)
     assert np.array_equal(total.sums["w"], values.astype(np.int64) * (2**30 + 3))
+
+
+def test_the_mean_of_large_tensors_is_divided_block_by_block_to_the_same_bits():
+    values = np.random.default_rng(1).integers(-LARGEST, LARGEST, (3, 33_337)).astype(np.int32)
+    sent = {"w": np.random.default_rng(2).normal(size=values.shape).astype(np.float32)}
+    for grid in (WeightGrid.around(sent), DifferenceGrid.around(sent)):
+        total = WeightSum(grid, SumLimits(2, 5))
+        total.add({"w": values}, 5)
+        total.add({"w": values[::-1].copy()}, 2)
+        whole = grid.weights_of("w", total.sums["w"].astype(np.float64) / 7.0)
+        assert np.array_equal(total.mean()["w"], whole)
 
 
 def test_the_largest_sum_within_the_limits_is_exact():

@@ -19,6 +19,9 @@ from simulator.plan.fleet_plan import StagePlan
 
 _HOPE_SECONDS = 900.0
 """Of the fleet's clock, past every deadline; what has not happened then never will."""
+_COLLECTED_AFTER = (50_000, 20, 100)
+"""New objects before the collector looks at them, and how often it does before it looks at older
+ones; Python's own are 700, 10 and 10."""
 
 
 class LightEngine(StageEngine):
@@ -100,11 +103,15 @@ class LightEngine(StageEngine):
 def _nothing_goes() -> Iterator[None]:
     """Keep the garbage collector from going through what is there now, again and again.
 
-    torch alone is 200,000 objects, which take as long as a thousand answers.
+    torch alone is 200,000 objects, which take as long as a thousand answers. What comes is mostly
+    the coordinator's state, which stays: it is gone through less often, too.
     """
     gc.collect()
     gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(*_COLLECTED_AFTER)
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()

@@ -17,7 +17,6 @@ from schemas.offers import Offer
 from schemas.tensors import compressed
 from schemas.values import Digest
 from simulator.engines.inprocess.light.programs import Program
-from transport.block_source import BlockSource
 
 _PROGRAM = "simulator.engines.inprocess.light.packing_program"
 LOTS_AT_ONCE = 2
@@ -33,8 +32,17 @@ class Packed(NamedTuple):
 
     digest: Digest
     size: int
-    offer: Offer | None
-    """Of a payload that is too large to be attached."""
+
+    @property
+    def offer(self) -> Offer | None:
+        """What a message says of a payload that is too large to be attached.
+
+        Nobody asks for its blocks, and the ledger does not name their list: it is not hashed, and
+        the digest of the whole stands in its place, which is as long.
+        """
+        if self.size <= INLINE_LIMIT:
+            return None
+        return Offer(digest=self.digest, size=self.size, list_digest=self.digest)
 
 
 class Packer:
@@ -84,23 +92,15 @@ class Packer:
 def packed(body: bytes) -> Packed:
     """Pack an answer, and hash it."""
     payload = compressed(body)
-    if len(payload) <= INLINE_LIMIT:
-        return Packed(Digest.of(payload), len(payload), None)
-    offer = BlockSource(payload).offer
-    return Packed(offer.digest, len(payload), offer)
+    return Packed(Digest.of(payload), len(payload))
 
 
 def told(packed: Packed) -> list[object]:
     """Return JSON values of what is said of a payload."""
-    offer = packed.offer
-    return [packed.digest, packed.size, None if offer is None else offer.model_dump(mode="json")]
+    return list(packed)
 
 
 def read_packed(values: Sequence[object]) -> Packed:
     """Return what `told` gave."""
-    digest, size, offer = values
-    return Packed(
-        Digest.known(cast(str, digest)),
-        cast(int, size),
-        None if offer is None else Offer.model_validate(offer),
-    )
+    digest, size = values
+    return Packed(Digest.known(cast(str, digest)), cast(int, size))

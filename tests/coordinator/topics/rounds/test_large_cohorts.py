@@ -1,0 +1,149 @@
+"""Cohorts of more devices than one entry names: others, in the same commit, name the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.core.core import Core
+from coordinator.core.state import read_entry
+from coordinator.core.work import AverageRound
+from coordinator.ledger.entries import MAX_BODY_BYTES, EntryDraft
+from coordinator.ledger.store import Ledger
+from coordinator.paths import ledger_path
+from coordinator.reading.tables import TABLES
+from coordinator.topics.rounds import entries, views
+from coordinator.topics.rounds.entries import (
+    CohortContinued,
+    RoundClosed,
+    RoundOpened,
+    WeightsAveraged,
+    in_parts,
+)
+from schemas.canonical import canonical_json
+from schemas.rounds import RoundOrder
+from schemas.values import DeviceId
+from simulator.engines.traffic_by_kind import KindTrafficCount
+from tests.coordinator.core.harness import can_learn
+from tests.coordinator.core.round_bench import NETWORK, RoundBench
+
+OBSERVED = NETWORK.model_copy(update={"observes": True})
+
+
+class LargeBench(RoundBench):
+    """Seven devices, of whom five train and two look; an entry names two."""
+
+    def __init__(self, **rules: object) -> None:
+        super().__init__(devices=7, **({"cohort": 5, "quorum": 1.0} | rules))
+
+    def open(self) -> dict[str, RoundOrder]:
+        return self.orders(self.lead(OBSERVED))
+
+    @property
+    def parts(self) -> list[CohortContinued]:
+        return [body for body in self.told(CohortContinued) if isinstance(body, CohortContinued)]
+
+
+@pytest.fixture(autouse=True)
+def two_names_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "MOST_NAMES_BYTES", 2 * len('"dev-1",'))
+
+
+def test_who_does_not_fit_into_the_opening_is_named_by_entries_that_follow_it() -> None:
+    bench = LargeBench()
+    orders = bench.open()
+    (first,) = bench.told(RoundOpened)
+    assert isinstance(first, RoundOpened)
+    assert [len(part.devices) for part in (*bench.parts,)] == [2, 2, 1]
+    assert len(first.cohort) == 2
+    current = bench.core.state.rounds.current
+    assert current is not None
+    assert len(current.cohort) == len(current.opened.cohort) == 5
+    assert len(current.observers) == 2
+    assert {*current.cohort, *current.observers} == set(bench.devices) == set(orders)
+    for device, order in orders.items():
+        assert order.observes == (device in current.observers)
+
+
+def test_everybody_is_told_once() -> None:
+    bench = LargeBench()
+    told = [str(request.device) for request in bench.lead(OBSERVED) if hasattr(request, "device")]
+    assert sorted(told) == sorted(bench.devices)
+
+
+def test_a_round_waits_for_those_of_all_entries_and_counts_them() -> None:
+    bench = LargeBench()
+    bench.open()
+    current = bench.core.state.rounds.current
+    assert current is not None
+    *others, last = current.opened.cohort
+    for device in others:
+        bench.answer(device)
+    bench.wait(0)
+    assert not bench.told(RoundClosed)
+    bench.answer(last)
+    bench.wait(0)
+    (closed,) = bench.told(RoundClosed)
+    assert isinstance(closed, RoundClosed)
+    assert len(closed.counted) == 5
+    request = bench.asked_for(AverageRound)
+    assert isinstance(request, AverageRound)
+    bench.average(request)
+    assert bench.told(WeightsAveraged)
+
+
+def test_a_replay_gives_the_same_state_as_was_lived_through() -> None:
+    bench = LargeBench()
+    bench.open()
+    core = Core(bench.rules, can_learn=can_learn)
+    for body, device, time_ns in bench.entries:
+        core.replay(read_entry(body.kind, body.model_dump(mode="json")), device, time_ns)
+    assert core.state == bench.core.state
+
+
+def test_tables_and_pages_know_all_who_were_asked(tmp_path: Path) -> None:
+    bench = LargeBench()
+    bench.open()
+    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+        for body, device, time_ns in bench.entries:
+            values = body.model_dump(mode="json")
+            ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])
+        found = views.open_round(ledger)
+        assert found is not None
+        current = bench.core.state.rounds.current
+        assert current is not None
+        assert views.opening(ledger, found.opened_index) == current.opened
+        assert found.asked == current.opened.cohort
+        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
+    (row,) = views.rounds(tmp_path)
+    assert (row.asked, row.looking) == (5, 2)
+
+
+def test_a_record_counts_what_all_of_them_received() -> None:
+    bench = LargeBench()
+    bench.open()
+    count = KindTrafficCount()
+    for body, device, _ in bench.entries:
+        count.take(body, device)
+    received = {name: count.of(DeviceId(name), [1]).received["weights"] for name in bench.devices}
+    assert set(received.values()) == {NETWORK.weights.size}
+
+
+def test_a_hundred_thousand_devices_fit_by_their_longest_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    bench = RoundBench()
+    bench.lead()
+    (opened,) = bench.told(RoundOpened)
+    assert isinstance(opened, RoundOpened)
+    devices = tuple(DeviceId.known(f"{number:064d}") for number in range(100_000))
+    large = opened.model_copy(update={"cohort": devices[:90_000], "observers": devices[90_000:]})
+    first, rest = in_parts(large)
+    for body in (first, *rest):
+        assert len(canonical_json(body.model_dump(mode="json"))) < MAX_BODY_BYTES
+    parts = (first, *rest)
+    assert tuple(device for part in parts for device in part.cohort) == large.cohort
+    assert tuple(device for part in parts for device in part.observers) == large.observers
+    assert in_parts(opened) == (opened, ())
