@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.assembling import Connect, CoordinatorSurroundings, assemble
+from coordinator.assembling import (
+    AssembledCoordinator,
+    Connect,
+    CoordinatorSurroundings,
+    assemble,
+)
+from coordinator.errors import LedgerLockedError
 from coordinator.serving.shell import Shell
 from coordinator.settings import CoordinatorSettings, load, read_password
 from schemas.log_lines import LogFormat, LogLevel, about
@@ -23,6 +30,10 @@ if TYPE_CHECKING:
     from coordinator.proxy.running import Embedded
 
 log = logging.getLogger("coordinator")
+LOCKED_SECONDS = 5.0
+"""How long it waits at its start for a command that has the ledger: one that found no coordinator
+and is carried out by itself."""
+_LOOK_SECONDS = 0.05
 
 
 def serve(
@@ -32,7 +43,7 @@ def serve(
     settings = load(home)
     with ExitStack() as stack:
         stack.enter_context(logging_on(log_format, log_level))
-        coordinator = assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
+        coordinator = assemble_when_free(home, settings)
         stack.callback(coordinator.close)
         shell = coordinator.shell
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -45,6 +56,18 @@ def serve(
         log.info("serving fleet %s from %s", settings.fleet, home, extra=began)
         shell.run(ServiceManager.take().beat)
         log.info("stopped", extra=about("coordinator.ended"))
+
+
+def assemble_when_free(home: Path, settings: CoordinatorSettings) -> AssembledCoordinator:
+    """Put the coordinator together once its ledger is free; raise what `assemble` raises."""
+    deadline = time.monotonic() + LOCKED_SECONDS
+    while True:
+        try:
+            return assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
+        except LedgerLockedError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_LOOK_SECONDS)
 
 
 def start_proxy(home: Path, shell: Shell) -> Embedded:
