@@ -59,11 +59,11 @@ RoundPath = Callable[[], Run]
 def round_paths() -> Mapping[str, RoundPath]:
     """Return all of them by name."""
     return {
-        "lga look": lambda: _lga().observe,
-        "lga round": lambda: _lga().answer,
+        "lga look": lambda: _lga(1).observe,
+        "lga round": lambda: _lga(2).answer,
         "lga inversion": _inversion,
-        "fbl look": lambda: _fbl().observe,
-        "fbl round": lambda: _fbl().answer,
+        "fbl look": lambda: _fbl(1).observe,
+        "fbl round": lambda: _fbl(2).answer,
         "dcid train": lambda: _dcid(TRAIN_ALONE).answer,
         "dcid means": lambda: _dcid(MEANS).answer,
         "dcid distil": lambda: _distilling().answer,
@@ -84,11 +84,13 @@ class Asked:
 
     def observe(self, engine: TrainingEngineSettings) -> object:
         """Look with the fleet's model."""
-        return self.side.observe(self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        return self.side.observe(*asked, engine)
 
     def answer(self, engine: TrainingEngineSettings) -> ClientUpdate:
         """Train, or only measure, and return the update."""
-        job = self.side.begin(self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        job = self.side.begin(*asked, engine)
         if job.work is None:
             measured: ClientUpdate = self.side.measured(self.of, job)
             return measured
@@ -108,9 +110,12 @@ def _told(
     return replace(told, stage_class_names=_NEW, class_stages=(1, 1, 2, 2))
 
 
-def _lga() -> Asked:
-    """Return a device of LGA that enters its second task: it looks, and makes gradients."""
-    settings = {"network": "resnet8", "batch": _IMAGES, "epochs": 1, "reserved": 8}
+def _lga(seed: int) -> Asked:
+    """Return a device of LGA that enters its second task: it looks, and makes gradients.
+
+    Another seed is another fleet, none of whose models is in memory.
+    """
+    settings = {"seed": seed, "network": "resnet8", "batch": _IMAGES, "epochs": 1, "reserved": 8}
     of: LgaAssignment = LGA.assign(
         {**settings, "detection": "stage", "perturbation_steps": 2}, _SHAPE
     )
@@ -132,14 +137,13 @@ def _inversion() -> Run:
     sets = [{name: values[row] for name, values in made.items()} for row in range(2)]
     search = replace(SEARCH, steps=2, inner=4, history=4)
     settings = InversionSettings(search, kept=2)
-    return lambda engine: invert(encoding, sets, labels, settings, seed=1)
+    return lambda engine: invert(encoding, sets, labels, settings, 1, engine.device)
 
 
-def _fbl() -> Asked:
-    """Return a device of FBL in its second task."""
-    of = FBL.assign(
-        {"network": "small_dense", "batch": 4, "epochs": 1, "detection": "stage"}, (3, 32, 32)
-    )
+def _fbl(seed: int) -> Asked:
+    """Return a device of FBL in its second task; another seed is another fleet."""
+    settings = {"network": "small_dense", "batch": 4, "epochs": 1, "detection": "stage"}
+    of = FBL.assign({**settings, "seed": seed}, (3, 32, 32))
     weights = encode_weights(of.network.initial(1, _OLD), _OLD)
     pictures = drawn(of, _NEW, _IMAGES)
     masks = np.zeros((_IMAGES, 32, 32), np.uint8)

@@ -24,6 +24,8 @@ class Inference:
     pictures: Pictures | None = None
     autocast: bool = False
     """bfloat16 where torch deems it safe; results come back in the parameters' type."""
+    device: str | None = None
+    """Where the parameters are; batches are moved there. None: where the inputs are."""
 
     def __call__(
         self, network: Network, parameters: Tensors, buffers: Tensors, inputs: Tensor
@@ -51,7 +53,8 @@ class Inference:
         For networks whose outputs fit no memory together: dense ones. Under `autocast` results are
         as coarse as `call` leaves them. Of no inputs, one empty batch.
         """
-        for raw in torch.split(inputs, self.batch_size):
+        for part in torch.split(inputs, self.batch_size):
+            raw = part if self.device is None else part.to(self.device)
             batch = self.pictures.normalise(raw) if self.pictures else raw
             with torch.no_grad(), self._precision(batch):
                 found = call(batch)

@@ -8,7 +8,7 @@ from learning.errors import TrainingError
 from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import agent_steps, real_type
-from learning.training.devices import moved
+from learning.training.devices import memory_watched, moved
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
 from learning.training.steps import slope_of
@@ -22,10 +22,8 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
     where a GPU has too little memory.
     """
     check(work)
-    try:
+    with memory_watched():
         return _train(work, settings)
-    except torch.OutOfMemoryError as error:
-        raise MemoryError(str(error)) from error
 
 
 def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
