@@ -53,9 +53,11 @@ class Inference:
         For networks whose outputs fit no memory together: dense ones. Under `autocast` results are
         as coarse as `call` leaves them. Of no inputs, one empty batch.
         """
+        place = inputs.device if self.device is None else torch.device(self.device)
+        normalised = self.pictures.on(place) if self.pictures else None
         for part in torch.split(inputs, self.batch_size):
-            raw = part if self.device is None else part.to(self.device)
-            batch = self.pictures.normalise(raw) if self.pictures else raw
+            raw = part.to(place)
+            batch = raw if normalised is None else normalised(raw)
             with torch.no_grad(), self._precision(batch):
                 found = call(batch)
             yield found

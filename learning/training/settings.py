@@ -34,10 +34,10 @@ class TrainingEngineSettings:
     def inference(self, pictures: Pictures | None) -> Inference:
         """Return how networks in use are computed here.
 
-        In float32, whatever `autocast` says: entropies are compared over rounds, and exemplars
-        chosen by features, while a setting of training may change.
+        In float32 and in batches of one size, whatever the settings of training say: entropies are
+        compared over rounds, and exemplars chosen by features, on every machine alike.
         """
-        return Inference(self.inference_batch, pictures, device=self.device)
+        return Inference(pictures=pictures, device=self.device)
 
     def tensors(self, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[State, State]:
         """Return parameters and buffers of arrays, where networks are computed."""

@@ -47,6 +47,30 @@ def test_a_round_costs_what_was_written_down(name: str) -> None:
     check(count_round(round_paths()[name]), WRITTEN["rounds"][name])
 
 
+BUDGETS = {"fedhaf head, stack": 120, "fedhaf body, stack": 200}
+"""Kernels of a step; of others the counts are those that were written down."""
+PASSES = ("fbl small_dense later task, loop",)
+"""Trainings with a full pass before each epoch, which is counted with the steps."""
+
+
+def test_nothing_stops_a_step_and_an_epoch_needs_two_copies_at_most() -> None:
+    for name, path in WRITTEN["training"].items():
+        if name not in PASSES:
+            assert path["step"].keys() <= {"kernels"}, name
+        assert path["epoch"]["to_device"] <= 2, name
+
+
+def test_no_convolution_is_computed_on_the_processor() -> None:
+    every = [*WRITTEN["rounds"].values()]
+    every += [term for path in WRITTEN["training"].values() for term in path.values()]
+    assert all("host_convolutions" not in counts for counts in every)
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_step_keeps_to_its_budget(name: str) -> None:
+    assert WRITTEN["training"][name]["step"]["kernels"] <= BUDGETS[name]
+
+
 def test_the_table_is_that_of_the_counts() -> None:
     assert RESULTS.with_suffix(".md").read_text(encoding="utf-8") == table(WRITTEN) + "\n"
 
