@@ -46,7 +46,7 @@ class Step:
     batch: Batch
     outputs: Outputs
     _teachers: dict[str, Outputs] = field(default_factory=dict)
-    _made: dict[StepPart, Tensor] = field(default_factory=dict)
+    _made: dict[TermPart, Tensor] = field(default_factory=dict)
 
     @property
     def stacked(self) -> bool:
@@ -77,14 +77,14 @@ class Step:
             self._teachers[name] = _in_full(replace(outputs, scores=_still(outputs)))
         return self._teachers[name]
 
-    def once(self, part: StepPart) -> Tensor:
+    def once(self, part: TermPart) -> Tensor:
         """Return what `part` makes of this step, computed once for all terms that name it."""
         if part not in self._made:
             self._made[part] = part(self)
         return self._made[part]
 
 
-class StepPart(Hashable, Protocol):
+class TermPart(Hashable, Protocol):
     """A value that says how to make something of a step; equal ones make the same."""
 
     def __call__(self, step: Step) -> Tensor:
