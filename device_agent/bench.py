@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -61,7 +61,13 @@ from device_agent.sources.nothing import NoSamples
 from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import answered, feature_data, instruction_of, train
+from device_agent.training import (
+    answered,
+    engine_settings,
+    feature_data,
+    instruction_of,
+    train,
+)
 from device_agent.trial.trying import Trial, TrialSettings
 from device_agent.work import Extracted, extract
 from learning.errors import LearningError
@@ -325,7 +331,8 @@ class Bench:
             data, unusable, trouble, about = read.data, read.unusable, read.trouble, "scene"
         told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
         if instruction.round.observes:
-            seen = check_novelty(request, instruction, data, memory)
+            engine = partial(engine_settings, self._home.settings.training)
+            seen = check_novelty(request, instruction, data, memory, engine)
             return (*told, observed(request, seen, unusable, self._blobs))
         done = train(request, instruction, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from device_agent.core import inputs
 from device_agent.core.requests import Train
 from device_agent.store.blobs import BlobFolder
@@ -11,13 +14,21 @@ from methods.registry import descriptor
 from methods.training import FitInstruction, LocalData, Observed
 from schemas.values import Digest
 
+if TYPE_CHECKING:
+    from learning.training.settings import TrainingEngineSettings
+
 
 def check_novelty(
-    request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
+    request: Train,
+    instruction: FitInstruction,
+    data: LocalData,
+    memory: bytes | None,
+    engine: Callable[[], TrainingEngineSettings],
 ) -> Observed | None:
     """Return what the fleet's model makes of the images, or None where there are none.
 
-    Raises `MissingError` without torch, `MethodError`, `LearningError`.
+    `engine` says where that is computed, once it is needed. Raises `MissingError` without torch,
+    `MethodError`, `LearningError`, and `MemoryError` where a GPU has too little memory.
     """
     method = request.assignment.method
     if not descriptor(method).observes:
@@ -28,7 +39,10 @@ def check_novelty(
 
     to = load_side(request.assignment)
     assert isinstance(to.side, ObservingDevice)
-    return to.side.observe(to.assignment, instruction, data, memory, to.pictures)
+    from learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
+
+    with memory_watched():
+        return to.side.observe(to.assignment, instruction, data, memory, to.pictures, engine())
 
 
 def observed(

@@ -154,15 +154,22 @@ class Loaded:
     pictures: Pictures | None
 
 
-def load_side(assignment: Assignment) -> Loaded:
-    """Return what carries out the orders of an assignment; raise `MissingError` without torch."""
+def require_torch() -> None:
+    """Raise `MissingError` without torch."""
     try:
-        from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+        import learning.networks.pictures  # noqa: F401, PLC0415 - needs torch
     except ImportError as error:
         raise MissingError(
             "torch: not installed, and this fleet trains networks; "
             f"{pip_install('train')}, or NVIDIA's wheel on a Jetson"
         ) from error
+
+
+def load_side(assignment: Assignment) -> Loaded:
+    """Return what carries out the orders of an assignment; raise `MissingError` without torch."""
+    require_torch()
+    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+
     side = training_device(assignment.method)
     pictures = None
     if assignment.backbone is None:
@@ -172,7 +179,11 @@ def load_side(assignment: Assignment) -> Loaded:
 
 
 def begin(
-    request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
+    request: Train,
+    instruction: FitInstruction,
+    data: LocalData,
+    memory: bytes | None,
+    engine: TrainingEngineSettings,
 ) -> TrainingSession | None:
     """Return what an order wants trained, or None where there is nothing to train.
 
@@ -180,12 +191,16 @@ def begin(
     """
     to = load_side(request.assignment)
     instruction = replace(instruction, gives_gradients=request.publishes)
-    job = to.side.begin(to.assignment, instruction, data, memory, to.pictures)
+    job = to.side.begin(to.assignment, instruction, data, memory, to.pictures, engine)
     return None if job is None else TrainingSession(to.side, to.assignment, job)
 
 
 def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
-    """Return how this device computes; raise `TrainingError` for a GPU that torch does not find."""
+    """Return how this device computes.
+
+    Raises `MissingError` without torch, `TrainingError` for a GPU that torch does not find.
+    """
+    require_torch()
     from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
     from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415
 
@@ -208,13 +223,20 @@ def train(
     Raises `MemoryError` where the GPU's memory is too small.
     """
     began = time.perf_counter()
-    session = begin(request, instruction, data, memory)
-    if session is None:
-        return TrainingDone(None, time.perf_counter() - began)
-    from learning.training.devices import brought_back  # noqa: PLC0415 - needs torch
-    from learning.training.loop import train_alone  # noqa: PLC0415
-
     engine = engine_settings(settings)
+    from learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
+
+    with memory_watched():
+        session = begin(request, instruction, data, memory, engine)
+        answer = None if session is None else _carried_out(session, instruction, engine)
+    return TrainingDone(answer, time.perf_counter() - began)
+
+
+def _carried_out(
+    session: TrainingSession, instruction: FitInstruction, engine: TrainingEngineSettings
+) -> ClientUpdate:
+    from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
+
     trained: Trained | None = None
     works = 0
     following: TrainingSession | None = session
@@ -222,10 +244,10 @@ def train(
         session, works = following, works + 1
         if session.job.work is not None:
             log.debug("round %d: work %d begins", instruction.round.number, works)
-            trained = brought_back(train_alone(session.job.work, engine))
+            trained = train_alone(session.job.work, engine)
             log.debug("round %d: work %d is done", instruction.round.number, works)
         following = session.after(trained)
-    return TrainingDone(session.answer(trained), time.perf_counter() - began)
+    return session.answer(trained)
 
 
 def answered(

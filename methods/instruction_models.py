@@ -1,7 +1,8 @@
 """Models of a fit instruction: the one that is sent, and earlier ones under today's names.
 
 For methods whose devices distil from an earlier model of the fleet. Needs torch. A model is read
-once and stays in memory while rounds use it, for each device of a process that asks for it.
+once and stays in memory, on the device where it is computed, while rounds use it, for each device
+of a process that asks for it.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ class InstructionModels(Generic[A_contra]):
             weights: bytes,
             known: tuple[ClassName, ...],
             names: tuple[ClassName, ...],
+            device: str,
         ) -> Model:
             arrays = received(assignment, weights, known, names)
-            return Model(arrays, *to_tensors(arrays), names)
+            return Model(arrays, *to_tensors(arrays, device), names)
 
         @lru_cache(_KEPT)
         def earlier(
@@ -83,25 +85,27 @@ class InstructionModels(Generic[A_contra]):
             weights: bytes,
             names: tuple[ClassName, ...],
             aliases: tuple[tuple[ClassName, ClassName], ...],
+            device: str,
         ) -> Model:
             arrays, written = decode_weights(weights, assignment.network)
             arrays, first = first_rows(arrays, written, names, dict(aliases))
-            return Model(arrays, *to_tensors(arrays), first)
+            return Model(arrays, *to_tensors(arrays, device), first)
 
         self._sent, self._earlier = sent, earlier
 
-    def sent(self, assignment: A_contra, instruction: FitInstruction) -> Model:
+    def sent(self, assignment: A_contra, instruction: FitInstruction, device: str) -> Model:
         """Return what training begins with; raise `MethodError` for a file that is none."""
         round_ = instruction.round
-        return self._sent(
-            assignment, instruction.weights, round_.weights_class_names, round_.class_names
-        )
+        rows = (round_.weights_class_names, round_.class_names)
+        return self._sent(assignment, instruction.weights, *rows, device)
 
-    def earlier(self, assignment: A_contra, instruction: FitInstruction, weights: bytes) -> Model:
+    def earlier(
+        self, assignment: A_contra, instruction: FitInstruction, weights: bytes, device: str
+    ) -> Model:
         """Return a model of before with the rows that the head begins with; raise `MethodError`.
 
         It may know none of them.
         """
         round_ = instruction.round
         aliases = tuple(sorted(round_.aliases.items()))
-        return self._earlier(assignment, weights, round_.class_names, aliases)
+        return self._earlier(assignment, weights, round_.class_names, aliases, device)

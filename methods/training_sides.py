@@ -35,6 +35,7 @@ from schemas.values import ClassName
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
+    from learning.training.settings import TrainingEngineSettings
     from learning.training.work import Trained
 
 AnyTrainingAssignment = TrainingAssignment[AveragedSettings]
@@ -60,10 +61,13 @@ class TrainingDevice(ABC, Generic[Assignment, State]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[State] | None:
         """Return what is to be trained, or None where there is nothing; raise `MethodError`.
 
         `pictures` says how uint8 pictures become inputs; None where the data are features.
+        `engine` says where networks are computed here, in `finish` and in `measured` of the job,
+        too; None: on the processor.
         """
 
     @abstractmethod
@@ -86,6 +90,7 @@ class ObservingDevice(TrainingDevice[Assignment, State]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> Observed | None:
         """Return what the fleet's model makes of the images, or None where there are none.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from methods.lga.messages import received
 from methods.network_weights import encode_weights
 from methods.training import FitInstruction, LocalData
 from schemas.offers import Offer
-from schemas.rounds import RoundOrder
+from schemas.rounds import TRAIN, RoundOrder
 from schemas.values import ClassName, Digest
 
 CLASSES = 20
@@ -23,6 +23,15 @@ CLASSES = 20
 PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 NAMES = tuple(ClassName(f"class {number:02d}") for number in range(2 * CLASSES))
 _NOWHERE = Offer(digest=Digest.of(b"weights"), size=1, list_digest=Digest.of(b"list"))
+
+
+class Pictured(Protocol):
+    """An assignment of any method that trains on pictures."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Channels, height and width."""
+        ...
 
 
 def assignment(network: str, side: int, batch: int, epochs: int) -> LgaAssignment:
@@ -36,23 +45,26 @@ def works(of: LgaAssignment, images: int) -> dict[str, Work]:
     old, new = NAMES[:CLASSES], NAMES[CLASSES:]
     first = COORDINATOR.first_weights(of)
     known = encode_weights(received(of, first, (), old), old)
-    asked = _order(1, old, (), first, {})
-    later = _order(2, NAMES, old, known, {OLD_MODEL: known})
+    asked = order(1, old, (), first, {})
+    later = order(2, NAMES, old, known, {OLD_MODEL: known})
     return {
-        "first task": _work(of, asked, _data(of, old, images)),
-        "later task": _work(of, later, _data(of, new, images)),
+        "first task": _work(of, asked, drawn(of, old, images)),
+        "later task": _work(of, later, drawn(of, new, images)),
     }
 
 
-def _order(
+def order(
     stage: int,
     names: tuple[ClassName, ...],
     rows: tuple[ClassName, ...],
     weights: bytes,
     extras: dict[str, bytes],
+    phase: str = TRAIN,
 ) -> FitInstruction:
+    """Return what a device is told of a round for classes `names`; the weights have `rows`."""
     told = RoundOrder(
         number=stage,
+        phase=phase,
         round_of_stage=2,
         rounds_of_stage=10,
         weights=_NOWHERE,
@@ -65,10 +77,11 @@ def _order(
     return FitInstruction(stage, names[len(rows) :], told, weights, extras, "device-1", stages)
 
 
-def _data(of: LgaAssignment, names: tuple[ClassName, ...], images: int) -> LocalData:
+def drawn(of: Pictured, names: tuple[ClassName, ...], images: int) -> LocalData:
+    """Return so many images of noise, of each class in turn."""
     chance = np.random.default_rng(1)
     pictures = chance.integers(0, 256, (images, *of.input_shape)).astype(np.uint8)
-    labels = tuple(names[number % CLASSES] for number in range(images))
+    labels = tuple(names[number % len(names)] for number in range(images))
     digests = tuple(Digest.of(f"{names[0]} {number}".encode()) for number in range(images))
     return LocalData(pictures, labels, digests)
 

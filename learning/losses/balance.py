@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.losses.reduction import weighted_mean
+from learning.losses.reduction import LEAST_TOTAL, weighted_mean
 
 
 def feature_balance(features: Tensor, targets: Tensor, weight: Tensor, new: Tensor) -> Tensor:
@@ -26,11 +26,12 @@ def feature_balance(features: Tensor, targets: Tensor, weight: Tensor, new: Tens
     of_new, of_old = share * is_new, share * (1 - is_new)
     difference = weighted_mean(lengths, of_new) - weighted_mean(lengths, of_old)
     both = (of_new.sum(dim=-1) > 0) & (of_old.sum(dim=-1) > 0)
-    return torch.where(both, difference.abs(), torch.zeros_like(difference))
+    return difference.abs() * both
 
 
 def _part_of_class(targets: Tensor, weight: Tensor) -> Tensor:
     """Return 1 / the weight of each sample's class (..., n), so that every class counts once."""
     same = targets.unsqueeze(-1) == targets.unsqueeze(-2)
     total = (same * weight.unsqueeze(-2)).sum(dim=-1)
-    return torch.where(total > 0, total, torch.ones_like(total)).reciprocal()
+    # No row of a class without a row counts.
+    return total.clamp(min=LEAST_TOTAL).reciprocal()

@@ -18,7 +18,7 @@ from learning.losses.gradient_balance import (
     soft_targets,
 )
 from learning.losses.reduction import weighted_mean
-from learning.losses.terms import counted
+from learning.losses.terms import weight_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class GradientBalance:
     exponent: str = "exponent"
     activation: Activation = "softmax"
     bounds: tuple[float, float] | None = None
+
+    def __call__(self, step: Step) -> Tensor:
+        """Return the same as `weights`, for `Step.once`."""
+        return self.weights(step)
 
     def weights(self, step: Step) -> Tensor:
         """Return w (..., n), without gradient."""
@@ -52,7 +56,7 @@ class BalancedCrossEntropy:
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         losses = sample_cross_entropy(step.outputs.logits, step.batch.targets)
-        return weighted_mean(self.balance.weights(step) * losses, step.batch.weight)
+        return weighted_mean(step.once(self.balance) * losses, weight_of(step, None))
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ class SemanticDistillation:
         labels = soft_targets(step.batch.targets, logits.shape[-1], old)
         divergences = semantic_divergence(logits, labels, step.mask(self.slices))
         if self.balance is not None:
-            divergences = self.balance.weights(step) * divergences
-        return weighted_mean(divergences, step.batch.weight)
+            divergences = step.once(self.balance) * divergences
+        return weighted_mean(divergences, weight_of(step, None))
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,8 @@ class BinaryCrossEntropy:
         logits, batch = step.outputs.logits, step.batch
         old = None if self.teacher is None else step.teacher(self.teacher).logits
         labels = one_hot_with_old(batch.targets, logits.shape[-1], old).to(logits.dtype)
-        factor = None if self.balance is None else self.balance.weights(step)
-        return binary_cross_entropy(logits, labels, batch.weight, factor)
+        factor = None if self.balance is None else step.once(self.balance)
+        return binary_cross_entropy(logits, labels, weight_of(step, None), factor)
 
 
 @dataclass(frozen=True)
@@ -107,4 +111,4 @@ class OldClassDistillation:
         """Return its value (...)."""
         old = step.teacher(self.teacher).logits.detach()
         known = step.outputs.logits[..., : old.shape[-1]]
-        return binary_cross_entropy(known, functional.sigmoid(old), counted(step, self.rows))
+        return binary_cross_entropy(known, functional.sigmoid(old), weight_of(step, self.rows))

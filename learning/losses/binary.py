@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import weighted_mean
+from learning.losses.reduction import Weight, weighted_mean
 
 
 def binary_cross_entropy(
-    logits: Tensor, labels: Tensor, weight: Tensor, factor: Tensor | None = None
+    logits: Tensor, labels: Tensor, weight: Weight, factor: Tensor | None = None
 ) -> Tensor:
     """Return the mean (...) over samples and classes; `labels` (..., n, C) are probabilities.
 

@@ -11,7 +11,8 @@ anchor. Terms and losses are values: equal ones let agents share a stack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import torch
@@ -19,10 +20,13 @@ from torch import Tensor
 
 from learning.networks.held_rows import joined_rows
 from learning.networks.network import Network
-from learning.networks.torch_layers import Outputs, Tensors, forward
+from learning.networks.torch_layers import Outputs, Tensors, forward_lazily
 from learning.training.work import Batch, Tree
 
 Training = Literal["all", "body", "head", "none"]
+
+_BY_HAND = 4
+"""Terms that are added one to the next, as torch's sum of so few does in more kernels."""
 
 FIXED = "fixed"
 """Name of the frozen part with the network's tensors that this work does not train.
@@ -42,6 +46,7 @@ class Step:
     batch: Batch
     outputs: Outputs
     _teachers: dict[str, Outputs] = field(default_factory=dict)
+    _made: dict[TermPart, Tensor] = field(default_factory=dict)
 
     @property
     def stacked(self) -> bool:
@@ -62,15 +67,29 @@ class Step:
         if name not in self._teachers:
             model: Tree = self.frozen[name]
             with torch.no_grad():
-                outputs = forward(
+                outputs = forward_lazily(
                     self.network,
                     model["parameters"],
                     model["buffers"],
                     self.batch.inputs,
                     self.batch.mode(training=False),
                 )
-            self._teachers[name] = _in_full(outputs)
+            self._teachers[name] = _in_full(replace(outputs, scores=_still(outputs)))
         return self._teachers[name]
+
+    def once(self, part: TermPart) -> Tensor:
+        """Return what `part` makes of this step, computed once for all terms that name it."""
+        if part not in self._made:
+            self._made[part] = part(self)
+        return self._made[part]
+
+
+class TermPart(Hashable, Protocol):
+    """A value that says how to make something of a step; equal ones make the same."""
+
+    def __call__(self, step: Step) -> Tensor:
+        """Return what is made."""
+        ...
 
 
 class Term(Protocol):
@@ -108,7 +127,7 @@ class ComposedLoss:
         self, parameters: Tensors, buffers: Tensors, frozen: Tree, extras: Tensors, batch: Batch
     ) -> tuple[Tensor, Tensors]:
         """Return the loss of each agent (...) and the new buffers."""
-        outputs = forward(
+        outputs = forward_lazily(
             self.network,
             joined_rows(frozen.get(FIXED, {}), parameters),
             buffers,
@@ -117,11 +136,30 @@ class ComposedLoss:
             batch.mode(training=self.training in ("all", "head")),
         )
         step = Step(self.network, parameters, frozen, extras, batch, _in_full(outputs))
-        values = [part.factor * part.term(step) for part in self.terms]
-        return torch.stack(values).sum(dim=0), outputs.buffers
+        values = [_scaled(part, step) for part in self.terms]
+        if len(values) > _BY_HAND:
+            return torch.stack(values).sum(dim=0), outputs.buffers
+        return sum(values[1:], start=values[0]), outputs.buffers
+
+
+def _scaled(part: Weighted, step: Step) -> Tensor:
+    value = part.term(step)
+    return value if part.factor == 1 else part.factor * value
+
+
+def _still(outputs: Outputs) -> Callable[[], Tensor]:
+    """Return what makes the scores without gradient."""
+
+    def scores() -> Tensor:
+        with torch.no_grad():
+            return outputs.logits
+
+    return scores
 
 
 def _in_full(outputs: Outputs) -> Outputs:
     """Return the outputs in float32 at least: losses of bfloat16 scores are too coarse."""
-    kind = torch.promote_types(outputs.logits.dtype, torch.float32)
-    return Outputs(outputs.features.to(kind), outputs.logits.to(kind), outputs.buffers)
+    features, kind = outputs.features, torch.float32
+    if features.dtype == torch.float64:
+        kind = torch.float64
+    return Outputs(features.to(kind), lambda: outputs.logits.to(kind), outputs.buffers)

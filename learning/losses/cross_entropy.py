@@ -10,13 +10,19 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import over_classes, weighted_mean, within
+from learning.losses.reduction import (
+    Weight,
+    over_classes,
+    weighted_mean,
+    within,
+    within_scope,
+)
 
 
 def cross_entropy(
     logits: Tensor,
     targets: Tensor,
-    weight: Tensor,
+    weight: Weight,
     scope: Tensor | None = None,
     prior: Tensor | None = None,
 ) -> Tensor:
@@ -29,7 +35,7 @@ def cross_entropy(
         logits = logits + over_classes(prior, logits)
     if scope is not None:
         inside = over_classes(scope, logits).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        weight = weight * inside
+        weight = within_scope(weight, inside, logits.dtype)
     return weighted_mean(sample_cross_entropy(logits, targets, scope), weight)
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import over_classes, weighted_mean, within
+from learning.losses.reduction import Weight, over_classes, weighted_mean, within
 
 Direction = Literal["teacher_first", "student_first"]
 
@@ -25,7 +25,7 @@ Direction = Literal["teacher_first", "student_first"]
 def distillation(
     logits: Tensor,
     teacher: Tensor,
-    weight: Tensor,
+    weight: Weight,
     temperature: float = 2.0,
     classes: Tensor | None = None,
 ) -> Tensor:
@@ -42,7 +42,7 @@ def distillation(
 def divergence(
     logits: Tensor,
     teacher: Tensor,
-    weight: Tensor,
+    weight: Weight,
     temperature: float = 1.0,
     classes: Tensor | None = None,
     *,
@@ -59,10 +59,12 @@ def divergence(
 def _logarithms(
     logits: Tensor, teacher: Tensor, temperature: float, classes: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    student = logits[..., : teacher.shape[-1]]
+    student, known = logits[..., : teacher.shape[-1]], teacher.detach()
+    if temperature != 1:
+        student, known = student / temperature, known / temperature
     return (
-        functional.log_softmax(within(student / temperature, classes), dim=-1),
-        functional.log_softmax(within(teacher.detach() / temperature, classes), dim=-1),
+        functional.log_softmax(within(student, classes), dim=-1),
+        functional.log_softmax(within(known, classes), dim=-1),
     )
 
 

@@ -13,11 +13,11 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import weighted_mean
+from learning.losses.reduction import Weight, weighted_mean
 
 
 def feature_distance(
-    features: Tensor, old: Tensor, weight: Tensor, reduction: Literal["mean", "sum"] = "mean"
+    features: Tensor, old: Tensor, weight: Weight, reduction: Literal["mean", "sum"] = "mean"
 ) -> Tensor:
     """Return the mean squared distance (...) of features (..., n, d); 0 where no row counts."""
     squares = (features - old.detach()).square()
@@ -26,7 +26,7 @@ def feature_distance(
     )
 
 
-def feature_angle(features: Tensor, old: Tensor, weight: Tensor) -> Tensor:
+def feature_angle(features: Tensor, old: Tensor, weight: Weight) -> Tensor:
     """Return the mean of 1 - cosine (...) between features (..., n, d) and the older ones."""
     cosines = functional.cosine_similarity(features, old.detach(), dim=-1)
     return weighted_mean(1 - cosines, weight)

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor
 
+Weight: TypeAlias = "Tensor | None"
+"""Of rows (..., n), 0 or more; None where all of them count alike, which saves every mask."""
 
-def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
+
+LEAST_TOTAL = 1e-20
+"""Below any sum of weights but that of none; what is divided is then 0, and so is the mean."""
+
+
+def weighted_mean(values: Tensor, weight: Weight) -> Tensor:
     """Return sum(w v) / sum(w) over the last axis (..., n), 0 where all weights are."""
-    total = weight.sum(dim=-1)
-    # A value of a row that does not count may be infinite, which 0 times it would not remove.
-    counted = torch.where(weight > 0, values, torch.zeros_like(values))
-    return (counted * weight).sum(dim=-1) / torch.where(total > 0, total, torch.ones_like(total))
+    if weight is None:
+        return values.mean(dim=-1)
+    mean: Tensor = _WeightedMean.apply(values, weight)
+    return mean
+
+
+class _WeightedMean(torch.autograd.Function):  # type: ignore[misc]
+    """The mean, whose gradient by the values is w / sum(w); the weights have none."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        values: Tensor,
+        weight: Tensor,
+    ) -> Tensor:
+        # A value of a row that does not count may be infinite, which 0 times it would not remove.
+        counted = torch.where(weight > 0, values, torch.zeros_like(values))
+        total = weight.sum(dim=-1).clamp(min=LEAST_TOTAL)
+        ctx.save_for_backward(weight, total)
+        return (counted * weight).sum(dim=-1) / total
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's
+        weight, total = ctx.saved_tensors
+        return (slope / total).unsqueeze(-1) * weight, None
+
+
+def within_scope(weight: Weight, inside: Tensor, kind: torch.dtype) -> Tensor:
+    """Return the weight of rows that are `inside` (..., n), bool, as numbers of a kind."""
+    return inside.to(kind) if weight is None else weight * inside
 
 
 def over_classes(values: Tensor, scores: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from learning.losses.ewc import ewc_penalty
 from learning.losses.features import feature_angle, feature_distance
 from learning.losses.fedmax import FedMaxDirection, FedMaxReduction, fedmax
 from learning.losses.proximal import proximal
+from learning.losses.reduction import Weight
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class CrossEntropy:
         return cross_entropy(
             step.outputs.logits,
             step.batch.targets,
-            counted(step, self.rows),
+            weight_of(step, self.rows),
             step.mask(self.scope),
             None if self.prior is None else step.frozen[self.prior],
         )
@@ -57,7 +58,7 @@ class Distillation:
         return distillation(
             step.outputs.logits,
             step.teacher(self.teacher).logits,
-            counted(step, self.rows),
+            weight_of(step, self.rows),
             self.temperature,
             step.mask(self.classes),
         )
@@ -78,7 +79,7 @@ class Divergence:
         return divergence(
             step.outputs.logits,
             step.teacher(self.teacher).logits,
-            counted(step, self.rows),
+            weight_of(step, self.rows),
             self.temperature,
             step.mask(self.classes),
             direction=self.direction,
@@ -97,7 +98,7 @@ class FeatureDistance:
         """Return its value (...)."""
         old = step.teacher(self.teacher).features
         return feature_distance(
-            step.outputs.features, old, counted(step, self.rows), self.reduction
+            step.outputs.features, old, weight_of(step, self.rows), self.reduction
         )
 
 
@@ -111,7 +112,7 @@ class FeatureAngle:
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         old = step.teacher(self.teacher).features
-        return feature_angle(step.outputs.features, old, counted(step, self.rows))
+        return feature_angle(step.outputs.features, old, weight_of(step, self.rows))
 
 
 @dataclass(frozen=True)
@@ -174,5 +175,14 @@ class EwcPenalty:
 
 def counted(step: Step, rows: str | None) -> Tensor:
     """Return the weight (..., n) of the batch's rows, only those that the extra `rows` marks."""
-    weight = step.batch.weight
-    return weight if rows is None else weight * step.batch.extras[rows]
+    weight = weight_of(step, rows)
+    return step.batch.weight if weight is None else weight
+
+
+def weight_of(step: Step, rows: str | None) -> Weight:
+    """Return the same; None where all rows of the batch count."""
+    batch = step.batch
+    if rows is None:
+        return None if batch.all_count else batch.weight
+    marks = batch.extras[rows]
+    return marks.to(batch.weight.dtype) if batch.all_count else batch.weight * marks

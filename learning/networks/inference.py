@@ -24,6 +24,8 @@ class Inference:
     pictures: Pictures | None = None
     autocast: bool = False
     """bfloat16 where torch deems it safe; results come back in the parameters' type."""
+    device: str | None = None
+    """Where the parameters are; batches are moved there. None: where the inputs are."""
 
     def __call__(
         self, network: Network, parameters: Tensors, buffers: Tensors, inputs: Tensor
@@ -51,8 +53,11 @@ class Inference:
         For networks whose outputs fit no memory together: dense ones. Under `autocast` results are
         as coarse as `call` leaves them. Of no inputs, one empty batch.
         """
-        for raw in torch.split(inputs, self.batch_size):
-            batch = self.pictures.normalise(raw) if self.pictures else raw
+        place = inputs.device if self.device is None else torch.device(self.device)
+        normalised = self.pictures.on(place) if self.pictures else None
+        for part in torch.split(inputs, self.batch_size):
+            raw = part.to(place)
+            batch = raw if normalised is None else normalised(raw)
             with torch.no_grad(), self._precision(batch):
                 found = call(batch)
             yield found

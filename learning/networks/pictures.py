@@ -26,34 +26,97 @@ class Pictures:
     pad: int = 0
     flip: bool = False
 
+    @property
+    def shakes(self) -> bool:
+        """Whether training changes pictures by chance."""
+        return self.pad > 0 or self.flip
+
+    def on(self, device: torch.device) -> Normaliser:
+        """Return what normalises bytes there."""
+        mean, deviation = torch.tensor([self.mean, self.deviation], device=device)[..., None, None]
+        return Normaliser(mean, deviation)
+
     def normalise(self, raw: Tensor) -> Tensor:
         """Return float32 inputs of `raw` (..., c, h, w) uint8."""
-        mean = torch.tensor(self.mean, device=raw.device)[:, None, None]
-        deviation = torch.tensor(self.deviation, device=raw.device)[:, None, None]
-        return (raw.to(torch.float32) / 255 - mean) / deviation
+        return self.on(raw.device)(raw)
 
-    def augment(self, raw: Tensor, words: Tensor) -> Tensor:
-        """Return `raw` (..., c, h, w) uint8 cropped and flipped; `words` (...) int64 are chance.
+    def windows(self, words: Tensor) -> Windows:
+        """Return what is cut from pictures, and which are mirrored; `words` (...) are chance.
 
         Bits 0 to 15 of a picture's word choose the row, 16 to 31 the column, bit 32 the mirror.
         """
-        flat = raw.reshape(-1, *raw.shape[-3:])
-        drawn = words.reshape(-1)
-        if self.pad:
-            flat = self._crop(flat, drawn)
-        if self.flip:
-            mirrored = (drawn >> 32 & 1).bool()[:, None, None, None]
-            flat = torch.where(mirrored, flat.flip(-1), flat)
-        return flat.reshape(raw.shape)
-
-    def _crop(self, flat: Tensor, drawn: Tensor) -> Tensor:
-        height, width = flat.shape[-2:]
         places = 2 * self.pad + 1
-        top = (drawn & 0xFFFF) * places >> 16
-        left = (drawn >> 16 & 0xFFFF) * places >> 16
-        padded = functional.pad(flat, (self.pad,) * 4)
-        rows = top[:, None] + torch.arange(height, device=flat.device)
-        columns = left[:, None] + torch.arange(width, device=flat.device)
-        picture = torch.arange(len(flat), device=flat.device)[:, None, None]
-        window = padded.permute(0, 2, 3, 1)[picture, rows[:, :, None], columns[:, None, :]]
-        return window.permute(0, 3, 1, 2)
+        top = (words & 0xFFFF) * places >> 16
+        left = (words >> 16 & 0xFFFF) * places >> 16
+        mirrored = (words >> 32 & 1).bool() if self.flip else torch.zeros_like(words).bool()
+        return Windows(top, left, mirrored)
+
+    def augment(self, raw: Tensor, words: Tensor) -> Tensor:
+        """Return `raw` (..., c, h, w) uint8 cropped and flipped; `words` (...) int64 are chance."""
+        flat = raw.reshape(-1, *raw.shape[-3:])
+        rows = torch.arange(len(flat), device=raw.device).reshape(words.shape)
+        return PictureSource.of(self, flat).shaken(rows, self.windows(words))
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """Makes bytes inputs where both constants (c, 1, 1) are."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        """Return float32 inputs of `raw` (..., c, h, w), bytes or floats from 0 to 255."""
+        values = raw if raw.dtype == torch.uint8 else raw.to(torch.float32)
+        return (values / 255 - self.mean) / self.deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Where windows lie in padded pictures, int64 (...), and which are mirrored, bool (...)."""
+
+    top: Tensor
+    left: Tensor
+    mirrored: Tensor
+
+    def __getitem__(self, places: slice | tuple[slice, slice]) -> Windows:
+        """Return those of some pictures."""
+        return Windows(self.top[places], self.left[places], self.mirrored[places])
+
+
+@dataclass(frozen=True, eq=False)
+class PictureSource:
+    """Bytes (N, c, h, w) from which batches are cut; padded once where they are padded at all."""
+
+    pictures: Pictures
+    pixels: Tensor
+    """As given, or (N, h + 2 pad, w + 2 pad, c)."""
+    down: Tensor
+    across: Tensor
+    """Numbers of rows and columns, int64."""
+
+    @classmethod
+    def of(cls, pictures: Pictures, raw: Tensor) -> PictureSource:
+        """Return the source of pictures that are shaken as `pictures` says."""
+        height, width = raw.shape[-2:]
+        pad = pictures.pad
+        pixels = functional.pad(raw, (pad,) * 4).permute(0, 2, 3, 1) if pad else raw
+        down = torch.arange(height, device=raw.device)
+        across = down if width == height else torch.arange(width, device=raw.device)
+        return cls(pictures, pixels, down, across)
+
+    def shaken(self, rows: Tensor, windows: Windows) -> Tensor:
+        """Return pictures (..., c, h, w) uint8 of `rows` (...), cropped and flipped."""
+        mirrored = windows.mirrored
+        if not self.pictures.pad:
+            found = self.pixels[rows]
+            return torch.where(mirrored[..., None, None, None], found.flip(-1), found)
+        columns = self.across
+        if self.pictures.flip:
+            columns = torch.where(mirrored[..., None], columns.flip(0), columns)
+        down = windows.top[..., None] + self.down
+        columns = windows.left[..., None] + columns
+        found = self.pixels[rows[..., None, None], down[..., :, None], columns[..., None, :]]
+        cut = found.movedim(-1, -3)
+        # Channels last, as a convolution likes it; of a single channel, whose place is free, first.
+        return cut.reshape(cut.shape)

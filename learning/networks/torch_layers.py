@@ -9,7 +9,8 @@ place: new buffers come back beside the results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from learning.errors import TrainingError
 from learning.networks.body import EPSILON, MOMENTUM
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
+from learning.networks.stacked_norm import masked_norm
 from learning.networks.torch_tokens import (
     attended,
     normalised_tokens,
@@ -44,6 +46,12 @@ class Mode:
     dropout: Dropout | None = None
     frozen_norm: bool = False
     """Whether batch normalisation follows the running statistics, which stay, while training."""
+    owned: bool = False
+    """Whether running statistics are the engine's own copies, which may be changed in place."""
+    share: Tensor | None = None
+    """In a stack (A, n): weight / sum of an agent's weights, where that is known already."""
+    unbiasing: Tensor | None = None
+    """In a stack (A, 1): sum / (sum - 1) of an agent's weights, likewise."""
 
     @property
     def measured(self) -> bool:
@@ -56,8 +64,14 @@ class Outputs:
     """What a network makes of a batch: features (..., n, d), logits (..., n, C), its buffers."""
 
     features: Tensor
-    logits: Tensor
+    scores: Tensor | Callable[[], Tensor]
+    """The logits, or what makes them once somebody asks: a term on features never does."""
     buffers: Tensors
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """Return the logits."""
+        return self.scores() if callable(self.scores) else self.scores
 
 
 def forward(
@@ -68,17 +82,37 @@ def forward(
     mode: Mode,
     head_mode: Mode | None = None,
 ) -> Outputs:
-    """Return what the network makes of `inputs`; pure.
+    """Return what the network makes of `inputs`; pure, but for buffers that `mode` says are owned.
 
     `head_mode` says how values pass the head, None that they do as in the body. The number of
     classes follows from the head's rows, so an older model is used as it is.
     """
+    outputs = forward_lazily(network, parameters, buffers, inputs, mode, head_mode)
+    return replace(outputs, scores=outputs.logits)
+
+
+def forward_lazily(
+    network: Network,
+    parameters: Tensors,
+    buffers: Tensors,
+    inputs: Tensor,
+    mode: Mode,
+    head_mode: Mode | None = None,
+) -> Outputs:
+    """Return the same; a head in use is only computed once its scores are asked for.
+
+    It leaves no trace in the buffers. What is true of gradients and precision then is so for it.
+    """
     body = TorchLayers(parameters, buffers, mode)
     features = network.body.features(body, inputs)
     head = TorchLayers(parameters, buffers, head_mode or mode)
-    seen = row_inputs(network.head, head, features, network.head_dropout)
-    changed = {**buffers, **body.changed, **head.changed}
-    return Outputs(features, head_logits(parameters, seen), changed)
+
+    def scores() -> Tensor:
+        seen = row_inputs(network.head, head, features, network.head_dropout)
+        return head_logits(parameters, seen)
+
+    logits = scores() if head.mode.measured else scores
+    return Outputs(features, logits, {**buffers, **body.changed, **head.changed})
 
 
 def head_logits(parameters: Tensors, features: Tensor) -> Tensor:
@@ -148,7 +182,8 @@ class TorchLayers:
             )
         mean, variance = self._statistics(name)
         if self.mode.measured:
-            mean, variance = mean.clone(), variance.clone()
+            if not self.mode.owned:
+                mean, variance = mean.clone(), variance.clone()
             self._change(name, mean, variance)
         return functional.batch_norm(
             values,
@@ -228,26 +263,37 @@ class TorchLayers:
 
     def _stacked_norm(self, name: str, values: Tensor, weight: Tensor) -> Tensor:
         """Return the normalisation of values (A, n, d) by the rows of weight 1 of each agent."""
-        gain = self.parameters[f"{name}.weight"].unsqueeze(-2)
-        shift = self.parameters[f"{name}.bias"].unsqueeze(-2)
+        gain, shift = self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
         if not self.mode.measured:
-            mean, variance = self._statistics(name)
-            factor = gain * torch.rsqrt(variance + EPSILON).unsqueeze(-2)
-            return torch.addcmul(shift, values - mean.unsqueeze(-2), factor)
-        count = weight.sum(dim=-1, keepdim=True)
-        share = (weight / count).unsqueeze(-2)
-        mean = share @ values
-        centred = values - mean
-        variance = share @ centred.square()
-        self._follow(name, mean.squeeze(-2), variance.squeeze(-2), count)
-        return torch.addcmul(shift, centred, gain * torch.rsqrt(variance + EPSILON))
+            return _normalised_in_use(values, *self._statistics(name), gain, shift)
+        share, unbiasing = self.mode.share, self.mode.unbiasing
+        if share is None or unbiasing is None:
+            count = weight.sum(dim=-1, keepdim=True)
+            share, unbiasing = weight / count, count / (count - 1)
+        seen, mean, variance = masked_norm(values, gain, shift, share)
+        self._follow(name, mean, variance, unbiasing)
+        return seen
 
-    def _follow(self, name: str, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Move the running statistics towards a batch's; variances as sample variances."""
-        old_mean, old_variance = self._statistics(name)
-        unbiased = variance.detach() * (count / (count - 1))
-        self._change(
-            name,
-            torch.lerp(old_mean, mean.detach(), MOMENTUM),
-            torch.lerp(old_variance, unbiased, MOMENTUM),
-        )
+    def _follow(self, name: str, mean: Tensor, variance: Tensor, unbiasing: Tensor) -> None:
+        """Move the running statistics towards a batch's; variances as sample variances.
+
+        Statistics that agents share so far become each agent's own.
+        """
+        before, measured = self._statistics(name), [mean, variance * unbiasing]
+        if self.mode.owned and before[0].dim() == before[1].dim() == mean.dim():
+            torch._foreach_lerp_(before, measured, MOMENTUM)
+            self._change(name, *before)
+        else:
+            own = [values.expand_as(mean) for values in before]
+            self._change(name, *torch._foreach_lerp(own, measured, MOMENTUM))
+
+
+def _normalised_in_use(
+    values: Tensor, mean: Tensor, variance: Tensor, gain: Tensor, shift: Tensor
+) -> Tensor:
+    """Return values (A, n, d) normalised by statistics and moved by tensors (d,) or (A, d)."""
+    if all(own.dim() == 1 for own in (mean, variance, gain, shift)):
+        rows = values.flatten(0, 1)
+        return functional.batch_norm(rows, mean, variance, gain, shift, eps=EPSILON).view_as(values)
+    factor = (gain * torch.rsqrt(variance + EPSILON)).unsqueeze(-2)
+    return torch.addcmul(shift.unsqueeze(-2), values - mean.unsqueeze(-2), factor)

@@ -28,10 +28,12 @@ _LANES = 4
 def random_words(seed: int, start: int, count: int) -> npt.NDArray[np.uint64]:
     """Return words `start` to `start + count` of the sequence of `seed` (0 <= seed < 2^64)."""
     position = np.arange(start + 1, start + count + 1, dtype=np.uint64)
-    word = np.uint64(seed) + position * _GAMMA
-    word = (word ^ (word >> np.uint64(30))) * _MIX_1
-    word = (word ^ (word >> np.uint64(27))) * _MIX_2
-    return np.asarray(word ^ (word >> np.uint64(31)))
+    return _mixed(np.uint64(seed) + position * _GAMMA)
+
+
+def words_at(seeds: npt.NDArray[np.uint64], position: int) -> npt.NDArray[np.uint64]:
+    """Return word `position` of the sequence of each of `seeds`, in their shape."""
+    return _mixed(seeds + np.uint64((position + 1) * int(_GAMMA) % (1 << 64)))
 
 
 def integer_map(seed: int, width: int, columns: int) -> npt.NDArray[np.int8]:
@@ -55,6 +57,12 @@ def gaussian_map(seed: int, width: int, columns: int) -> npt.NDArray[np.float32]
     """
     generator = np.random.Generator(np.random.Philox(seed))
     return generator.standard_normal((width, columns), dtype=np.float32)
+
+
+def _mixed(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    word = (word ^ (word >> np.uint64(30))) * _MIX_1
+    word = (word ^ (word >> np.uint64(27))) * _MIX_2
+    return np.asarray(word ^ (word >> np.uint64(31)))
 
 
 def _ones(lanes: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:

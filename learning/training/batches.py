@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from learning.networks.pictures import Pictures
+from learning.networks.pictures import Normaliser, PictureSource, Windows
 from learning.networks.torch_layers import Tensors
-from learning.training.chance import Moment, signed
+from learning.training.draws import Draws, EpochDraws
 from learning.training.work import Batch, Work
+
+Places = slice | tuple[slice, slice]
+"""Samples of an epoch's order; in a stack, of which agents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,56 +25,126 @@ class BatchPart:
     share: float
 
 
-def agent_steps(work: Work, epoch: int, found: Tensors) -> Iterator[Iterator[BatchPart]]:
-    """Yield the steps of one agent's epoch, each as the parts of its batch, made when asked for.
+@dataclass(frozen=True, eq=False)
+class AgentBatches:
+    """What an agent's batches are made of, on the device of its data."""
 
-    `found` holds rows for each sample (N, ...) beside those of the data.
-    """
-    data, batching = work.data, work.batching
-    device = data.inputs.device
-    order = torch.from_numpy(work.chance.shuffled(epoch, len(data))).to(device)
-    keys = torch.tensor(signed(work.chance.key), device=device)
-    extras = {**data.extras, **found}
-    for step in range(batching.count(len(data))):
-        rows = order[step * batching.size : (step + 1) * batching.size]
-        yield _parts(work, rows, extras, Moment(keys, epoch, step))
+    work: Work
+    draws: Draws
+    source: PictureSource | None
+    """Of pictures that are shaken by themselves, not as scenes."""
+    normaliser: Normaliser | None
+    ones: Tensor
+    """The weights of a batch of full size."""
+    buffers_owned: bool
+
+    @classmethod
+    def of(cls, work: Work, *, buffers_owned: bool) -> AgentBatches:
+        """Return the batches of a work, whose tensors are where it is trained."""
+        device, pictures = work.data.inputs.device, work.pictures
+        shaken = work.scenes is not None or (pictures is not None and pictures.shakes)
+        size = work.batching.size
+        return cls(
+            work,
+            Draws([work.chance], [len(work.data)], size, device, stacked=False, shaken=shaken),
+            source_of(work, work.data.inputs),
+            None if pictures is None else pictures.on(device),
+            torch.ones(min(size, len(work.data)), dtype=real_type(work), device=device),
+            buffers_owned,
+        )
+
+    def steps(self, epoch: int, found: Tensors) -> Iterator[Iterator[BatchPart]]:
+        """Yield the steps of an epoch, each as the parts of its batch, made when asked for.
+
+        `found` holds rows for each sample (N, ...) beside those of the data.
+        """
+        work, size = self.work, self.work.batching.size
+        count = work.batching.count(len(work.data))
+        if not count:
+            return
+        drawn = self.draws.epoch(epoch, count)
+        made = EpochRows.of(work, drawn, {**work.data.extras, **found}, self.source)
+        for step in range(count):
+            yield self._parts(made, step, min(size, len(work.data) - step * size))
+
+    def _parts(self, made: EpochRows, step: int, rows: int) -> Iterator[BatchPart]:
+        first = 0
+        for size in self.work.batching.part_sizes(rows, self.work.least_rows):
+            yield BatchPart(self._batch(made, step, first, size), size / rows)
+            first += size
+
+    def _batch(self, made: EpochRows, step: int, first: int, size: int) -> Batch:
+        work, start = self.work, step * self.work.batching.size + first
+        places = slice(start, start + size)
+        chance = made.drawn.step(step, 1, first)
+        raw, targets = made.pictures(self.source, places), made.targets_of(places)
+        if work.scenes is not None and made.drawn.words is not None:
+            raw, targets = work.scenes(raw, targets, made.drawn.words[places])
+        return Batch(
+            inputs=raw if self.normaliser is None else self.normaliser(raw),
+            targets=targets,
+            weight=self.ones[:size],
+            all_count=True,
+            extras=made.extras_of(places),
+            dropout=chance.dropout,
+            words=chance.loss_words,
+            norms_frozen=work.norms_frozen,
+            buffers_owned=self.buffers_owned,
+        )
 
 
-def _parts(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Iterator[BatchPart]:
-    sizes = work.batching.part_sizes(len(rows), work.least_rows)
-    first = 0
-    for part in rows.split(sizes):
-        batch = _batch(work, part, extras, replace(moment, first=first))
-        yield BatchPart(batch, len(part) / len(rows))
-        first += len(part)
+@dataclass(frozen=True, eq=False)
+class EpochRows:
+    """An epoch's samples in their order, (..., most): what is small is brought into it at once."""
+
+    drawn: EpochDraws
+    inputs: Tensor
+    targets: Tensor
+    extras: Tensors
+    ordered: bool
+    """Whether targets are in the epoch's order already; masks of scenes are not."""
+    windows: Windows | None
+
+    @classmethod
+    def of(
+        cls, work: Work, drawn: EpochDraws, extras: Tensors, source: PictureSource | None
+    ) -> EpochRows:
+        """Return the rows of an agent, or of a stack of them, whose samples `work` holds."""
+        data = work.data
+        ordered = data.targets.dim() == 1
+        windows = None
+        if source is not None and drawn.words is not None:
+            windows = source.pictures.windows(drawn.words)
+        return cls(
+            drawn,
+            data.inputs,
+            data.targets[drawn.order] if ordered else data.targets,
+            {name: values[drawn.order] for name, values in extras.items()},
+            ordered,
+            windows,
+        )
+
+    def pictures(self, source: PictureSource | None, places: Places) -> Tensor:
+        """Return the inputs of some samples of the order, shaken where they are pictures."""
+        rows = self.drawn.order[places]
+        if source is None or self.windows is None:
+            return self.inputs[rows]
+        return source.shaken(rows, self.windows[places])
+
+    def targets_of(self, places: Places) -> Tensor:
+        """Return their targets."""
+        return self.targets[places if self.ordered else self.drawn.order[places]]
+
+    def extras_of(self, places: Places) -> dict[str, Tensor]:
+        """Return their rows of everything else."""
+        return {name: values[places] for name, values in self.extras.items()}
 
 
-def _batch(work: Work, rows: Tensor, extras: Tensors, moment: Moment) -> Batch:
-    raw, targets = work.data.inputs[rows], work.data.targets[rows]
-    if work.scenes is not None and work.pictures is not None:
-        raw, targets = work.scenes(raw, targets, moment.picture_words(len(rows)))
-        inputs = work.pictures.normalise(raw)
-    else:
-        inputs = batch_inputs(raw, work.pictures, moment)
-    return Batch(
-        inputs=inputs,
-        targets=targets,
-        weight=torch.ones(len(rows), dtype=real_type(work), device=raw.device),
-        extras={name: values[rows] for name, values in extras.items()},
-        dropout=moment.dropout,
-        words=moment.loss_words,
-        norms_frozen=work.norms_frozen,
-    )
-
-
-def batch_inputs(raw: Tensor, pictures: Pictures | None, moment: Moment) -> Tensor:
-    """Return what the network gets: `raw` (..., n, ...) itself, or pictures made inputs."""
-    if pictures is None:
-        return raw
-    if pictures.pad or pictures.flip:
-        rows = raw.shape[moment.keys.dim()]
-        raw = pictures.augment(raw, moment.picture_words(rows))
-    return pictures.normalise(raw)
+def source_of(work: Work, inputs: Tensor) -> PictureSource | None:
+    """Return what batches of pictures are cut from, where chance changes these."""
+    if work.scenes is not None or work.pictures is None or not work.pictures.shakes:
+        return None
+    return PictureSource.of(work.pictures, inputs)
 
 
 def real_type(work: Work) -> torch.dtype:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -73,29 +74,75 @@ def subkeys(keys: Tensor, position: int) -> Tensor:
 
 def words(keys: Tensor, count: int, start: int = 0) -> Tensor:
     """Return `count` words of each sequence from word `start`: int64 (..., count), keys (...)."""
-    gamma = _constant(0x9E3779B97F4A7C15)
-    position = torch.arange(start + 1, start + count + 1, device=keys.device)
-    return _mixed(keys.unsqueeze(-1) + position * gamma)
+    return _mixed(keys.unsqueeze(-1) + spaced(start, count, keys.device))
+
+
+def spaced(start: int, count: int, device: torch.device) -> Tensor:
+    """Return what words `start` to `start + count` add to a key, int64 (count,)."""
+    positions = torch.arange(start + 1, start + count + 1, device=device)
+    return positions * _constant(0x9E3779B97F4A7C15)
+
+
+class Keys(Protocol):
+    """Where the keys of a step's sequences come from."""
+
+    @property
+    def axes(self) -> int:
+        """Axes of keys: none of one agent, one of a stack of them."""
+        ...
+
+    def of(self, purpose: int, place: int | None) -> Tensor:
+        """Return the keys of a purpose in the step, or their subkeys at a place: int64 (...)."""
+        ...
+
+    def spaced(self, start: int, count: int) -> Tensor:
+        """Return what so many words from word `start` on add to a key, int64 (count,)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """A step of the agents that `keys` (int64, () or (A,)) name: the batch of an epoch."""
+class DerivedKeys:
+    """Keys that are derived where they lie, by those of the agents: `keys`, int64 () or (A,)."""
 
     keys: Tensor
     epoch: int
     batch: int
+
+    @property
+    def axes(self) -> int:
+        """Axes of keys."""
+        return int(self.keys.dim())
+
+    def of(self, purpose: int, place: int | None) -> Tensor:
+        """Return the keys of a purpose, or their subkeys."""
+        keys = subkeys(subkeys(subkeys(self.keys, purpose), self.epoch), self.batch)
+        return keys if place is None else subkeys(keys, place)
+
+    def spaced(self, start: int, count: int) -> Tensor:
+        """Return what words add to a key."""
+        return spaced(start, count, self.keys.device)
+
+
+@dataclass(frozen=True, eq=False)
+class StepChance:
+    """What a step draws, or a part of its batch."""
+
+    keys: Keys
     first: int = 0
     """Row of the batch with which this part of it begins."""
 
+    @classmethod
+    def derived(cls, keys: Tensor, epoch: int, batch: int, first: int = 0) -> StepChance:
+        """Return the chance of a batch of an epoch, by the keys of the agents."""
+        return cls(DerivedKeys(keys, epoch, batch), first)
+
     def picture_words(self, rows: int) -> Tensor:
         """Return a word for each row of the batch, int64 (..., rows)."""
-        return words(self._keys(AUGMENTATION), rows, self.first)
+        return self._words(self.keys.of(AUGMENTATION, None), self.first, rows)
 
     def loss_words(self, count: int) -> Tensor:
         """Return so many words for what a loss draws, int64 (..., count)."""
-        keys = self._keys(LOSS)
-        return words(subkeys(keys, self.first) if self.first else keys, count)
+        return self._words(self.keys.of(LOSS, self.first or None), 0, count)
 
     def dropout(self, values: Tensor, rate: float, layer: int) -> Tensor:
         """Return `values` (..., n, ...) with about `rate` of the elements zero, the rest scaled up.
@@ -104,18 +151,43 @@ class Moment:
         Element e of an agent's batch, in row-major order, is decided by lane e % 4 of word e // 4.
         """
         dropped = round(rate * _LEVELS)
-        rows, *row = values.shape[self.keys.dim() :]
+        rows, *row = values.shape[self.keys.axes :]
         elements = prod(row)
         skipped, beyond = divmod(self.first * elements, _LANES)
         elements *= rows
-        keys = subkeys(self._keys(DROPOUT), layer)
-        drawn = words(keys, -(-(beyond + elements) // _LANES), skipped)
+        keys = self.keys.of(DROPOUT, layer)
+        drawn = self._words(keys, skipped, -(-(beyond + elements) // _LANES))
         lanes = drawn.view(torch.int16)[..., beyond : beyond + elements]
-        kept = lanes.reshape(values.shape) >= dropped - _LEVELS // 2
-        return values * kept * (_LEVELS / (_LEVELS - dropped))
+        kept = (lanes >= dropped - _LEVELS // 2).reshape(values.shape)
+        left: Tensor = _Kept.apply(values, kept, _LEVELS / (_LEVELS - dropped))
+        return left
 
-    def _keys(self, purpose: int) -> Tensor:
-        return subkeys(subkeys(subkeys(self.keys, purpose), self.epoch), self.batch)
+    def _words(self, keys: Tensor, start: int, count: int) -> Tensor:
+        return _mixed(keys.unsqueeze(-1) + self.keys.spaced(start, count))
+
+
+class _Kept(torch.autograd.Function):  # type: ignore[misc]
+    """values * kept * scale: a kernel for it, and one for its gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        values: Tensor,
+        kept: Tensor,
+        scale: float,
+    ) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        left: Tensor = torch.ops.aten.native_dropout_backward(values, kept, scale)
+        return left
+
+    @staticmethod
+    def backward(
+        ctx: Any,  # noqa: ANN401 - torch's
+        slope: Tensor,
+    ) -> tuple[Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return torch.ops.aten.native_dropout_backward(slope, kept, ctx.scale), None, None
 
 
 def _mixed(state: Tensor) -> Tensor:

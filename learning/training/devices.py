@@ -1,17 +1,18 @@
-"""Where torch computes: which device that is, and work moved there and back."""
+"""Where torch computes: which device that is, work moved there, and too little memory there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
-from learning.networks.torch_layers import Tensors
-from learning.training.work import Data, Trained, Tree, Work
+from learning.networks.conversion import copied_together
+from learning.training.work import Data, Tree, Work
 
 
 def found_device(asked: str) -> str:
@@ -25,55 +26,70 @@ def found_device(asked: str) -> str:
     return "cuda" if asked != "cpu" and there else "cpu"
 
 
-def brought_back(trained: Trained) -> Trained:
-    """Return what training made, in the memory of the processor."""
-    place = _Place("cpu")
-    return replace(
-        trained,
-        parameters=place.tensors(trained.parameters),
-        buffers=place.tensors(trained.buffers),
-    )
+@contextmanager
+def memory_watched() -> Iterator[None]:
+    """Raise `MemoryError` where a GPU has too little memory for the block."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(str(error)) from error
 
 
 def moved(work: Work, device: str) -> Work:
     """Return the work with all its tensors on `device`; nothing is copied that is there."""
-    return _Place(device).work(work)
+    return _Place.of([work], device).work(work)
 
 
 def moved_together(works: Sequence[Work], device: str) -> list[Work]:
     """Return the works on `device`; a tensor that several share moves once and stays shared."""
-    place = _Place(device)
+    place = _Place.of(works, device)
     return [place.work(work) for work in works]
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    device: str
-    arrived: dict[int, Tensor] = field(default_factory=dict)
-    """What has moved, by the identity of the tensor that it was."""
+    """Where tensors have arrived, by the identity of those that they were."""
+
+    arrived: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, works: Sequence[Work], device: str) -> _Place:
+        """Return all tensors of the works on `device`, copied there together."""
+        every = {str(id(tensor)): tensor for work in works for tensor in _tensors_of(work)}
+        return cls(copied_together(every, device))
 
     def work(self, work: Work) -> Work:
         data = work.data
         return replace(
             work,
-            parameters=self.tensors(work.parameters),
-            buffers=self.tensors(work.buffers),
+            parameters=self._tree(work.parameters),
+            buffers=self._tree(work.buffers),
             frozen=self._tree(work.frozen),
             data=Data(
-                self._tensor(data.inputs), self._tensor(data.targets), self.tensors(data.extras)
+                self._tensor(data.inputs), self._tensor(data.targets), self._tree(data.extras)
             ),
         )
 
     def _tensor(self, tensor: Tensor) -> Tensor:
-        if id(tensor) not in self.arrived:
-            self.arrived[id(tensor)] = tensor.to(self.device)
-        return self.arrived[id(tensor)]
-
-    def tensors(self, tensors: Tensors) -> dict[str, Tensor]:
-        return {name: self._tensor(tensor) for name, tensor in tensors.items()}
+        return self.arrived[str(id(tensor))]
 
     def _tree(self, tree: Tree) -> dict[str, Any]:
         return {
             name: self._tree(leaf) if isinstance(leaf, Mapping) else self._tensor(leaf)
             for name, leaf in tree.items()
         }
+
+
+def _tensors_of(work: Work) -> Iterator[Tensor]:
+    data = work.data
+    yield from (data.inputs, data.targets)
+    for tree in (work.parameters, work.buffers, work.frozen, data.extras):
+        yield from _leaves(tree)
+
+
+def _leaves(tree: Tree) -> Iterator[Tensor]:
+    for leaf in tree.values():
+        if isinstance(leaf, Mapping):
+            yield from _leaves(leaf)
+        else:
+            yield leaf

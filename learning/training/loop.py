@@ -7,8 +7,8 @@ import torch
 from learning.errors import TrainingError
 from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
-from learning.training.batches import agent_steps, real_type
-from learning.training.devices import moved
+from learning.training.batches import AgentBatches, real_type
+from learning.training.devices import memory_watched, moved
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
 from learning.training.steps import slope_of
@@ -22,20 +22,20 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
     where a GPU has too little memory.
     """
     check(work)
-    try:
+    with memory_watched():
         return _train(work, settings)
-    except torch.OutOfMemoryError as error:
-        raise MemoryError(str(error)) from error
 
 
 def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
     work = moved(work, settings.device)
     state = Trainable.copied(work.parameters, work.optimiser.momentum)
-    buffers, losses = work.buffers, []
+    batches = AgentBatches.of(work, buffers_owned=True)
+    buffers: Tensors = {name: value.clone() for name, value in work.buffers.items()}
+    losses = []
     for epoch, rate in enumerate(work.optimiser.rates):
         extras = prepared(work, state.tensors(), buffers, epoch, settings)
         total = torch.zeros((), dtype=real_type(work), device=settings.device)
-        for parts in agent_steps(work, epoch, extras.samples):
+        for parts in batches.steps(epoch, extras.samples):
             slope = slope_of(work, state.leaves(), buffers, extras.agent, parts, settings)
             state.step(slope.gradients, work.optimiser, rate)
             buffers = slope.buffers

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from learning.losses.ewc import FISHER_CAP
-from learning.training.batches import agent_steps
+from learning.training.batches import AgentBatches
 from learning.training.devices import moved
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
@@ -27,7 +27,7 @@ def fisher_diagonal(
     leaves = Trainable.copied(work.parameters, momentum=0.0).leaves()
     sums = {name: torch.zeros_like(value) for name, value in work.parameters.items()}
     count = work.batching.count(len(work.data))
-    for parts in agent_steps(work, 0, {}):
+    for parts in AgentBatches.of(work, buffers_owned=False).steps(0, {}):
         slope = slope_of(work, leaves, work.buffers, {}, parts, settings)
         for total, gradient in zip(sums.values(), slope.gradients, strict=True):
             total.add_(gradient.square(), alpha=1 / count)

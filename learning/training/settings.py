@@ -1,13 +1,21 @@
-"""How an engine runs, whatever it trains."""
+"""How an engine runs, whatever it trains, and where networks are computed beside training."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy.typing as npt
 import torch
+from torch import Tensor
+
+from learning.networks.conversion import to_tensors
+from learning.networks.inference import Inference
+from learning.networks.pictures import Pictures
 
 EngineName = Literal["loop", "stack", "auto"]
+State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,18 @@ class TrainingEngineSettings:
     """Samples of a full pass at once; of scenes no more than a batch of training."""
     stack_bytes: int = 1 << 30
     """Memory that a stack of agents may take; more agents are trained in several stacks."""
+
+    def inference(self, pictures: Pictures | None) -> Inference:
+        """Return how networks in use are computed here.
+
+        In float32 and in batches of one size, whatever the settings of training say: entropies are
+        compared over rounds, and exemplars chosen by features, on every machine alike.
+        """
+        return Inference(pictures=pictures, device=self.device)
+
+    def tensors(self, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[State, State]:
+        """Return parameters and buffers of arrays, where networks are computed."""
+        return to_tensors(arrays, self.device)
 
     def precision(self) -> torch.autocast:
         """Return the context to compute losses in."""

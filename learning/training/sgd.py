@@ -68,6 +68,10 @@ class Trainable:
 def gradients_of(loss: Tensor, leaves: Tensors) -> list[Tensor]:
     """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
     found = torch.autograd.grad(
-        loss.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
+        loss,
+        list(leaves.values()),
+        grad_outputs=torch.ones_like(loss),
+        allow_unused=True,
+        materialize_grads=True,
     )
     return list(found)

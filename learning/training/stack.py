@@ -21,7 +21,14 @@ from learning.training.loop import prepared
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable, gradients_of
 from learning.training.stack_batches import StackedData
-from learning.training.stacking import alone_because, first_of, stack_tensors, stack_trees
+from learning.training.stacking import (
+    Leaf,
+    alone_because,
+    first_of,
+    stack_leaves,
+    stack_tensors,
+    stack_trees,
+)
 from learning.training.work import Batch, Extras, Trained, Work
 
 
@@ -47,7 +54,8 @@ class _Run:
     data: StackedData
     frozen: dict[str, Any]
     state: Trainable
-    buffers: dict[str, Tensor]
+    buffers: dict[str, Leaf]
+    """What all agents begin with, the same object, is shared until a norm has measured it."""
 
     @classmethod
     def of(cls, works: Sequence[Work], settings: TrainingEngineSettings) -> _Run:
@@ -58,37 +66,49 @@ class _Run:
             StackedData.of(works),
             stack_trees([work.frozen for work in works]),
             Trainable.copied(parameters, works[0].optimiser.momentum),
-            stack_tensors([work.buffers for work in works]),
+            stack_leaves([work.buffers for work in works]),
         )
 
     def train(self) -> list[Trained]:
-        losses = [self._epoch(epoch) for epoch in range(self.works[0].optimiser.epochs)]
-        told = torch.stack(losses, dim=1).tolist() if losses else [[] for _ in self.works]
+        work, device = self.works[0], self.settings.device
+        shape = work.optimiser.epochs, len(self.works)
+        losses = torch.zeros(shape, dtype=real_type(work), device=device)
+        for epoch, total in enumerate(losses):
+            self._epoch(epoch, total)
+        told = losses.T.tolist()
         return [self._trained(agent, told[agent]) for agent in range(len(self.works))]
 
-    def _epoch(self, epoch: int) -> Tensor:
-        """Train one epoch and return the sum of each agent's losses (A,)."""
+    def _epoch(self, epoch: int, total: Tensor) -> None:
+        """Train one epoch and add each agent's losses to `total` (A,)."""
         extras, found = self._prepared(epoch)
         work = self.works[0]
-        total = torch.zeros(len(self.works), dtype=real_type(work), device=self.settings.device)
         for batch in self.data.batches(epoch, found):
-            total[: len(batch.weight)] += self._step(batch, extras, work.optimiser.rates[epoch])
-        return total
+            loss = self._step(batch, extras, work.optimiser.rates[epoch])
+            total[: len(batch.weight)].add_(loss)  # `+=` would copy the sum onto itself
 
     def _step(self, batch: Batch, extras: dict[str, Any], rate: float) -> Tensor:
         """Train the agents of a batch one step and return their losses."""
         work, agents = self.works[0], len(batch.weight)
         part = self.state.first(agents)
         leaves = part.leaves()
-        before = {name: values[:agents] for name, values in self.buffers.items()}
+        before = first_of(self.buffers, agents)
         with self.settings.precision():
             loss, after = work.loss(
                 leaves, before, first_of(self.frozen, agents), first_of(extras, agents), batch
             )
         part.step(gradients_of(loss, leaves), work.optimiser, rate)
-        for name, values in before.items():
-            values.copy_(after[name])
+        self._keep(before, after)
         return loss.detach()
+
+    def _keep(self, before: Tensors, after: Tensors) -> None:
+        """Keep the buffers of a step; those that norms changed in place are there already."""
+        for name, values in before.items():
+            if after[name] is values:
+                continue
+            if self.buffers[name].own:
+                values.copy_(after[name])
+            else:  # the first step, which all agents take
+                self.buffers[name] = Leaf(after[name], own=True)
 
     def _prepared(self, epoch: int) -> tuple[dict[str, Any], Tensors]:
         """Return what the agents' full passes find: per agent stacked, per sample in a row."""
@@ -100,7 +120,7 @@ class _Run:
 
     def _tensors(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         parameters = {name: values[agent] for name, values in self.state.tensors().items()}
-        return parameters, {name: values[agent] for name, values in self.buffers.items()}
+        return parameters, {name: leaf.of(agent) for name, leaf in self.buffers.items()}
 
     def _trained(self, agent: int, losses: list[float]) -> Trained:
         work = self.works[agent]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from learning.networks.pictures import Normaliser, PictureSource
 from learning.networks.torch_layers import Tensors
-from learning.training.batches import batch_inputs, real_type
-from learning.training.chance import Moment, signed
-from learning.training.work import Batch, Work
+from learning.training.batches import EpochRows, real_type, source_of
+from learning.training.draws import Draws
+from learning.training.work import Batch, Data, Work
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,23 +21,44 @@ class StackedData:
     """The data of agents in order of their sizes, the largest first; each has a batch at least."""
 
     works: Sequence[Work]
-    inputs: Tensor
-    targets: Tensor
-    extras: Tensors
-    keys: Tensor
-    """int64 (A,)."""
+    together: Work
+    """The first agent's, with the samples of all behind one another."""
+    draws: Draws
+    source: PictureSource | None
+    normaliser: Normaliser | None
+    weight: Tensor
+    """(A, most): 1 for each sample in an epoch's order, 0 for what pads."""
+    share: Tensor
+    """(A, most): the same divided by an agent's samples in the step."""
+    unbiasing: Tensor
+    """(A, steps): samples in a step, divided by one less."""
 
     @classmethod
     def of(cls, works: Sequence[Work]) -> StackedData:
         """Return the samples of all agents behind one another, on the device of the first."""
-        data = [work.data for work in works]
-        keys = [signed(work.chance.key) for work in works]
+        data, sizes = _behind_one_another(works), np.array([len(work.data) for work in works])
+        first, device = replace(works[0], data=data), data.inputs.device
+        pictures, chances = first.pictures, [work.chance for work in works]
+        shaken = pictures is not None and pictures.shakes
+        size = first.batching.size
+        counts = np.clip(sizes[:, None] - np.arange(0, sizes[0], size), 0, size)
+        there = torch.from_numpy(np.arange(sizes[0]) < sizes[:, None])
+        rows = torch.from_numpy(np.repeat(counts, size, axis=1)[:, : sizes[0]])
+        kind = {"device": device, "dtype": real_type(first)}
+        weight, each, number = (
+            there.to(**kind),
+            rows.to(**kind),
+            torch.from_numpy(counts).to(**kind),
+        )
         return cls(
             works,
-            torch.cat([part.inputs for part in data]),
-            torch.cat([part.targets for part in data]),
-            {name: torch.cat([part.extras[name] for part in data]) for name in data[0].extras},
-            torch.tensor(keys, device=data[0].inputs.device),
+            first,
+            Draws(chances, sizes.tolist(), first.batching.size, device, True, shaken),
+            source_of(first, data.inputs),
+            None if pictures is None else pictures.on(device),
+            weight,
+            weight / each,
+            number / (number - 1),
         )
 
     def batches(self, epoch: int, found: Tensors) -> Iterator[Batch]:
@@ -44,34 +66,38 @@ class StackedData:
 
         `found` holds rows for each sample of each agent, behind one another as the data.
         """
-        sizes = np.array([len(work.data) for work in self.works])
-        batching = self.works[0].batching
-        counts = np.array([batching.count(size) for size in sizes])
-        order = torch.from_numpy(self._order(epoch, sizes)).to(self.inputs.device)
-        extras = {**self.extras, **found}
+        work, sizes = self.together, self.draws.sizes
+        counts = [work.batching.count(size) for size in sizes]
+        drawn = self.draws.epoch(epoch, counts[0])
+        made = EpochRows.of(work, drawn, {**work.data.extras, **found}, self.source)
         for step in range(counts[0]):
-            active = int((counts > step).sum())
-            left = np.minimum(sizes[:active] - step * batching.size, batching.size)
-            rows = order[:active, step * batching.size :][:, : left.max()]
-            yield self._batch(rows, left, extras, Moment(self.keys[:active], epoch, step))
+            yield self._batch(made, step, sum(count > step for count in counts))
 
-    def _order(self, epoch: int, sizes: np.ndarray) -> np.ndarray:
-        """Return where each agent's samples are, shuffled (A, most), padded by its first."""
-        starts = np.cumsum(sizes) - sizes
-        order = np.repeat(starts[:, None], sizes[0], axis=1)
-        for agent, work in enumerate(self.works):
-            order[agent, : sizes[agent]] += work.chance.shuffled(epoch, sizes[agent])
-        return order
-
-    def _batch(self, rows: Tensor, left: np.ndarray, extras: Tensors, moment: Moment) -> Batch:
-        places = torch.arange(rows.shape[1], device=rows.device)
-        valid = places < torch.from_numpy(left).to(rows.device)[:, None]
+    def _batch(self, made: EpochRows, step: int, active: int) -> Batch:
+        start = step * self.together.batching.size
+        longest = min(self.draws.sizes[0], start + self.together.batching.size)
+        places = (slice(active), slice(start, longest))
+        chance = made.drawn.step(step, active)
+        raw = made.pictures(self.source, places)
         return Batch(
-            inputs=batch_inputs(self.inputs[rows], self.works[0].pictures, moment),
-            targets=self.targets[rows],
-            weight=valid.to(real_type(self.works[0])),
-            extras={name: values[rows] for name, values in extras.items()},
-            dropout=moment.dropout,
-            words=moment.loss_words,
-            norms_frozen=self.works[0].norms_frozen,
+            inputs=raw if self.normaliser is None else self.normaliser(raw),
+            targets=made.targets_of(places),
+            weight=self.weight[places],
+            all_count=self.draws.sizes[active - 1] >= longest,
+            extras=made.extras_of(places),
+            dropout=chance.dropout,
+            words=chance.loss_words,
+            norms_frozen=self.together.norms_frozen,
+            buffers_owned=True,
+            share=self.share[places],
+            unbiasing=self.unbiasing[:active, step : step + 1],
         )
+
+
+def _behind_one_another(works: Sequence[Work]) -> Data:
+    data = [work.data for work in works]
+    return Data(
+        torch.cat([part.inputs for part in data]),
+        torch.cat([part.targets for part in data]),
+        {name: torch.cat([part.extras[name] for part in data]) for name in data[0].extras},
+    )

@@ -24,10 +24,19 @@ class Leaf:
         """Return what the first agents of the stack see."""
         return self.tensor[:agents] if self.own else self.tensor
 
+    def of(self, agent: int) -> Tensor:
+        """Return what one of them has."""
+        return self.tensor[agent] if self.own else self.tensor
+
 
 def stack_tensors(states: Sequence[Tensors]) -> dict[str, Tensor]:
     """Return new tensors (A, ...) of the agents' tensors of the same name."""
     return {name: torch.stack([state[name] for state in states]) for name in states[0]}
+
+
+def stack_leaves(states: Sequence[Tensors]) -> dict[str, Leaf]:
+    """Return the agents' tensors of the same name; the same object of all stays shared."""
+    return {name: _leaf([state[name] for state in states]) for name in states[0]}
 
 
 def stack_trees(trees: Sequence[Tree]) -> dict[str, Any]:
@@ -96,6 +105,10 @@ def own_bytes(trees: Sequence[Tree]) -> int:
 def _stack(leaves: Sequence[Any]) -> Leaf | dict[str, Any]:
     if isinstance(leaves[0], Mapping):
         return stack_trees(leaves)
+    return _leaf(leaves)
+
+
+def _leaf(leaves: Sequence[Tensor]) -> Leaf:
     if all(leaf is leaves[0] for leaf in leaves):
         return Leaf(leaves[0], own=False)
     return Leaf(torch.stack(list(leaves)), own=True)

@@ -41,10 +41,12 @@ def slope_of(
     for part in parts:
         with settings.precision():
             loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
-        loss = loss * part.share
+        if part.share != 1:
+            loss = loss * part.share
         gradients = _added(gradients, gradients_of(loss, leaves), alone=part.share == 1)
         losses.append(loss.detach())
-    return Slope(torch.stack(losses).sum(), gradients, buffers)
+    total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+    return Slope(total, gradients, buffers)
 
 
 def _added(sums: list[Tensor], more: list[Tensor], *, alone: bool) -> list[Tensor]:

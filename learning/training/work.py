@@ -60,6 +60,14 @@ class Batch:
     words: Callable[[int], Tensor] | None = None
     """From a number to so many words of chance for the loss's own draws, int64 (..., number)."""
     norms_frozen: bool = False
+    buffers_owned: bool = False
+    """Whether the buffers that come with it are the engine's own: a loss may change them in place,
+    and returns them all the same."""
+    share: Tensor | None = None
+    unbiasing: Tensor | None = None
+    """As of `Mode`: what norms of a stack divide by."""
+    all_count: bool = False
+    """Whether it is known beforehand that no row pads, so that nothing needs a mask."""
 
     @property
     def stacked(self) -> bool:
@@ -69,7 +77,15 @@ class Batch:
     def mode(self, *, training: bool) -> Mode:
         """Return how a network is to see this batch: as in training, or as in use."""
         weight = self.weight if self.stacked else None
-        return Mode(training, weight, self.dropout, self.norms_frozen)
+        return Mode(
+            training,
+            weight,
+            self.dropout,
+            self.norms_frozen,
+            self.buffers_owned,
+            self.share,
+            self.unbiasing,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +97,10 @@ class Extras:
 
 
 class LossFunction(Protocol):
-    """The loss of a step; pure. Equal losses are equal values, with equal hashes."""
+    """The loss of a step; pure, but for buffers that the engine owns.
+
+    Equal losses are equal values, with equal hashes.
+    """
 
     @property
     def stackable(self) -> bool:

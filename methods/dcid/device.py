@@ -11,6 +11,7 @@ Pure functions of bytes and pictures; an engine of `learning.training` runs in b
 from __future__ import annotations
 
 from learning.networks.pictures import Pictures
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Trained
 from methods.dcid import distilling, training
 from methods.dcid.assignment import (
@@ -47,6 +48,7 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[SiteState] | None:
         """Return what is to be done, or None where this site has nothing for the phase.
 
@@ -58,7 +60,8 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
                 "import the network without a backbone"
             )
         known = read_memory(memory, assignment.network).renamed(instruction.round.aliases)
-        site = Site(assignment, instruction, data, known.present(data), pictures)
+        engine = engine or TrainingEngineSettings()
+        site = Site(assignment, instruction, data, known.present(data), pictures, engine)
         phase = instruction.round.phase
         if phase == SHARE:
             return begin_sharing(site)

@@ -118,7 +118,7 @@ def begin(site: Site) -> FitJob[SiteState] | None:
     after = site.memory.after_did
     if after is None or not _is_of_this_round(site, after, began):
         return None
-    student = Student(*to_tensors(after.arrays), shared, site.pictures)
+    student = Student(*site.engine.tensors(after.arrays), shared, site.pictures)
     tau = site.assignment.settings.tau1
     work = distilling_work(site.assignment, student, logits, site.old, tau, site.chance)
     return FitJob(work, after.mark.samples, _Kept(site, shared))
@@ -132,8 +132,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     kept = job.state
     assert isinstance(kept, _Kept)
     site = kept.site
-    parameters = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
-    buffers: dict[str, torch.Tensor] = {n: tensor.cpu() for n, tensor in trained.buffers.items()}
+    parameters, buffers = trained.parameters, trained.buffers
     frame = model_frame(site.assignment, site.sent, len(kept.shared), len(site.names))
     logits = None
     if frame.logits is not None:

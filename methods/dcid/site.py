@@ -18,12 +18,11 @@ import numpy.typing as npt
 import torch
 
 from learning.errors import LearningError
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.numerics.nearest_mean import unit_sums
 from learning.training.chance import Chance
+from learning.training.settings import TrainingEngineSettings
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.images import encode_images
 from methods.dcid.memory import Features, Memory, herded, rows_by_class
@@ -35,8 +34,6 @@ from methods.network_weights import Arrays
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from schemas.values import ClassName
 
-_INFERENCE_BATCH = 256
-
 
 @dataclass(frozen=True, eq=False)
 class Site:
@@ -47,6 +44,8 @@ class Site:
     data: LocalData
     memory: Memory
     pictures: Pictures
+    engine: TrainingEngineSettings
+    """Where networks are computed."""
 
     @property
     def names(self) -> tuple[ClassName, ...]:
@@ -97,16 +96,16 @@ class Site:
 
     def features(self, arrays: Arrays) -> Features:
         """Return what makes features of this site's images under a model."""
-        parameters, buffers = to_tensors(arrays)
+        parameters, buffers = self.engine.tensors(arrays)
         return lambda rows: self.infer(parameters, buffers, self.data.inputs[rows])[0]
 
     def infer(
         self, parameters: Tensors, buffers: Tensors, images: npt.NDArray[np.generic]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return features (n, d) and logits (n, C) of images under a network in use."""
-        infer = Inference(_INFERENCE_BATCH, self.pictures)
+        infer = self.engine.inference(self.pictures)
         outputs = infer(self.assignment.network, parameters, buffers, torch.tensor(images))
-        return outputs.features.numpy(), outputs.logits.numpy()
+        return outputs.features.cpu().numpy(), outputs.logits.cpu().numpy()
 
     def counted(self, rows: list[int]) -> dict[ClassName, int]:
         """Return how many of these rows each class has."""

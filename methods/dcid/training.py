@@ -19,7 +19,7 @@ import torch
 from learning.errors import LearningError
 from learning.losses.composing import FIXED, ComposedLoss, Weighted
 from learning.losses.terms import FedMax, Proximal
-from learning.networks.conversion import to_arrays, to_tensors
+from learning.networks.conversion import to_arrays
 from learning.networks.head import WEIGHT
 from learning.networks.held_rows import joined_rows, split_rows
 from learning.networks.imprinting import imprinted
@@ -79,7 +79,7 @@ def begin(site: Site) -> FitJob[SiteState] | None:
     if settings.shares:
         shared = shared_images(site.assignment, site.instruction.extras)
     learner, session = learner_of(settings), Session(site.old, len(site.names) - site.old)
-    parameters, buffers = to_tensors(_first_arrays(site, learner, new))
+    parameters, buffers = site.engine.tensors(_first_arrays(site, learner, new))
     trained, held = split_rows(parameters, learner.held_rows(session))
     work = Work(
         parameters=trained,
@@ -102,9 +102,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     """
     kept = job.state
     assert isinstance(kept, _Kept)
-    own = {name: tensor.detach().cpu() for name, tensor in trained.parameters.items()}
-    parameters = joined_rows(kept.held, own)
-    buffers = {name: tensor.cpu() for name, tensor in trained.buffers.items()}
+    parameters, buffers = joined_rows(kept.held, trained.parameters), trained.buffers
     arrays = to_arrays(parameters, buffers)
     site = _with_anchors(kept.site, job, arrays)
     try:
@@ -191,10 +189,10 @@ def _frozen(
     """Return what the terms look at; FedProx's centre is what was sent, not what was imprinted."""
     frozen: dict[str, Any] = {NEW: new_classes(len(site.names), session.old), FIXED: held}
     if site.before is not None:
-        parameters, buffers = to_tensors(site.before.arrays)
+        parameters, buffers = site.engine.tensors(site.before.arrays)
         frozen[TEACHER] = {"parameters": parameters, "buffers": buffers}
     if site.assignment.settings.proximal:
-        sent, _ = to_tensors(site.sent)
+        sent, _ = site.engine.tensors(site.sent)
         frozen[_RECEIVED] = split_rows(sent, len(held.get(WEIGHT, ())))[0]
         assert frozen[_RECEIVED].keys() == trained.keys()
     return frozen

@@ -24,6 +24,7 @@ from learning.networks.segmentation.torch_layers import DensePass
 from learning.training.chance import Chance
 from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_updates import update_of
 from methods.errors import MethodError
@@ -48,6 +49,8 @@ class _Kept:
     instruction: FitInstruction
     memory: Memory
     observation: Observation
+    device: str
+    """Where networks are computed."""
 
 
 class FblDevice(ObservingDevice[FblAssignment, _Kept]):
@@ -62,13 +65,15 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> Observed | None:
         """Return what the fleet's model makes of the current scenes, or None without any.
 
         Raises `MethodError`.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, instruction, data, memory, pictures)
+        engine = engine or TrainingEngineSettings()
+        found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
     def begin(
@@ -78,6 +83,7 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[_Kept] | None:
         """Return what is to be trained, or None where this device has nothing for the round.
 
@@ -85,22 +91,25 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         Raises `MethodError` for files that do not fit together.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, instruction, data, memory, pictures)
+        engine = engine or TrainingEngineSettings()
+        found = looked(assignment, instruction, data, memory, pictures, engine)
         if found is None or found.current.stage != instruction.stage:
             return None
         rows = found.current.rows
         if len(rows) < assignment.settings.smallest_batch:
             return None
-        work = _work(assignment, instruction, data, found, pictures)
+        work = _work(assignment, instruction, data, found, pictures, engine.device)
         samples = dict(Counter(data.class_names[row] for row in rows))
-        return FitJob(work, samples, _Kept(instruction, found.memory, found.observation))
+        return FitJob(
+            work, samples, _Kept(instruction, found.memory, found.observation, engine.device)
+        )
 
     def finish(
         self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained
     ) -> ClientUpdate:
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
-        frame = frame_of(assignment, sent_model(assignment, kept.instruction).arrays)
+        frame = frame_of(assignment, sent_model(assignment, kept.instruction, kept.device).arrays)
         try:
             payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
         except (LearningError, SchemaError) as error:
@@ -119,12 +128,11 @@ def _work(
     data: LocalData,
     found: Looked,
     pictures: Pictures,
+    device: str,
 ) -> Work:
     settings, round_, current = assignment.settings, instruction.round, found.current
-    sent, old = (
-        sent_model(assignment, instruction),
-        old_model(assignment, instruction, found.memory),
-    )
+    sent = sent_model(assignment, instruction, device)
+    old = old_model(assignment, instruction, found.memory, device)
     since = found.memory.epochs if settings.share_since == "transition" else 0
     thresholds = FindsThresholds(DensePass(assignment.network), settings, since)
     return Work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.detection import Measured, Present, look
@@ -45,10 +46,12 @@ def looked(
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures,
+    engine: TrainingEngineSettings,
 ) -> Looked | None:
     """Return what this device sees in this round, or None without scenes; raise `MethodError`.
 
-    A round is looked at once: a device that has is told the same again.
+    `engine` says where the network is computed. A round is looked at once: a device that has is
+    told the same again.
     """
     known = read_memory(memory).renamed(instruction.round.aliases)
     current = current_of(instruction, data)
@@ -56,7 +59,8 @@ def looked(
         return None
     if known.round == instruction.round.number and known.observation is not None:
         return Looked(known, current, known.observation)
-    measured = _measured(assignment, instruction, data, current, known.looks.rows, pictures)
+    seen = _scores(assignment, instruction, data.inputs[list(current.rows)], pictures, engine)
+    measured = _measured(instruction, current, known.looks.rows, seen)
     present = Present(instruction.round.class_names, current.stage, instruction.stage)
     transition, looks = look(assignment.settings, known.looks, measured, present)
     observation = Observation(
@@ -75,27 +79,37 @@ def looked(
     return Looked(known, current, observation)
 
 
-def _measured(
+def _scores(
     assignment: FblAssignment,
     instruction: FitInstruction,
-    data: LocalData,
-    current: Current,
-    known: tuple[ClassName, ...],
+    images: npt.NDArray[Any],
     pictures: Pictures,
-) -> Measured:
-    """Return how uncertain the incoming model is of the current scenes' pixels."""
-    model, network = sent_model(assignment, instruction), DensePass(assignment.network)
+    engine: TrainingEngineSettings,
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield what the incoming model makes of `_TOGETHER` scenes after others."""
+    model = sent_model(assignment, instruction, engine.device)
+    network = DensePass(assignment.network)
 
     def scores(inputs: Tensor) -> npt.NDArray[Any]:
         outputs, _ = network(model.parameters, model.buffers, inputs, Mode())
-        logits: npt.NDArray[Any] = outputs.logits.numpy()
+        logits: npt.NDArray[Any] = outputs.logits.cpu().numpy()
         return logits
 
+    infer = replace(engine.inference(pictures), batch_size=_TOGETHER)
+    return infer.over(scores, torch.from_numpy(images))
+
+
+def _measured(
+    instruction: FitInstruction,
+    current: Current,
+    known: tuple[ClassName, ...],
+    scores: Iterator[npt.NDArray[Any]],
+) -> Measured:
+    """Return how uncertain the incoming model is of the current scenes' pixels."""
     rows = (_BACKGROUND, *instruction.round.class_names)
     before = (_BACKGROUND, *known) if known else None
     counted, nats, levels = current.labels != IGNORED, [], []
-    inputs = torch.from_numpy(data.inputs[list(current.rows)])
-    for number, logits in enumerate(Inference(_TOGETHER, pictures).over(scores, inputs)):
+    for number, logits in enumerate(scores):
         if not np.isfinite(logits).all():
             raise MethodError(
                 f"scores: not finite with the weights of round {instruction.round.number}, which "

@@ -23,9 +23,11 @@ from schemas.values import Digest
 _MODELS = InstructionModels[FblAssignment](received, first_rows)
 
 
-def sent_model(assignment: FblAssignment, instruction: FitInstruction) -> Model:
+def sent_model(
+    assignment: FblAssignment, instruction: FitInstruction, device: str = "cpu"
+) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    return _MODELS.sent(assignment, instruction)
+    return _MODELS.sent(assignment, instruction, device)
 
 
 def model_before(instruction: FitInstruction) -> bytes | None:
@@ -52,13 +54,13 @@ def with_old_model(memory: Memory, instruction: FitInstruction, *, transition: b
 
 
 def old_model(
-    assignment: FblAssignment, instruction: FitInstruction, memory: Memory
+    assignment: FblAssignment, instruction: FitInstruction, memory: Memory, device: str = "cpu"
 ) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`."""
     file = _own(memory, instruction) if assignment.settings.needs_old_model else None
     if file is None:
         return None
-    model = _MODELS.earlier(assignment, instruction, file)
+    model = _MODELS.earlier(assignment, instruction, file, device)
     return model if model.names else None
 
 

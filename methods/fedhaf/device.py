@@ -25,6 +25,7 @@ from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
 from learning.training.schedules import constant_rates, cosine_rate
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.errors import MethodError
 from methods.fedhaf.assignment import FedHafAssignment
@@ -61,6 +62,8 @@ class _Local:
     data: Data
     in_use: Memory
     memory: Memory
+    device: str
+    """Where networks are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +108,7 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[_Kept] | None:
         """Return what is to be trained, or None where this device has nothing for the round.
 
@@ -121,10 +125,9 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         if len(samples) < 2 or not parts:  # a batch of one cannot be normalised
             return None
         counts = dict(Counter(samples.class_names))
-        local = _Local(
-            assignment, instruction, counts, _data(instruction, samples), in_use, remembers
-        )
-        sent = sent_model(assignment, instruction)
+        data_of, device = _data(instruction, samples), engine.device if engine else "cpu"
+        local = _Local(assignment, instruction, counts, data_of, in_use, remembers, device)
+        sent = sent_model(assignment, instruction, device)
         return _begun(local, parts, _State(sent.parameters, sent.buffers))
 
     def finish(
@@ -134,7 +137,8 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         kept = job.state
         local, state = kept.local, kept.after(trained)
         frame = frame_of(
-            sent_model(assignment, local.instruction).arrays, assignment.settings.upload
+            sent_model(assignment, local.instruction, local.device).arrays,
+            assignment.settings.upload,
         )
         try:
             payload = frame.encode(to_arrays(state.parameters, state.buffers))
@@ -193,7 +197,7 @@ def _frozen(local: _Local) -> dict[str, Any]:
     frozen: dict[str, Any] = {TASK: task_mask(local.instruction)}
     if settings.ce_prior == "device":
         frozen[PRIOR] = device_prior(settings, local.instruction, local.data)
-    old = old_model(local.assignment, local.instruction)
+    old = old_model(local.assignment, local.instruction, local.device)
     if old is not None and settings.needs_old_model:
         frozen[TEACHER] = {"parameters": old.parameters, "buffers": old.buffers}
         frozen[KNOWN] = old.known

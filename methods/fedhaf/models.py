@@ -37,19 +37,23 @@ class Model:
     """Mask (C,) of the head's rows that the model has itself."""
 
     @classmethod
-    def of(cls, arrays: Arrays, known: Sequence[bool]) -> Model:
-        """Return the model of some arrays."""
-        return cls(arrays, *to_tensors(arrays), torch.tensor(known))
+    def of(cls, arrays: Arrays, known: Sequence[bool], device: str) -> Model:
+        """Return the model of some arrays, on a device."""
+        return cls(arrays, *to_tensors(arrays, device), torch.tensor(known, device=device))
 
 
-def sent_model(assignment: FedHafAssignment, instruction: FitInstruction) -> Model:
+def sent_model(
+    assignment: FedHafAssignment, instruction: FitInstruction, device: str = "cpu"
+) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
     round_ = instruction.round
     rows = (round_.weights_class_names, round_.class_names)
-    return _sent(assignment, instruction.weights, *rows, round_.round_of_stage)
+    return _sent(assignment, instruction.weights, *rows, round_.round_of_stage, device)
 
 
-def old_model(assignment: FedHafAssignment, instruction: FitInstruction) -> Model | None:
+def old_model(
+    assignment: FedHafAssignment, instruction: FitInstruction, device: str = "cpu"
+) -> Model | None:
     """Return theta_{t-1}, or None before the second stage; raise `MethodError`.
 
     It has a row for every class of the order; those that it does not know are zero and not in
@@ -58,7 +62,7 @@ def old_model(assignment: FedHafAssignment, instruction: FitInstruction) -> Mode
     if OLD_MODEL not in instruction.extras:
         return None
     names, aliases = instruction.round.class_names, tuple(sorted(instruction.round.aliases.items()))
-    return _old(assignment, instruction.extras[OLD_MODEL], names, aliases)
+    return _old(assignment, instruction.extras[OLD_MODEL], names, aliases, device)
 
 
 @lru_cache(_KEPT)
@@ -68,9 +72,10 @@ def _sent(
     known: tuple[ClassName, ...],
     names: tuple[ClassName, ...],
     round_of_stage: int,
+    device: str,
 ) -> Model:
     arrays = received(assignment, weights, known, names, round_of_stage)
-    return Model.of(arrays, [True] * len(names))
+    return Model.of(arrays, [True] * len(names), device)
 
 
 @lru_cache(_KEPT)
@@ -79,6 +84,7 @@ def _old(
     weights: bytes,
     names: tuple[ClassName, ...],
     aliases: tuple[tuple[ClassName, ClassName], ...],
+    device: str,
 ) -> Model:
     arrays, written = decode_weights(weights, assignment.network)
     meanings = dict(aliases)
@@ -86,7 +92,7 @@ def _old(
     known = [name in rows for name in names]
     places = [rows.index(name) for name in names if name in rows]
     whole = {name: _spread(array, places, known) for name, array in arrays.items() if name in ROWS}
-    return Model.of({**arrays, **whole}, known)
+    return Model.of({**arrays, **whole}, known, device)
 
 
 def _spread(array: np.ndarray, places: list[int], known: list[bool]) -> np.ndarray:

@@ -22,6 +22,7 @@ from learning.errors import LearningError
 from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.device_updates import update_of
 from methods.errors import MethodError
@@ -55,6 +56,7 @@ class _Kept:
     """Classes of which the proxy should have gradients."""
     new: dict[ClassName, npt.NDArray[np.uint8]]
     """Images of these by class; none where the owner keeps gradients here."""
+    engine: TrainingEngineSettings
 
 
 class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
@@ -69,6 +71,7 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> Observed | None:
         """Return what the fleet's model makes of the current images, or None without any.
 
@@ -76,7 +79,8 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         Raises `MethodError`.
         """
         _check(assignment, data, pictures)
-        found = looked(assignment, instruction, data, memory, pictures)
+        engine = engine or TrainingEngineSettings()
+        found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
     def begin(
@@ -86,6 +90,7 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[_Kept] | None:
         """Return what is to be trained, or None where this device has nothing for the round.
 
@@ -93,7 +98,8 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         Raises `MethodError` for files that do not fit together.
         """
         pictures = _check(assignment, data, pictures)
-        found = looked(assignment, instruction, data, memory, pictures)
+        engine = engine or TrainingEngineSettings()
+        found = looked(assignment, instruction, data, memory, pictures, engine)
         if found is None:
             return None
         rows = training_rows(data, found.current, found.memory)
@@ -104,8 +110,8 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
             names, newest = found.current.names, found.current.stage == instruction.stage
             due = known.gradients.classes(names, known.exemplars, newest=newest)
         new = _images_of(assignment, instruction, data, due) if instruction.gives_gradients else {}
-        kept = _Kept(instruction, known, found.observation, pictures, due, new)
-        work = _work(assignment, instruction, _data(instruction, data, rows), found, pictures)
+        kept = _Kept(instruction, known, found.observation, pictures, due, new, engine)
+        work = _work(assignment, kept, _data(instruction, data, rows), found)
         return FitJob(work, dict(Counter(data.class_names[row] for row in rows)), kept)
 
     def finish(
@@ -113,7 +119,9 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
     ) -> ClientUpdate:
         """Return the answer to a round; raise `MethodError` where training left the numbers."""
         kept = job.state
-        frame = frame_of(assignment, sent_model(assignment, kept.instruction).arrays)
+        frame = frame_of(
+            assignment, sent_model(assignment, kept.instruction, kept.engine.device).arrays
+        )
         try:
             payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
             gradients = _gradients(assignment, kept, trained) if kept.new else None
@@ -127,18 +135,11 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
 DEVICE = LgaDevice()
 
 
-def _work(
-    assignment: LgaAssignment,
-    instruction: FitInstruction,
-    samples: Data,
-    found: Looked,
-    pictures: Pictures,
-) -> Work:
-    settings, round_ = assignment.settings, instruction.round
-    sent, old = (
-        sent_model(assignment, instruction),
-        old_model(assignment, instruction, found.memory),
-    )
+def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: Looked) -> Work:
+    settings, instruction, device = assignment.settings, kept.instruction, kept.engine.device
+    round_ = instruction.round
+    sent = sent_model(assignment, instruction, device)
+    old = old_model(assignment, instruction, found.memory, device)
     return Work(
         parameters=sent.parameters,
         buffers=sent.buffers,
@@ -154,7 +155,7 @@ def _work(
             round_.seed, instruction.device, instruction.stage, round_.number, round_.phase
         ),
         frozen=frozen_parts(settings, instruction, found.current, found.memory, old),
-        pictures=replace(pictures, pad=settings.pad, flip=settings.flip),
+        pictures=replace(kept.pictures, pad=settings.pad, flip=settings.flip),
     )
 
 

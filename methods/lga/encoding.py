@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from learning.networks.conversion import copied_together
 from learning.networks.plan import uniform
 from learning.networks.seeding import stream_key
 from methods.errors import MethodError
@@ -30,6 +31,13 @@ SIDE = 5
 LAYERS = 4
 _BOUND = 0.5
 _SMALLEST = 4
+
+
+@lru_cache(4)
+def _on(encoding: Encoding, device: torch.device, kind: torch.dtype) -> dict[str, Tensor]:
+    """Return Gamma's numbers where pictures are, not to be changed."""
+    moved = copied_together(encoding.tensors, str(device))
+    return {name: tensor.to(kind) for name, tensor in moved.items()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class Encoding:
         They can be differentiated with respect to the pictures.
         """
         kind = pictures.dtype
-        tensors = {name: t.to(pictures.device, kind) for name, t in self.tensors.items()}
+        tensors = _on(self, pictures.device, kind)
         each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
         found: dict[str, Tensor] = each(tensors, pictures, labels)
         return found

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from learning.networks.conversion import copied_together
 from learning.numerics.noise import normal_noise
 from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
 from methods.lga.encoding import Encoding, Gradients
@@ -75,14 +76,14 @@ def invert(
     labels: Sequence[int],
     settings: InversionSettings,
     seed: int,
+    device: str = "cpu",
 ) -> Inverted:
     """Return pictures with such gradients and labels; the search of a row begins by `seed` and row.
 
-    Computed in float64, where the gradients are.
+    Computed in float64 on `device`; what is found is on the processor.
     """
-    sent = {
-        name: torch.stack([one[name] for one in gradients]).double() for name in encoding.shapes
-    }
+    stacked = {name: torch.stack([one[name] for one in gradients]) for name in encoding.shapes}
+    sent = {name: rows.double() for name, rows in copied_together(stacked, device).items()}
     first = next(iter(sent.values()))
     known = torch.tensor(list(labels), device=first.device)
     starts = _starts(encoding, len(known), settings, seed).to(first)
@@ -95,8 +96,8 @@ def invert(
         for rows in torch.split(torch.arange(len(known), device=first.device), _TOGETHER)
     ]
     return Inverted(
-        torch.cat([part.pictures for part in parts]),
-        torch.cat([part.iterates for part in parts], dim=1),
+        torch.cat([part.pictures for part in parts]).cpu(),
+        torch.cat([part.iterates for part in parts], dim=1).cpu(),
         tuple(distance for part in parts for distance in part.distances),
     )
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Outputs
+from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment
 from methods.lga.detection import look
@@ -25,8 +25,6 @@ from methods.lga.models import sent_model
 from methods.training import FitInstruction, LocalData
 from schemas.rounds import Observation
 from schemas.values import ClassName, Digest
-
-INFERENCE_BATCH = 256
 
 Infer = Callable[[Sequence[int]], Outputs]
 
@@ -46,10 +44,12 @@ def looked(
     data: LocalData,
     memory: bytes | None,
     pictures: Pictures | None,
+    engine: TrainingEngineSettings,
 ) -> Looked | None:
     """Return what this device sees in this round, or None without images; raise `MethodError`.
 
-    A round is looked at once: a device that has is told the same again.
+    `engine` says where the network is computed. A round is looked at once: a device that has is
+    told the same again.
     """
     rows = set(instruction.round.class_names)
     there = {
@@ -64,8 +64,8 @@ def looked(
         return None
     if known.round == instruction.round.number and known.observation is not None:
         return Looked(known, current, known.observation)
-    infer = _inference(assignment, instruction, data, pictures)
-    logits = infer(current.rows).logits.numpy()
+    infer = _inference(assignment, instruction, data, pictures, engine)
+    logits = infer(current.rows).logits.cpu().numpy()
     if not np.isfinite(logits).all():
         raise MethodError(
             f"scores: not finite with the weights of round {instruction.round.number}, which "
@@ -99,7 +99,7 @@ def _entered(
     if assignment.settings.memory or assignment.settings.memory_per_class:
         for name, rows in rows_by_class(data).items():
             if name in instruction.round.class_names and name not in left_out:
-                features[name] = infer(rows).features.numpy()
+                features[name] = infer(rows).features.cpu().numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)
     return replace(chosen, gradients=memory.gradients.after_transition())
@@ -110,9 +110,11 @@ def _inference(
     instruction: FitInstruction,
     data: LocalData,
     pictures: Pictures | None,
+    engine: TrainingEngineSettings,
 ) -> Infer:
     """Return what the incoming model makes of rows of the data."""
-    model, inference = sent_model(assignment, instruction), Inference(INFERENCE_BATCH, pictures)
+    model = sent_model(assignment, instruction, engine.device)
+    inference = engine.inference(pictures)
     inputs = torch.from_numpy(data.inputs)
 
     def infer(rows: Sequence[int]) -> Outputs:

@@ -17,13 +17,15 @@ from methods.training import FitInstruction
 _MODELS = InstructionModels[LgaAssignment](received, first_rows)
 
 
-def sent_model(assignment: LgaAssignment, instruction: FitInstruction) -> Model:
+def sent_model(
+    assignment: LgaAssignment, instruction: FitInstruction, device: str = "cpu"
+) -> Model:
     """Return what training begins with; raise `MethodError` for a file that is none."""
-    return _MODELS.sent(assignment, instruction)
+    return _MODELS.sent(assignment, instruction, device)
 
 
 def old_model(
-    assignment: LgaAssignment, instruction: FitInstruction, memory: Memory
+    assignment: LgaAssignment, instruction: FitInstruction, memory: Memory, device: str = "cpu"
 ) -> Model | None:
     """Return the old model, or None where there is none; raise `MethodError`.
 
@@ -34,15 +36,17 @@ def old_model(
     if not assignment.settings.needs_old_model:
         return None
     if memory.gradients.entered and NEW_MODEL in instruction.extras:
-        model = _named(assignment, instruction, NEW_MODEL)
+        model = _named(assignment, instruction, NEW_MODEL, device)
         stages = stages_of(instruction)
         if model.names and all(stages[name] < instruction.stage for name in model.names):
             return model
     if OLD_MODEL not in instruction.extras:
         return None
-    model = _named(assignment, instruction, OLD_MODEL)
+    model = _named(assignment, instruction, OLD_MODEL, device)
     return model if model.names else None
 
 
-def _named(assignment: LgaAssignment, instruction: FitInstruction, extra: str) -> Model:
-    return _MODELS.earlier(assignment, instruction, instruction.extras[extra])
+def _named(
+    assignment: LgaAssignment, instruction: FitInstruction, extra: str, device: str
+) -> Model:
+    return _MODELS.earlier(assignment, instruction, instruction.extras[extra], device)

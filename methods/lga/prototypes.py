@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from learning.networks.conversion import copied_together
 from learning.networks.inference import Inference
 from learning.networks.network import Network
 from learning.networks.pictures import Pictures
@@ -62,7 +63,8 @@ class Prototypes:
     @property
     def traces(self) -> list[float]:
         """Return Tr(Delta_c) / d of each class."""
-        return [float(value) for value in self.variances.double().mean(dim=1)]
+        traces: list[float] = self.variances.double().mean(dim=1).tolist()
+        return traces
 
 
 def prototypes_of(
@@ -105,8 +107,8 @@ def perturbed(
 def gradient_sets(
     encoding: Encoding, prototypes: Prototypes, pictures: Tensor
 ) -> list[GradientSet]:
-    """Return the gradients of the prototypes' pictures, and their traces."""
-    found = encoding.gradients(pictures, prototypes.labels)
+    """Return the gradients of the prototypes' pictures on the processor, and their traces."""
+    found = copied_together(encoding.gradients(pictures, prototypes.labels), "cpu")
     return [
         GradientSet({name: values[row] for name, values in found.items()}, trace)
         for row, trace in enumerate(prototypes.traces)

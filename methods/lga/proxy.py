@@ -59,6 +59,8 @@ class ProxyRules:
     slots: SlotRules = PAPER
     worst_distance: float = 0.05
     """Of gradients, squared, from which a search has found no picture: it is left out."""
+    device: str = "cpu"
+    """Where pictures are searched for, and models scored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +190,7 @@ def _prototypes(
         return [], remarks
     gradients = [item.gradients for item, _ in known]
     labels = [label for _, label in known]
-    searched = invert(rules.encoding, gradients, labels, rules.inversion, seed)
+    searched = invert(rules.encoding, gradients, labels, rules.inversion, seed, rules.device)
     found = []
     for row, (item, label) in enumerate(known):
         distance = searched.distances[row]
@@ -204,15 +206,15 @@ def _prototypes(
 
 def _score(rules: ProxyRules, state: ProxyState, model: Model, seed: int) -> float:
     """Return the share of features around the pool's pictures that the model names rightly."""
-    parameters, buffers = to_tensors(model.arrays)
-    infer = Inference(pictures=model.pictures)
+    parameters, buffers = to_tensors(model.arrays, rules.device)
+    infer = Inference(pictures=model.pictures, device=rules.device)
     features, rows = [], []
     for name in state.names:
         if name not in model.class_names:
             continue  # merged into another one since
         mine = [item for item in state.pool if item.name == name]
         seen = torch.cat([item.iterates for item in mine])
-        every = infer(model.network, parameters, buffers, 255 * seen).features.numpy()
+        every = infer(model.network, parameters, buffers, 255 * seen).features.cpu().numpy()
         ends = np.cumsum([len(item.iterates) for item in mine]) - 1
         around = augmented(
             every[ends].astype(np.float64),
@@ -225,8 +227,8 @@ def _score(rules: ProxyRules, state: ProxyState, model: Model, seed: int) -> flo
         rows += [model.class_names.index(name)] * len(around)
     if not features:
         return 0.0
-    joined = torch.from_numpy(np.concatenate(features).astype(np.float32))
-    return share_right(head_logits(parameters, joined).numpy(), rows)
+    joined = torch.from_numpy(np.concatenate(features).astype(np.float32)).to(rules.device)
+    return share_right(head_logits(parameters, joined).cpu().numpy(), rows)
 
 
 def _variances(rules: ProxyRules, mine: Iterable[Prototype], features: np.ndarray) -> np.ndarray:

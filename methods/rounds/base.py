@@ -5,14 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from learning.networks.conversion import copied_together
 from methods.errors import MethodError
 from methods.network_weights import decode_base
 from methods.rounds.assignment import RoundsAssignment
 from methods.training import BASE, FitInstruction
 
 
-def base_of(assignment: RoundsAssignment, instruction: FitInstruction) -> dict[str, Tensor]:
-    """Return them by name; none where all of the network is trained.
+def base_of(
+    assignment: RoundsAssignment, instruction: FitInstruction, device: str = "cpu"
+) -> dict[str, Tensor]:
+    """Return them by name, on a device; none where all of the network is trained.
 
     Raises `MethodError` where the order lacks their file, or it is not this network's.
     """
@@ -24,4 +27,5 @@ def base_of(assignment: RoundsAssignment, instruction: FitInstruction) -> dict[s
             "the order names no file with them; import the network again with --weights"
         )
     arrays = decode_base(instruction.extras[BASE], assignment.network)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return copied_together(tensors, device)

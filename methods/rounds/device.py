@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import cos, pi
 
 import numpy as np
@@ -20,8 +21,7 @@ import torch
 from torch import Tensor
 
 from learning.errors import LearningError
-from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.inference import Inference
+from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.numerics.herding import herd
 from learning.training.chance import Chance
@@ -39,8 +39,6 @@ from methods.rounds.terms import frozen_parts, loss_of, plain_loss
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from methods.training_sides import TrainingDevice
 
-_INFERENCE_BATCH = 256
-
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
@@ -51,6 +49,7 @@ class _Kept:
     sent: Arrays
     """The weights that training began with."""
     work: Work
+    engine: TrainingEngineSettings
 
 
 class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
@@ -65,6 +64,7 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[_Kept] | None:
         """Return what is to be trained, or None where this device has nothing for the round.
 
@@ -73,17 +73,24 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         fit together.
         """
         settings, network = assignment.settings, assignment.network
+        engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
         sent = received(
             assignment, instruction.weights, instruction.round.weights_class_names, names
         )
         before = read_memory(memory, network).renamed(instruction.round.aliases)
-        remembered = _entered(assignment, instruction, data, before, sent, pictures)
+        parameters, buffers = engine.tensors(sent)
+        base = cache(partial(base_of, assignment, instruction, engine.device))
+        infer = engine.inference(pictures)
+
+        def features(inputs: Tensor) -> Tensor:
+            return infer(network, {**base(), **parameters}, buffers, inputs).features
+
+        remembered = _entered(assignment, instruction, data, before, features)
         rows = _rows(instruction, data, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
         labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
-        parameters, buffers = to_tensors(sent)
         measures = instruction.round.phase == FISHER
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         work = Work(
@@ -104,13 +111,11 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
                 instruction.round.number,
                 instruction.round.phase,
             ),
-            frozen=frozen_parts(
-                assignment, instruction, remembered, parameters, base_of(assignment, instruction)
-            ),
+            frozen=frozen_parts(assignment, instruction, remembered, parameters, base()),
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
-        kept = _Kept(instruction, remembered, sent, work)
+        kept = _Kept(instruction, remembered, sent, work, engine)
         return FitJob(None if measures else work, samples, kept)
 
     def finish(
@@ -134,7 +139,7 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         kept, cap = job.state, assignment.settings.ewc_cap
         frame = frame_of(assignment, kept.sent, FISHER)
         try:
-            diagonal = fisher_diagonal(kept.work, TrainingEngineSettings(), cap)
+            diagonal = fisher_diagonal(kept.work, replace(kept.engine, autocast=False), cap)
             shares = {name: array / np.float32(cap) for name, array in to_arrays(diagonal).items()}
             return update_of(job, frame.encode(shares), kept.memory)
         except LearningError as error:
@@ -149,36 +154,21 @@ def _entered(
     instruction: FitInstruction,
     data: LocalData,
     memory: Memory,
-    sent: Arrays,
-    pictures: Pictures | None,
+    features: Callable[[Tensor], Tensor],
 ) -> Memory:
     """Return the memory as it is in the order's stage.
 
-    With the first order of a stage, exemplars of the stage before are chosen by the features of
+    With the first order of a stage, exemplars of the stage before are chosen by the `features` of
     the weights that were sent (the incoming model), and the device's last model becomes its past.
     """
     mine = {name for name in data.class_names if name in instruction.stage_class_names}
     if memory.stage == instruction.stage:
         return replace(memory, task=tuple(sorted({*memory.task, *mine})))
     if assignment.settings.exemplars and memory.task:
-        features = _incoming(assignment, instruction, sent, pictures)
         memory = _with_exemplars(assignment, data, memory, features)
     return replace(
         memory, stage=instruction.stage, task=tuple(sorted(mine)), past=memory.latest, latest=None
     )
-
-
-def _incoming(
-    assignment: RoundsAssignment,
-    instruction: FitInstruction,
-    sent: Arrays,
-    pictures: Pictures | None,
-) -> Callable[[Tensor], Tensor]:
-    """Return what makes the features of the weights that were sent."""
-    parameters, buffers = to_tensors(sent)
-    every = {**base_of(assignment, instruction), **parameters}
-    infer = Inference(_INFERENCE_BATCH, pictures)
-    return lambda inputs: infer(assignment.network, every, buffers, inputs).features
 
 
 def _with_exemplars(
@@ -195,7 +185,7 @@ def _with_exemplars(
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
             seen = features(torch.from_numpy(data.inputs[rows]))
-            chosen = herd(seen.numpy(), per_class)
+            chosen = herd(seen.cpu().numpy(), per_class)
             lists[name] = tuple(data.digests[rows[index]] for index in chosen)
     return memory.with_exemplars(lists, per_class)
 

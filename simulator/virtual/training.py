@@ -20,7 +20,7 @@ from device_agent.core.requests import Train
 from device_agent.errors import AgentError
 from device_agent.observing import check_novelty, observed
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import TrainingDone, TrainingSession, answered, begin
+from device_agent.training import TrainingDone, TrainingSession, answered, begin, require_torch
 from learning.errors import LearningError
 from methods.training import ClientUpdate, FitInstruction, LocalData
 from schemas.errors import FleetledgerError
@@ -65,7 +65,8 @@ class TrainerPoolSettings:
     seconds: float = 10.0
 
     def for_torch(self) -> TrainingEngineSettings:
-        """Return what `learning.training` takes; imports torch."""
+        """Return what `learning.training` takes; raise `MissingError` without torch."""
+        require_torch()
         from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
 
         return TrainingEngineSettings(self.engine, torch_device(self.device), self.bfloat16)
@@ -108,7 +109,7 @@ class TrainerPool:
         waiting = [trainee for trainee in here if not trainee.instruction.round.observes]
         for trainee in here:
             if trainee.instruction.round.observes:
-                self._answers[trainee] = _looked(trainee)
+                self._answers[trainee] = _looked(trainee, self._settings)
         while waiting:
             at_once = number_at_once(waiting[0].instruction, self._settings)
             together, waiting = waiting[:at_once], waiting[at_once:]
@@ -117,7 +118,7 @@ class TrainerPool:
     def _trained(self, trainees: Sequence[Trainee]) -> dict[Trainee, tuple[Input, float]]:
         clock = time.perf_counter
         began = clock()
-        sessions = {trainee: _begin(trainee) for trainee in trainees}
+        sessions = {trainee: _begin(trainee, self._settings) for trainee in trainees}
         ended = carry_out(
             {one: session for one, session in sessions.items() if session is not None},
             self._settings,
@@ -195,20 +196,23 @@ def torch_device(asked: str) -> str:
         raise EngineError(f"engine.{error}") from error
 
 
-def _begin(trainee: Trainee) -> TrainingSession | None:
+def _begin(trainee: Trainee, settings: TrainerPoolSettings) -> TrainingSession | None:
+    request = trainee.request
     try:
-        return begin(trainee.request, trainee.instruction, trainee.data, trainee.memory)
+        engine = settings.for_torch()
+        return begin(request, trainee.instruction, trainee.data, trainee.memory, engine)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.instruction.device}: {error}") from error
 
 
-def _looked(trainee: Trainee) -> tuple[Input, float]:
+def _looked(trainee: Trainee, settings: TrainerPoolSettings) -> tuple[Input, float]:
     """Have a device look with the fleet's model, which is all that it is asked for."""
     began = time.perf_counter()
     request = trainee.request
+    asked = (request, trainee.instruction, trainee.data, trainee.memory)
     try:
-        seen = check_novelty(request, trainee.instruction, trainee.data, trainee.memory)
+        seen = check_novelty(*asked, settings.for_torch)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.instruction.device}: {error}") from error

@@ -61,7 +61,11 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
         return TrainingDone(side.measured(None, begun) if begun is not None else None, 0.1)
 
     def look(
-        request: Train, instruction: FitInstruction, data: LocalData, memory: bytes | None
+        request: Train,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        _: object,
     ) -> Observed | None:
         return side.observe(None, instruction, data, memory, None)
 

@@ -44,6 +44,7 @@ class WatchingDevice(ObservingDevice[Any, Any]):
         data: LocalData,
         memory: bytes | None,
         _pictures: Any,
+        _engine: Any = None,
     ) -> Observed | None:
         self.given.append((instruction.round.number, memory))
         if not len(data):
@@ -57,6 +58,7 @@ class WatchingDevice(ObservingDevice[Any, Any]):
         data: LocalData,
         memory: bytes | None,
         _pictures: Any,
+        _engine: Any = None,
     ) -> FitJob[Any] | None:
         self.given.append((instruction.round.number, memory))
         if not len(data):

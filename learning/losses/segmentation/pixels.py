@@ -7,6 +7,9 @@ from torch import Tensor
 from torch.nn import functional
 
 BACKGROUND = 0
+_LABELS = 256
+"""Values of a byte."""
+
 IGNORED = 255
 """The label of pixels that nobody can tell; they are in no sum and no mean."""
 
@@ -46,7 +49,9 @@ def counted_mean(values: Tensor, labels: Tensor) -> Tensor:
 
 def class_counts(labels: Tensor, channels: int) -> Tensor:
     """Return how many pixels have each label, int64 (C,); ignored ones are in none."""
-    return torch.bincount(labels.flatten(), minlength=channels)[:channels]
+    flat = labels.flatten()  # bytes in int64; a `bincount` would wait for the largest
+    counts = flat.new_zeros(_LABELS).scatter_add_(0, flat, torch.ones_like(flat))
+    return counts[:channels]
 
 
 def class_means(values: Tensor, labels: Tensor, channels: int) -> Tensor:

@@ -132,7 +132,7 @@ def _of_classes(entropies: Tensor, guesses: Tensor, chosen: Tensor, channels: in
 def _thresholds(parts: Sequence[Sequence[Tensor]], pick: Callable[[Tensor], Tensor]) -> Tensor:
     """Return what `pick` finds in each class's entropies of all batches, `NOTHING` in none."""
     classes = [torch.cat(values) for values in zip(*parts, strict=True)]
-    nothing = classes[0].new_tensor(NOTHING)
+    nothing = classes[0].new_full((), NOTHING)
     return torch.stack([pick(values) if len(values) else nothing for values in classes])
 
 

@@ -39,7 +39,7 @@ class School(Darkroom):
         monkeypatch.setattr(side, "observe", self._observe)
         self._side = side
 
-    def _observe(self, told, order, data, memory, pictures):
+    def _observe(self, told, order, data, memory, pictures, engine):
         self.given.append(data)
         return watching_method.WatchingDevice.observe(
             self._side, told, order, data, memory, pictures

@@ -24,7 +24,7 @@ from learning.networks.held_rows import joined_rows, split_rows
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance, Moment, signed
+from learning.training.chance import Chance, StepChance, signed
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
@@ -48,7 +48,7 @@ OLD["head.weight"] = OLD["head.weight"][:2]
 DATA = make_data(12, torch.float64, 1)
 ANCHORS = (torch.arange(12) % 2).double()
 LOGITS = torch.linspace(-3, 3, 12 * CLASSES).double().reshape(12, CLASSES)
-MOMENT = Moment(torch.tensor(signed(Chance(1, "a").key)), 2, 3)
+MOMENT = StepChance.derived(torch.tensor(signed(Chance(1, "a").key)), 2, 3)
 BATCH = Batch(
     DATA.inputs,
     DATA.targets,
@@ -113,7 +113,7 @@ def test_triples_need_chance():
 
 
 def test_triples_are_drawn_anew_in_each_step():
-    later = Moment(MOMENT.keys, 2, 4)
+    later = StepChance.derived(MOMENT.keys.keys, 2, 4)
     assert value_of(Relation("old"), replace(BATCH, words=later.loss_words)) != value_of(
         Relation("old")
     )

@@ -112,7 +112,9 @@ def test_parts_that_are_not_trained_come_from_the_frozen():
 
 def test_a_teacher_is_asked_once_for_all_terms(monkeypatch):
     calls = []
-    monkeypatch.setattr(composing, "forward", lambda *given: calls.append(given) or forward(*given))
+    monkeypatch.setattr(
+        composing, "forward_lazily", lambda *given: calls.append(given) or forward(*given)
+    )
     terms = (Weighted(1.0, Distillation("teacher")), Weighted(1.0, FeatureAngle("teacher")))
     compute(ComposedLoss(NETWORK, terms))
     assert len(calls) == 2

@@ -15,7 +15,7 @@ from learning.networks.network import Network
 from learning.networks.plan import is_buffer
 from learning.networks.registry import OF_FEATURES, build_network
 from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance, Moment, signed
+from learning.training.chance import Chance, StepChance, signed
 from tests.learning.networks.adapter_modules import AdapterAndHead
 
 pytestmark = pytest.mark.torch
@@ -59,7 +59,7 @@ def test_adapter_and_head_are_those_of_modules(shortcut, training):
 @pytest.mark.parametrize("shortcut", SHORTCUTS)
 def test_each_layer_drops_by_chance_of_its_own(shortcut):
     network, drawn = small(shortcut, 0.25), []
-    moment = Moment(torch.tensor(signed(Chance(1, "a").key)), epoch=0, batch=0)
+    moment = StepChance.derived(torch.tensor(signed(Chance(1, "a").key)), epoch=0, batch=0)
 
     def drop(values, rate, layer):
         assert rate == 0.25

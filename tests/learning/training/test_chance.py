@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from learning.numerics.counter_generator import random_words
-from learning.training.chance import Chance, Moment, signed, subkeys, word, words
+from learning.training.chance import Chance, StepChance, signed, subkeys, word, words
 from tests.learning.training.agents import slow_mask
 
 pytestmark = pytest.mark.torch
@@ -16,7 +16,9 @@ CHANCES = [Chance(5, f"agent-{i}", stage=1, round=2, phase="local") for i in ran
 
 
 def moment(chances, epoch=3, batch=7):
-    return Moment(torch.tensor([signed(chance.key) for chance in chances]), epoch, batch)
+    return StepChance.derived(
+        torch.tensor([signed(chance.key) for chance in chances]), epoch, batch
+    )
 
 
 def test_torch_draws_the_words_of_numpy():
@@ -55,14 +57,14 @@ def test_dropout_is_the_same_element_by_element_alone_and_in_a_stack(rate):
     together = moment(CHANCES).dropout(values, rate, 2)
     for agent, chance in enumerate(CHANCES):
         key = torch.tensor(signed(chance.key))
-        alone = Moment(key, 3, 7).dropout(values[agent], rate, 2)
+        alone = StepChance.derived(key, 3, 7).dropout(values[agent], rate, 2)
         assert torch.equal(together[agent], alone)
         assert torch.equal(alone, slow_mask(chance, (3, 7, 2), (5, 3), rate))
 
 
 def test_dropout_of_fewer_rows_is_the_beginning_of_that_of_more():
     key = torch.tensor(signed(CHANCES[0].key))
-    long, short = (Moment(key, 0, 0).dropout(torch.ones(n, 7), 0.5, 0) for n in (9, 4))
+    long, short = (StepChance.derived(key, 0, 0).dropout(torch.ones(n, 7), 0.5, 0) for n in (9, 4))
     assert torch.equal(long[:4], short)
 
 
@@ -95,7 +97,7 @@ def test_losses_draw_words_of_their_own_alone_and_in_a_stack():
 
 def test_a_part_of_a_batch_has_the_words_and_the_dropout_of_its_rows():
     key = torch.tensor(signed(CHANCES[0].key))
-    whole, part = Moment(key, 3, 7), Moment(key, 3, 7, first=5)
+    whole, part = StepChance.derived(key, 3, 7), StepChance.derived(key, 3, 7, first=5)
     assert torch.equal(part.picture_words(4), whole.picture_words(9)[5:])
     for shape in ((), (7,), (3, 4)):
         dropped = whole.dropout(torch.ones(9, *shape), 0.5, 1)
@@ -104,7 +106,9 @@ def test_a_part_of_a_batch_has_the_words_and_the_dropout_of_its_rows():
 
 def test_a_loss_draws_other_words_for_each_part_of_a_batch():
     key = torch.tensor(signed(CHANCES[0].key))
-    drawn = torch.cat([Moment(key, 3, 7, first=first).loss_words(50) for first in (0, 2, 5)])
+    drawn = torch.cat(
+        [StepChance.derived(key, 3, 7, first=first).loss_words(50) for first in (0, 2, 5)]
+    )
     assert len(drawn.unique()) == 150
 
 

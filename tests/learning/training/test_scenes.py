@@ -6,7 +6,7 @@ import torch
 
 from learning.errors import TrainingError
 from learning.losses.segmentation.pixels import IGNORED
-from learning.training.chance import Chance, Moment, signed
+from learning.training.chance import Chance, StepChance, signed
 from learning.training.scenes import SceneCrops, check_scenes
 from tests.learning.training.scene_reference import slow_window
 
@@ -16,7 +16,7 @@ KEYS = torch.tensor(signed(Chance(3, "site").key))
 
 
 def words(number):
-    return Moment(KEYS, epoch=0, batch=0).picture_words(number)
+    return StepChance.derived(KEYS, epoch=0, batch=0).picture_words(number)
 
 
 def scenes(number, height, width):

@@ -49,8 +49,8 @@ STEP = 1e-6
 class InDoubles(Pictures):
     """Inputs in float64, as no device trains."""
 
-    def normalise(self, raw):
-        return (raw.double() / 255 - 0.5) / 0.25
+    def on(self, device):
+        return lambda raw: (raw.double() / 255 - 0.5) / 0.25
 
 
 def told(**settings) -> DcidAssignment:

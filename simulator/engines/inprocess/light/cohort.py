@@ -121,8 +121,9 @@ class Cohort:
             return None
         instruction = FitInstruction(**{**self._fields, "device": device})
         remembered = None if memory is None else memory.read_bytes()
+        pictures, engine = self._place.pictures, self._place.trainers.for_torch()
         try:
-            job = self._side.begin(self._own, instruction, data, remembered, self._place.pictures)
+            job = self._side.begin(self._own, instruction, data, remembered, pictures, engine)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)

@@ -1,0 +1,210 @@
+"""The rounds that are counted: all that a device does for an order, and the proxy's part of LGA.
+
+A device looks, begins, trains, finishes. Training itself is in `training_paths`, and here it is
+short: what networks compute beside it is what these counts are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.lga_training.works import drawn, order
+from learning.networks.pictures import Pictures
+from learning.training.loop import train_alone
+from learning.training.settings import TrainingEngineSettings
+from methods.dcid.assignment import DISTIL, ENSEMBLE, MEANS, TRAIN_ALONE, DcidAssignment
+from methods.dcid.coordinator import COORDINATOR as DCID
+from methods.dcid.device import DEVICE as SITE
+from methods.dcid.images import encode_images
+from methods.dcid.messages import encode_ensemble
+from methods.dcid.model import Beginning
+from methods.fbl.coordinator import COORDINATOR as FBL
+from methods.fbl.device import DEVICE as FBL_DEVICE
+from methods.lga.assignment import OLD_MODEL, LgaAssignment
+from methods.lga.coordinator import COORDINATOR as LGA
+from methods.lga.device import DEVICE as LGA_DEVICE
+from methods.lga.encoding import Encoding
+from methods.lga.inversion import SEARCH, InversionSettings, invert
+from methods.lga.messages import received as lga_received
+from methods.network_weights import decode_weights, encode_weights, grown
+from methods.rounds.assignment import FISHER
+from methods.rounds.coordinator import COORDINATOR as ROUNDS
+from methods.rounds.device import DEVICE as ROUNDS_DEVICE
+from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
+from methods.training_assignment import TrainingAssignment
+from schemas.rounds import TRAIN
+from schemas.values import ClassName
+
+_SIDE = 8
+_SHAPE = (3, _SIDE, _SIDE)
+_OLD = tuple(ClassName(f"old {number}") for number in range(2))
+_NEW = tuple(ClassName(f"new {number}") for number in range(2))
+_EVERY = (*_OLD, *_NEW)
+_PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
+_IMAGES = 8
+
+Run = Callable[[TrainingEngineSettings], object]
+"""Carries a round out, on the device of the settings."""
+RoundPath = Callable[[], Run]
+"""Prepares a round; what that computes is not of the round."""
+
+
+def round_paths() -> Mapping[str, RoundPath]:
+    """Return all of them by name."""
+    return {
+        "lga look": lambda: _lga(1).observe,
+        "lga round": lambda: _lga(2).answer,
+        "lga inversion": _inversion,
+        "fbl look": lambda: _fbl(1).observe,
+        "fbl round": lambda: _fbl(2).answer,
+        "dcid train": lambda: _dcid(TRAIN_ALONE).answer,
+        "dcid means": lambda: _dcid(MEANS).answer,
+        "dcid distil": lambda: _distilling().answer,
+        "rounds exemplars": lambda: _rounds(TRAIN).answer,
+        "rounds fisher": lambda: _rounds(FISHER).answer,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A device with an order: its side of the method, what it was told, and what it has."""
+
+    side: Any
+    of: TrainingAssignment[Any]
+    instruction: FitInstruction
+    data: LocalData
+    memory: bytes | None = None
+
+    def observe(self, engine: TrainingEngineSettings) -> object:
+        """Look with the fleet's model."""
+        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        return self.side.observe(*asked, engine)
+
+    def answer(self, engine: TrainingEngineSettings) -> ClientUpdate:
+        """Train, or only measure, and return the update."""
+        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        job = self.side.begin(*asked, engine)
+        if job.work is None:
+            measured: ClientUpdate = self.side.measured(self.of, job)
+            return measured
+        update: ClientUpdate = self.side.finish(self.of, job, train_alone(job.work, engine))
+        return update
+
+
+def _told(
+    weights: bytes,
+    rows: tuple[ClassName, ...],
+    extras: dict[str, bytes],
+    phase: str = TRAIN,
+    stage: int = 2,
+) -> FitInstruction:
+    """Return an order for all classes, whose weights have `rows`; the new ones are of stage 2."""
+    told = order(stage, _EVERY, rows, weights, extras, phase)
+    return replace(told, stage_class_names=_NEW, class_stages=(1, 1, 2, 2))
+
+
+def _lga(seed: int) -> Asked:
+    """Return a device of LGA that enters its second task: it looks, and makes gradients.
+
+    Another seed is another fleet, none of whose models is in memory.
+    """
+    settings = {"seed": seed, "network": "resnet8", "batch": _IMAGES, "epochs": 1, "reserved": 8}
+    of: LgaAssignment = LGA.assign(
+        {**settings, "detection": "stage", "perturbation_steps": 2}, _SHAPE
+    )
+    first = LGA.first_weights(of)
+    known = encode_weights(lga_received(of, first, (), _OLD), _OLD)
+    data = _together(drawn(of, _OLD, _IMAGES), drawn(of, _NEW, _IMAGES))
+    before = order(1, _OLD, (), first, {})
+    remembered = LGA_DEVICE.observe(of, before, drawn(of, _OLD, _IMAGES), None, _PICTURES)
+    assert remembered is not None
+    told = _told(known, _OLD, {OLD_MODEL: known})
+    return Asked(LGA_DEVICE, of, told, data, remembered.memory)
+
+
+def _inversion() -> Run:
+    """Return a search for pictures with the gradients of two prototypes, of two outer steps."""
+    encoding = Encoding(3, 16, 8, seed=1)
+    pictures, labels = _noise(2, 16) / 255, [0, 1]
+    made = encoding.gradients(torch.from_numpy(pictures), torch.tensor(labels))
+    sets = [{name: values[row] for name, values in made.items()} for row in range(2)]
+    search = replace(SEARCH, steps=2, inner=4, history=4)
+    settings = InversionSettings(search, kept=2)
+    return lambda engine: invert(encoding, sets, labels, settings, 1, engine.device)
+
+
+def _fbl(seed: int) -> Asked:
+    """Return a device of FBL in its second task; another seed is another fleet."""
+    settings = {"network": "small_dense", "batch": 4, "epochs": 1, "detection": "stage"}
+    of = FBL.assign({**settings, "seed": seed}, (3, 32, 32))
+    weights = encode_weights(of.network.initial(1, _OLD), _OLD)
+    pictures = drawn(of, _NEW, _IMAGES)
+    masks = np.zeros((_IMAGES, 32, 32), np.uint8)
+    masks[:, :8], masks[:, 24:] = 1, 2
+    data = replace(pictures, masks=masks, mask_class_names=_NEW)
+    return Asked(FBL_DEVICE, of, _told(weights, _OLD, {}), data)
+
+
+@cache
+def _of_dcid(phase: str) -> DcidAssignment:
+    """Return an assignment: of the basic framework where sites train alone, else of DCID."""
+    preset = "dcil-lucir-fedavg" if phase in (TRAIN_ALONE, MEANS) else "dcid-icarl"
+    network = "resnet8_signed" if phase in (TRAIN_ALONE, MEANS) else "resnet8"
+    settings = {"preset": preset, "network": network, "epochs": 1, "batch": 2 * _IMAGES}
+    measures = {"distil_epochs": 1, "shared_per_class": 4, "anchors_per_class": 4}
+    return DCID.assign({**settings, **measures, "evaluation": "nearest-mean"}, _SHAPE)
+
+
+def _dcid(phase: str, extras: dict[str, bytes] | None = None) -> Asked:
+    """Return a site in its second session, without anchors yet."""
+    of = _of_dcid(phase)
+    weights = encode_weights(of.network.initial(1, _OLD), _OLD)
+    data = _together(drawn(of, _OLD, _IMAGES), drawn(of, _NEW, _IMAGES))
+    return Asked(SITE, of, _told(weights, _OLD, extras or {}, phase), data)
+
+
+def _distilling() -> Asked:
+    """Return a site that has trained, and is asked to distil from the ensemble."""
+    shared = encode_images(_bytes(4))
+    trains = _dcid(TRAIN, {SHARED: shared})
+    trained = trains.answer(TrainingEngineSettings())
+    began = Beginning(trains.of, trains.instruction.weights, _OLD, _EVERY).digest  # type: ignore[arg-type]
+    logits = encode_ensemble(np.zeros((4, len(_EVERY))), began)
+    told = _told(trains.instruction.weights, _OLD, {SHARED: shared, ENSEMBLE: logits}, DISTIL)
+    told = replace(told, round=told.round.model_copy(update={"round_of_stage": 3}))
+    return replace(trains, instruction=told, memory=trained.memory)
+
+
+def _rounds(phase: str) -> Asked:
+    """Return a device that trains in rounds, in its second stage, with exemplars of the first."""
+    of = ROUNDS.assign({"network": "resnet8", "epochs": 1, "exemplars": 8, "ewc": 1.0}, _SHAPE)
+    first, old = ROUNDS.first_weights(of), drawn(of, _OLD, _IMAGES)
+    before = Asked(ROUNDS_DEVICE, of, order(1, _OLD, (), first, {}), old)
+    remembered = before.answer(TrainingEngineSettings()).memory
+    arrays, _ = decode_weights(first, of.network)
+    weights = encode_weights(grown(arrays, (), _OLD, 1), _OLD)
+    data = _together(old, drawn(of, _NEW, _IMAGES))
+    return Asked(ROUNDS_DEVICE, of, _told(weights, _OLD, {}, phase), data, remembered)
+
+
+def _together(*parts: LocalData) -> LocalData:
+    return LocalData(
+        np.concatenate([part.inputs for part in parts]),
+        tuple(name for part in parts for name in part.class_names),
+        tuple(digest for part in parts for digest in part.digests),
+    )
+
+
+def _noise(count: int, side: int) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(0).integers(0, 256, (count, 3, side, side)).astype(np.float32)
+
+
+def _bytes(count: int) -> npt.NDArray[np.uint8]:
+    return _noise(count, _SIDE).astype(np.uint8)

@@ -1,0 +1,78 @@
+"""What an epoch draws on the host is what each step would derive where it computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from learning.training.chance import Chance, StepChance, signed
+from learning.training.draws import Draws
+
+pytestmark = pytest.mark.torch
+
+CHANCES = [Chance(3, f"agent-{agent}", stage=1, round=2) for agent in range(3)]
+SIZES = (11, 9, 4)
+BATCH, STEPS, EPOCH = 4, 3, 5
+KEYS = torch.tensor([signed(chance.key) for chance in CHANCES])
+
+
+def drawn(device: str = "cpu") -> Draws:
+    return Draws(CHANCES, SIZES, BATCH, torch.device(device), stacked=True, shaken=True)
+
+
+def test_keys_of_a_stack_are_those_of_its_agents() -> None:
+    epoch = drawn().epoch(EPOCH, STEPS)
+    for step, agents in enumerate((3, 3, 2)):
+        known = epoch.step(step, agents)
+        derived = StepChance.derived(KEYS[:agents], EPOCH, step)
+        assert torch.equal(known.loss_words(7), derived.loss_words(7))
+        values = torch.rand(agents, 4, 5)
+        for layer in (0, 3):
+            wanted = derived.dropout(values, 0.3, layer)
+            assert torch.equal(known.dropout(values, 0.3, layer), wanted)
+
+
+def test_parts_of_a_batch_have_the_keys_of_their_first_row() -> None:
+    alone = Draws(CHANCES[:1], SIZES[:1], BATCH, torch.device("cpu"), stacked=False, shaken=False)
+    epoch = alone.epoch(EPOCH, STEPS)
+    derived = StepChance.derived(KEYS[0], EPOCH, 1, first=2)
+    values = torch.rand(2, 5)
+    assert torch.equal(epoch.step(1, 1, first=2).loss_words(4), derived.loss_words(4))
+    wanted = derived.dropout(values, 0.5, 1)
+    assert torch.equal(epoch.step(1, 1, first=2).dropout(values, 0.5, 1), wanted)
+
+
+def test_each_sample_has_the_word_of_its_row_of_the_batch() -> None:
+    epoch = drawn().epoch(EPOCH, STEPS)
+    assert epoch.words is not None
+    for agent, size in enumerate(SIZES):
+        for step in range(-(-size // BATCH)):
+            rows = min(BATCH, size - step * BATCH)
+            found = epoch.words[agent, step * BATCH : step * BATCH + rows]
+            derived = StepChance.derived(KEYS[agent], EPOCH, step)
+            assert torch.equal(found, derived.picture_words(rows))
+
+
+def test_orders_are_shuffles_of_each_agents_own_samples() -> None:
+    order = drawn().epoch(EPOCH, STEPS).order
+    first = 0
+    for agent, (chance, size) in enumerate(zip(CHANCES, SIZES, strict=True)):
+        wanted = torch.from_numpy(chance.shuffled(EPOCH, size)) + first
+        assert torch.equal(order[agent, :size], wanted)
+        assert (order[agent, size:] == first).all(), "padded by its first"
+        first += size
+
+
+def test_an_epoch_is_one_copy_once_it_is_known_who_asks() -> None:
+    with FakeAccelerator() as fake:
+        draws = drawn(DEVICE)
+        copies = []
+        for epoch in range(3):
+            before = fake.seen.to_device.total()
+            made = draws.epoch(epoch, STEPS)
+            for step in range(STEPS):
+                made.step(step, 2).dropout(torch.ones(2, 4, 6, device=DEVICE), 0.5, 1)
+                made.step(step, 2).loss_words(5)
+            copies.append(fake.seen.to_device.total() - before)
+    assert copies == [3, 1, 1]
