@@ -8,7 +8,7 @@ from coordinator.topics.lineages.entries import (
     BackboneImported,
     Lineage,
     NetworkImported,
-    VariantsMade,
+    VariantSet,
 )
 from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
@@ -62,7 +62,7 @@ class ExportHead:
     lineage: Lineage
     logit_scale: float | None = None
     """The fitted inverse temperature; None for the method's own."""
-    variants: VariantsMade | None = None
+    variants: VariantSet | None = None
     """Of the lineage's frozen model."""
 
 

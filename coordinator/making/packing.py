@@ -6,7 +6,7 @@ from coordinator.core.work import ExportHead, HeadExported, PackImported
 from coordinator.ledger.blobs import Blobs
 from coordinator.making.offering import offer_of
 from coordinator.making.workshop import Finished
-from coordinator.topics.lineages.entries import VariantsMade
+from coordinator.topics.lineages.entries import VariantSet
 from coordinator.topics.models.entries import ImportedFiles, ModelExported
 from export.package import ExportedModel, ModelFacts
 from schemas.file_reference import FileReference
@@ -70,9 +70,7 @@ def imported_manifest(
     )
 
 
-def handed_over(
-    model: ExportedModel, blobs: Blobs, variants: VariantsMade | None = None
-) -> Finished:
+def handed_over(model: ExportedModel, blobs: Blobs, variants: VariantSet | None = None) -> Finished:
     """Store the files of a model; return the entry that names them, with those that are small.
 
     `variants` are those of its lineage, whose files are in the store.
@@ -89,7 +87,7 @@ def handed_over(
     return Finished(HeadExported(exported), blobs.stage([manifest, *model.files.values()]))
 
 
-def offered(manifest: Manifest, variants: VariantsMade | None) -> tuple[VariantOffer, ...]:
+def offered(manifest: Manifest, variants: VariantSet | None) -> tuple[VariantOffer, ...]:
     """Return the offers of the variants that a manifest pins."""
     made = () if variants is None else variants.variants
     return tuple(

@@ -15,7 +15,8 @@ from coordinator.making.offering import offer_of
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.settings import load
-from coordinator.topics.lineages.entries import BackboneImported, MadeVariant, VariantsMade
+from coordinator.topics.lineages.entries import BackboneImported, MadeVariant, VariantSet
+from coordinator.topics.lineages.views import newest_variants
 from export.golden import read_golden
 from export.package import LineageVariants
 from export.runtime import describe_runtime
@@ -35,7 +36,7 @@ Read = Callable[[Digest], bytes]
 class PreparedVariants:
     """Variants whose files are stored, and what became of them behind the newest model's head."""
 
-    made: VariantsMade
+    made: VariantSet
     model: int | None
     """The newest model of the lineage; None where there is none yet."""
     judged: JudgedVariants
@@ -56,17 +57,17 @@ class PreparedVariants:
             yield "there is no model yet: each is measured when it is exported"
 
 
-def variants_of(made: VariantsMade | None, read: Read) -> LineageVariants | None:
+def variants_of(made: VariantSet | None, read: Read) -> LineageVariants | None:
     """Return what a head is measured by; None where the lineage has no variants."""
     if made is None or made.features is None:
         return None
     return LineageVariants(_files_of(made), VariantFeatures.read(read(made.features)))
 
 
-def no_variants(home: Path) -> VariantsMade:
+def no_variants(home: Path) -> VariantSet:
     """Return what ends the variants of the leading frozen model; raise `CommandError`."""
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
-        return VariantsMade(lineage=_leading(ledger).frozen.digest, variants=())
+        return VariantSet(lineage=_leading(ledger).frozen.digest, variants=())
 
 
 def prepare_variants(home: Path, folder: Path, names: Sequence[VariantName]) -> PreparedVariants:
@@ -104,7 +105,7 @@ def shown(home: Path) -> Iterator[str]:
     store = BlobStore(load(home).blobs or blob_folder(home))
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
         backbone = _leading(ledger)
-        made = _newest_variants(ledger, backbone)
+        made = newest_variants(ledger, backbone.frozen.digest)
         newest = _newest_head(ledger, backbone, Blobs(ledger, store).get)
     if made is None or not made.variants:
         yield f"frozen model {backbone.frozen.digest.short} ({backbone.name}) has no variants"
@@ -128,24 +129,12 @@ def _told_of_file(item: MadeVariant) -> str:
     )
 
 
-def _newest_variants(ledger: LedgerReader, backbone: BackboneImported) -> VariantsMade | None:
-    """Return the variants of the leading frozen model as the ledger says last."""
-    found = ledger.db.execute(
-        "SELECT max(idx) FROM entry WHERE kind = ? AND idx > (SELECT max(idx) FROM lineage)",
-        [VariantsMade.kind],
-    ).fetchone()
-    if found is None or found[0] is None:
-        return None
-    made = VariantsMade.model_validate(ledger.entry(int(found[0])).body)
-    return made if made.lineage == backbone.frozen.digest else None
-
-
 def _described(
     backbone: BackboneImported,
     files: dict[VariantName, bytes],
     features: VariantFeatures,
     calibrated: int,
-) -> VariantsMade:
+) -> VariantSet:
     variants = tuple(
         MadeVariant(
             name=name,
@@ -154,7 +143,7 @@ def _described(
         )
         for name, data in files.items()
     )
-    return VariantsMade(
+    return VariantSet(
         lineage=backbone.frozen.digest,
         variants=variants,
         features=Digest.of(features.file()),
@@ -164,7 +153,7 @@ def _described(
     )
 
 
-def _without(made: VariantsMade, judged: JudgedVariants) -> VariantsMade:
+def _without(made: VariantSet, judged: JudgedVariants) -> VariantSet:
     """Return the variants that were admitted; raise `CommandError` where none was."""
     names = {variant.name for variant in judged.admitted}
     if not names:
@@ -173,7 +162,7 @@ def _without(made: VariantsMade, judged: JudgedVariants) -> VariantsMade:
     return made.model_copy(update={"variants": kept})
 
 
-def _files_of(made: VariantsMade) -> tuple[VariantFile, ...]:
+def _files_of(made: VariantSet) -> tuple[VariantFile, ...]:
     return tuple(
         VariantFile(item.name, FileReference(digest=item.frozen.digest, size=item.frozen.size))
         for item in made.variants

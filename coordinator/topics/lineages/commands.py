@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported, VariantsMade
+from coordinator.topics.lineages.entries import BackboneImported, NetworkImported, VariantSet
 from schemas.message import Strict
 
 
@@ -26,7 +26,7 @@ class MakeVariants(Strict):
     """Let the leading frozen model have these variants; their files are in the store already."""
 
     verb: Literal["make-variants"] = "make-variants"
-    made: VariantsMade
+    made: VariantSet
 
 
 LineageCommand = ImportBackbone | ImportNetwork | MakeVariants

@@ -239,10 +239,9 @@ class MadeVariant(Strict):
     """Length of the difference to the reference's features, as a share of their own length."""
 
 
-class VariantsMade(EntryBody):
-    """The variants that there are of the leading frozen model from here on; none ends them."""
+class VariantSet(Strict):
+    """Variants of a frozen model, and how they were made."""
 
-    kind: ClassVar[str] = "lineage.variants"
     lineage: Digest
     """The frozen model that they are variants of."""
     variants: tuple[MadeVariant, ...] = Field(max_length=MAX_VARIANTS)
@@ -260,6 +259,12 @@ class VariantsMade(EntryBody):
         """The files, and what heads are measured by."""
         measured = () if self.features is None else (self.features,)
         return (*(variant.frozen.digest for variant in self.variants), *measured)
+
+
+class VariantsMade(VariantSet, EntryBody):
+    """The variants that there are of the leading frozen model from here on; none ends them."""
+
+    kind: ClassVar[str] = "lineage.variants"
 
 
 def _make_variants(lineages: LineagesState, body: VariantsMade, at: Place) -> None:

@@ -10,7 +10,7 @@ from coordinator.errors import CommandError
 from coordinator.topics.lineages.background import check_network
 from coordinator.topics.lineages.capacity import check_lineage
 from coordinator.topics.lineages.commands import ImportBackbone, LineageCommand, MakeVariants
-from coordinator.topics.lineages.entries import VariantsMade
+from coordinator.topics.lineages.entries import VariantSet, VariantsMade
 from schemas.variants import VARIANTS
 
 
@@ -30,16 +30,17 @@ def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:
     return record(network, actor=OPERATOR), text
 
 
-def _make_variants(state: State, made: VariantsMade) -> tuple[Decision, str]:
+def _make_variants(state: State, made: VariantSet) -> tuple[Decision, str]:
     backbone = state.lineages.backbone
     if backbone is None or backbone.frozen.digest != made.lineage:
         raise CommandError(
             f"variants: frozen model {made.lineage.short} does not lead; make them of the one that "
             "does"
         )
+    entry = record(VariantsMade(**dict(made)), actor=OPERATOR)
     if not made.variants:
         text = "the next model has no variants; devices go over to the reference with it"
-        return record(made, actor=OPERATOR), text
+        return entry, text
     older = sorted(
         device
         for device, known in state.devices.admitted.items()
@@ -55,4 +56,4 @@ def _make_variants(state: State, made: VariantsMade) -> tuple[Decision, str]:
         f"models of frozen model {made.lineage.short} have the variants {names} from the next one "
         "on, where it does not lose too much; devices take one by [model] variant in agent.toml"
     )
-    return record(made, actor=OPERATOR), text
+    return entry, text

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         Lineage,
         NetworkImported,
         Successor,
-        VariantsMade,
+        VariantSet,
     )
 
 
@@ -37,7 +37,7 @@ class LineagesState:
     """Whether any lineage had a proxy, for which the broker may keep an order."""
     changed: int = 0
     """Index of the entry that began the present one."""
-    variants: VariantsMade | None = None
+    variants: VariantSet | None = None
     """Variants of the leading frozen model."""
     variants_index: int = -1
     """Index of the entry that made them, or ended them."""

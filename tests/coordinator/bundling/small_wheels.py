@@ -52,8 +52,8 @@ def small_index(folder: Path) -> Path:
     write_wheel(folder, "onnxruntime-1.23.0-py3-none-any.whl", onnxruntime="")
     write_wheel(folder, "small_server-3.0-py3-none-any.whl", "small_part", small_server="")
     requires = ("small_part>=1", 'for_old_pythons>=1; python_version < "3.11"')
-    extra = 'small_server>=3; extra == "serve"'
-    return write_wheel(folder, FLEETLEDGER, *requires, extra, fleetledger=MODULE)
+    extras = [f'small_server>=3; extra == "{name}"' for name in ("serve", "label")]
+    return write_wheel(folder, FLEETLEDGER, *requires, *extras, fleetledger=MODULE)
 
 
 def use_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,10 @@ def full() -> AgentState:
         littered=True,
     )
     state.models = ModelProgress(
-        ActiveModel(2, digest("m")), making.desired(5, 3), retry=Try(1, 2.0)
+        active=ActiveModel(2, digest("m")),
+        variant="int8",
+        installing=making.desired(5, 3),
+        retry=Try(1, 2.0),
     )
     state.waiting = ModelWait(3.5, 7)
     state.listening = Listening(2.5, News(SignedNews(making.COORDINATOR, 4, 1, 9), 3, 2), told=True)
