@@ -96,18 +96,20 @@ class Case:
         """Return what the round is made by."""
         return self.small if small else self.full
 
-    def round(self, *, small: bool) -> LocalRound:
-        """Return the round; nothing of it is on a GPU."""
-        return self.make(**self.sizes(small=small))
+    def round(self, *, small: bool, device: str = "cpu") -> LocalRound:
+        """Return the round on a device, which has computed what training begins with, too."""
+        return self.make(device=device, **self.sizes(small=small)).moved(device)
 
 
-def fedhaf_round(agents: int, samples: int, features: int, classes: int) -> LocalRound:
-    """Return FedHAF's two works in a row: the head, and then the adapter."""
+def fedhaf_round(agents: int, samples: int, features: int, classes: int, device: str) -> LocalRound:
+    """Return FedHAF's two works in a row: the head, and then the adapter; `device` has no part."""
     size = Size(agents, samples, features, classes)
     return LocalRound(head_works(size), partial(body_works, size))
 
 
-def fleet_round(agents: int, images: int, side: int, settings: Mapping[str, Any]) -> LocalRound:
+def fleet_round(
+    agents: int, images: int, side: int, settings: Mapping[str, Any], device: str
+) -> LocalRound:
     """Return a round of the method `rounds`, each agent with other chance.
 
     Every fourth agent has as many images, those between up to three less: a stack pads. A last
@@ -115,21 +117,26 @@ def fleet_round(agents: int, images: int, side: int, settings: Mapping[str, Any]
     """
     of = COORDINATOR.assign(dict(settings), (3, side, side))
     told = order(1, _CLASSES, (), COORDINATOR.first_weights(of), {})
-    made = []
+    made, engine = [], TrainingEngineSettings(device=device)
     for agent in range(agents):
         instruction = replace(told, device=f"device-{agent}")
         data = drawn(of, _CLASSES, images - agent % 4)
-        job = DEVICE.begin(of, instruction, data, None, PICTURES)
+        job = DEVICE.begin(of, instruction, data, None, PICTURES, engine)
         assert job is not None
         assert job.work is not None
         made.append(job.work)
     return LocalRound(made)
 
 
-def lga_round(task: str, network: str, images: int, side: int, batch: int) -> LocalRound:
-    """Return an epoch of one device of LGA, in its first task or in a later one."""
+def lga_round(
+    task: str, network: str, images: int, side: int, batch: int, device: str
+) -> LocalRound:
+    """Return an epoch of one device of LGA, in its first task or in a later one.
+
+    It has looked at its images before, on the device: a processor takes minutes for these.
+    """
     of = assignment(network, side, batch, epochs=1)
-    return LocalRound([works(of, images)[task]])
+    return LocalRound([works(of, images, TrainingEngineSettings(device=device))[task]])
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:

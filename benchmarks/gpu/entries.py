@@ -182,7 +182,7 @@ class Check:
             made = made.doubled() if self.precision == "float64" else made
             return difference(made, here, TrainingEngineSettings("stack", place.device))
         sizes = self.work(place.small)
-        made = self.case.make(**sizes).of(1).short(2).doubled()
+        made = self.case.make(device="cpu", **sizes).of(1).short(2).doubled()
         return difference(made, here, TrainingEngineSettings("loop", "cpu"))
 
 
@@ -246,4 +246,4 @@ _PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 @lru_cache(maxsize=1)
 def _round_of(case: Case, place: Place) -> LocalRound:
     """Return a case's round on the device; the last one is kept, and no other beside it."""
-    return case.round(small=place.small).moved(place.device)
+    return case.round(small=place.small, device=place.device)

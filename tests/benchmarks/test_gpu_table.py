@@ -24,6 +24,7 @@ from benchmarks.gpu.machine import precise
 from benchmarks.gpu.profile import share_of
 from benchmarks.gpu.run import RESULTS, measure, parsed, run
 from benchmarks.gpu.table import table
+from benchmarks.kernel_counts.accelerator import DEVICE, counted
 from learning.training.settings import TrainingEngineSettings
 from simulator.scenario.loading import load_scenario
 
@@ -215,6 +216,17 @@ def test_a_comparison_needs_something_that_was_trained() -> None:
     loop = TrainingEngineSettings("loop")
     with pytest.raises(ValueError, match="none has moved"):
         difference(LocalRound(still), loop, loop)
+
+
+def test_nothing_of_a_case_is_prepared_by_convolutions_on_the_processor() -> None:
+    """LGA looks at its images first: with ResNet-18 that takes a processor minutes."""
+    for case in CASES[2:]:
+
+        def made(case: Any = case) -> object:
+            return case.round(small=True, device=DEVICE)
+
+        assert counted(made).totals()["host_convolutions"] == 0, case.name
+    assert counted(lambda: LGA.round(small=True)).totals()["host_convolutions"] > 0
 
 
 def test_the_first_stage_is_that_of_the_shipped_scenario() -> None:
