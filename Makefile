@@ -76,8 +76,9 @@ schemas: $(VENV)/.test-installed
 	$(BIN)/python -m schemas.generate
 	$(BIN)/python -m tests.docs.command_schemas
 
+# Without benchmarks/gpu, which refuses to measure where no GPU is.
 bench: $(VENV)/.test-installed
-	set -e; for claim in $(notdir $(patsubst %/,%,$(dir $(wildcard benchmarks/*/run.py)))); do \
+	set -e; for claim in $(filter-out gpu,$(notdir $(patsubst %/,%,$(dir $(wildcard benchmarks/*/run.py))))); do \
 		echo "== $$claim"; $(BIN)/python -m benchmarks.$$claim.run; done
 
 clean:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from learning.networks.pictures import Pictures
+from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
 from methods.lga.assignment import OLD_MODEL, LgaAssignment
 from methods.lga.coordinator import COORDINATOR
@@ -40,16 +41,21 @@ def assignment(network: str, side: int, batch: int, epochs: int) -> LgaAssignmen
     return COORDINATOR.assign(settings | {"detection": "stage"}, (3, side, side))
 
 
-def works(of: LgaAssignment, images: int) -> dict[str, Work]:
-    """Return what LGA makes of a first and of a later task, on as many drawn images each."""
+def works(
+    of: LgaAssignment, images: int, engine: TrainingEngineSettings | None = None
+) -> dict[str, Work]:
+    """Return what LGA makes of a first and of a later task, on as many drawn images each.
+
+    It looks at them where `engine` computes, on the processor without one.
+    """
     old, new = NAMES[:CLASSES], NAMES[CLASSES:]
     first = COORDINATOR.first_weights(of)
     known = encode_weights(received(of, first, (), old), old)
     asked = order(1, old, (), first, {})
     later = order(2, NAMES, old, known, {OLD_MODEL: known})
     return {
-        "first task": _work(of, asked, drawn(of, old, images)),
-        "later task": _work(of, later, drawn(of, new, images)),
+        "first task": _work(of, asked, drawn(of, old, images), engine),
+        "later task": _work(of, later, drawn(of, new, images), engine),
     }
 
 
@@ -86,8 +92,13 @@ def drawn(of: Pictured, names: tuple[ClassName, ...], images: int) -> LocalData:
     return LocalData(pictures, labels, digests)
 
 
-def _work(of: LgaAssignment, instruction: FitInstruction, data: LocalData) -> Work:
-    begun = DEVICE.begin(of, instruction, data, None, PICTURES)
+def _work(
+    of: LgaAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    engine: TrainingEngineSettings | None,
+) -> Work:
+    begun = DEVICE.begin(of, instruction, data, None, PICTURES, engine)
     assert begun is not None
     work: Work = begun.work
     return work

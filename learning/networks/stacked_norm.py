@@ -25,10 +25,13 @@ def masked_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return y of values (A, n, d), and their m and v (A, d), which have no gradient.
 
-    `gain` and `shift` are (A, d), or (d,) for all agents; `share` is s (A, n).
+    `gain` and `shift` are (A, d), or (d,) for all agents; `share` is s (A, n). Values in bfloat16
+    are measured in the type of `gain`, as torch's own norm does, and y is in theirs.
     """
-    made: tuple[Tensor, Tensor, Tensor] = _MaskedNorm.apply(values, gain, shift, share)
-    return made
+    with torch.autocast(values.device.type, enabled=False):  # which would round the sums
+        exact = values.to(gain.dtype)
+        made: tuple[Tensor, Tensor, Tensor] = _MaskedNorm.apply(exact, gain, shift, share)
+    return made[0].to(values.dtype), *made[1:]
 
 
 class _MaskedNorm(torch.autograd.Function):  # type: ignore[misc]

@@ -54,6 +54,18 @@ def test_forty_steps_in_float32_differ_by_rounding_only():
     assert_same_as_alone(make_works((40, 37, 8, 24), torch.float32, epochs=8), 1e-5)
 
 
+def test_bfloat16_keeps_float32_weights_and_statistics_and_learns_nearly_the_same():
+    works = make_works((64, 37, 16), torch.float32, epochs=4)
+    full, half = (
+        train_stacked(works, TrainingEngineSettings("stack", autocast=flag))
+        for flag in (False, True)
+    )
+    for exact, rounded in zip(full, half, strict=True):
+        assert {value.dtype for value in state(rounded).values()} == {torch.float32}
+        assert 0 < largest_difference(state(rounded), state(exact)) < 0.2
+        assert rounded.losses[-1] == pytest.approx(exact.losses[-1], rel=0.1)
+
+
 def test_forty_steps_are_those_of_torch_with_modules():
     works = make_works((37, 40, 5), epochs=8)
     trained = train_stacked(works, SETTINGS)

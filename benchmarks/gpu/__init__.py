@@ -1,0 +1,1 @@
+"""One command that measures local training on a GPU, within a budget of time."""

@@ -1,0 +1,249 @@
+"""The rows of the table: what is measured one after another, the cheap and the certain first.
+
+Check   two ways to train the same works give the same tensors, but for rounding
+Speed   seconds of a round by an engine in a precision, memory, and the GPU's share of the time
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from typing import Any, Literal, Protocol
+
+import torch
+
+from benchmarks.gpu.budget import Share
+from benchmarks.gpu.cases import CASES, Case, LocalRound
+from benchmarks.gpu.machine import Precision, forget_peaks, free_bytes, peaks, precise, settle
+from benchmarks.gpu.profile import RUNS, gpu_share
+from learning.training.engine import train
+from learning.training.memory import agents_per_stack
+from learning.training.settings import EngineName, TrainingEngineSettings
+from learning.training.work import Trained, Work
+
+GIB = 1 << 30
+MOST_RUNS = 7
+PROFILED_OF_A_LOOP = 2
+"""Agents whose kernels are recorded in a loop, where all do the same."""
+CHECKED_AGENTS = 8
+WITHIN: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
+"""Stack beside loop, as the tests of `learning/training` have it."""
+BESIDE_PROCESSOR = 1e-9
+"""In float64: far above rounding of two steps, far below anything that is computed wrongly."""
+
+Memory = Literal["1 GiB", "half of the card"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and in which size all entries are measured."""
+
+    device: str
+    small: bool
+
+
+class Entry(Protocol):
+    """A row: its name, what it is of, and how it is measured."""
+
+    @property
+    def name(self) -> str:
+        """What the row is called, once in the table."""
+        ...
+
+    def work(self, small: bool) -> Mapping[str, Any]:
+        """Return what is trained, and how."""
+        ...
+
+    def measure(self, place: Place, share: Share) -> dict[str, Any]:
+        """Return what was found; raise `OutOfTimeError`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A round of a case by one engine, in one precision."""
+
+    case: Case
+    engine: EngineName
+    precision: Precision
+    memory: Memory = "1 GiB"
+    """What a stack may take; 1 GiB is the engine's default."""
+
+    @property
+    def name(self) -> str:
+        """Case, engine with what a stack may take, precision."""
+        how = f"{self.engine} of {self.memory}" if self.engine == "stack" else self.engine
+        return f"{self.case.name}, {how}, {self.precision}"
+
+    def work(self, small: bool) -> Mapping[str, Any]:
+        """Return the sizes of the round."""
+        return self.case.sizes(small=small)
+
+    def measure(self, place: Place, share: Share) -> dict[str, Any]:
+        """Return seconds, rates, peaks of memory and the GPU's share of the time."""
+        made, settings = _round_of(self.case, place), self._settings(place)
+        forget_peaks(place.device)
+
+        done: list[list[Trained]] = []
+
+        def run(of: LocalRound = made) -> None:
+            done[:] = of.train(settings)
+            settle(place.device)
+
+        few = made if self.engine == "stack" else made.of(PROFILED_OF_A_LOOP)
+        profiled = RUNS * len(few.works) / len(made.works) if peaks(place.device) else 0.0
+        with precise(self.precision):
+            seconds = share.repeat(run, MOST_RUNS, profiled)
+            found = self._rates(done, seconds)
+            memory = peaks(place.device)
+            computing = gpu_share(lambda: run(few), place.device, share.budget.clock)
+        if self.engine == "stack":
+            found["agents_per_stack"] = agents_per_stack(made.works, settings)
+        return {**found, "peak_bytes": memory, "gpu": computing}
+
+    def _settings(self, place: Place) -> TrainingEngineSettings:
+        free = free_bytes(place.device) if self.memory != "1 GiB" else None
+        return TrainingEngineSettings(
+            self.engine,
+            place.device,
+            autocast=self.precision == "bfloat16",
+            stack_bytes=GIB if free is None else free // 2,
+        )
+
+    def _rates(self, done: Sequence[Sequence[Trained]], seconds: Sequence[float]) -> dict[str, Any]:
+        """Return what a round of these agents is per second, and what its protocol would take."""
+        steps = sum(trained.steps for stage in done for trained in stage)
+        median = statistics.median(seconds)
+        rates: dict[str, Any] = {
+            "agents": len(done[0]),
+            "steps": steps,
+            "seconds": {
+                "median": median,
+                "lowest": min(seconds),
+                "highest": max(seconds),
+                "runs": len(seconds),
+            },
+            "agents_per_second": len(done[0]) / median,
+            "steps_per_second": steps / median,
+        }
+        if self.case.protocol:
+            rates["protocol"] = {
+                "name": self.case.protocol,
+                "steps": self.case.protocol_steps,
+                "extrapolated_seconds": self.case.protocol_steps * median / steps,
+            }
+        return rates
+
+
+@dataclass(frozen=True)
+class Check:
+    """A short round, trained in two ways, whose tensors are compared."""
+
+    case: Case
+    kind: Literal["stack beside loop", "here beside processor"]
+    precision: Literal["float64", "float32"]
+
+    @property
+    def name(self) -> str:
+        """Case, what is compared, precision."""
+        return f"{self.case.name}, {self.kind}, {self.precision}"
+
+    def work(self, small: bool) -> Mapping[str, Any]:
+        """Return the sizes of the round that the works are of."""
+        return self.case.checked or self.case.sizes(small=small)
+
+    @property
+    def within(self) -> float:
+        """The largest difference that is allowed, relative to each tensor's largest value."""
+        return WITHIN[self.precision] if self.kind == "stack beside loop" else BESIDE_PROCESSOR
+
+    def measure(self, place: Place, share: Share) -> dict[str, Any]:
+        """Return how far both are apart, and whether that is within the bound."""
+        settle(place.device)
+        start = share.budget.clock()
+        with precise("float32"):
+            apart = self._apart(place)
+        settle(place.device)
+        seconds = share.budget.clock() - start
+        return {
+            "apart": apart if isfinite(apart) else "not finite",
+            "within": self.within,
+            "equal": apart <= self.within,  # which a NaN is not
+            "check_seconds": seconds,
+        }
+
+    def _apart(self, place: Place) -> float:
+        here = TrainingEngineSettings("loop", place.device)
+        if self.kind == "stack beside loop":
+            made = _round_of(self.case, place).of(CHECKED_AGENTS)
+            made = made.doubled() if self.precision == "float64" else made
+            return difference(made, here, TrainingEngineSettings("stack", place.device))
+        sizes = self.work(place.small)
+        made = self.case.make(device="cpu", **sizes).of(1).short(2).doubled()
+        return difference(made, here, TrainingEngineSettings("loop", "cpu"))
+
+
+def entries() -> Iterator[Check | Speed]:
+    """Yield all rows in their order: of each case the checks, and what is fast before the loop."""
+    for case in CASES:
+        if case.stackable:
+            yield Check(case, "stack beside loop", "float64")
+            yield Check(case, "stack beside loop", "float32")
+        else:
+            yield Check(case, "here beside processor", "float64")
+        if case.stackable:
+            yield Speed(case, "stack", "float32")
+            for precision in _PRECISIONS:
+                yield Speed(case, "stack", precision, "half of the card")
+            yield Speed(case, "loop", "float32")
+        else:
+            yield from (Speed(case, "loop", precision) for precision in _PRECISIONS)
+
+
+def difference(
+    made: LocalRound, one: TrainingEngineSettings, other: TrainingEngineSettings
+) -> float:
+    """Return how far two ways to train are apart, in each of a round's parts.
+
+    What follows begins with what the first way has trained, so that parts are compared one by one.
+    """
+    trained = train(made.works, one)
+    apart = _largest(made.works, trained, train(made.works, other))
+    if made.following is None:
+        return apart
+    then = made.following(made.works, trained)
+    follows = _largest(then, train(then, one), train(then, other))
+    return float(torch.tensor([apart, follows]).max())  # of a NaN, too; Python's would lose it
+
+
+def _largest(works: Sequence[Work], one: Sequence[Trained], other: Sequence[Trained]) -> float:
+    """Return the largest difference, relative to each tensor's largest value or 0.1.
+
+    Raises `ValueError` where nothing was trained, which any two ways would agree in.
+    """
+    found = []
+    for work, first, second in zip(works, one, other, strict=True):
+        if (first.steps, first.samples) != (second.steps, second.samples) or not first.steps:
+            raise ValueError(f"steps: {first.steps} one way and {second.steps} the other")
+        moved = False
+        for name, values in {**first.parameters, **first.buffers}.items():
+            ours = values.double().cpu()
+            theirs = {**second.parameters, **second.buffers}[name].double().cpu()
+            found.append((ours - theirs).abs().max() / theirs.abs().max().clamp(min=0.1))
+            before = work.parameters.get(name)
+            moved |= before is not None and not torch.equal(ours, before.double().cpu())
+        if not moved:
+            raise ValueError("parameters: none has moved in training")
+    return float(torch.stack(found).max())
+
+
+_PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+
+
+@lru_cache(maxsize=1)
+def _round_of(case: Case, place: Place) -> LocalRound:
+    """Return a case's round on the device; the last one is kept, and no other beside it."""
+    return case.round(small=place.small, device=place.device)
