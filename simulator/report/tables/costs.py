@@ -10,7 +10,7 @@ from simulator.report.tables.table import Table, counts, from_columns, quantitie
 
 _PHASES = {
     "features": "the frozen network's features of what devices hold",
-    "statistics": "devices make statistics of them",
+    "statistics": "devices make statistics of their features",
     "training": "devices train; on a GPU with waiting for it",
     "workers": "waiting for programs beside this one that train",
     "looking": "devices that do not train look at their images with the fleet's model",
