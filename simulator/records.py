@@ -142,7 +142,7 @@ class StageRecord(Renamed):
     fleet_seconds: float
     """By the fleet's clock: virtual under `inprocess`, real under `mqtt`."""
     seconds: dict[str, float]
-    """Wall time of the engine by phase: features, statistics, intake, solve, export, fleet, and
+    """Wall time of the engine by phase (those that it measures, and the rest as `fleet`), and
     their `total`; beside them `evaluation`, which comes after."""
     peak_memory_mib: float
     """Highest resident memory of this process so far."""
@@ -165,3 +165,23 @@ class StageRecord(Renamed):
     test images; None unless the scenario asks for it."""
     notes: tuple[str, ...] = ()
     """What somebody who reads the report should know, in sentences."""
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of the stage with its evaluation; 0 where a former run learned it."""
+        return self.seconds.get("total", 0.0) + self.seconds.get("evaluation", 0.0)
+
+    @property
+    def answers(self) -> int:
+        """Answers of devices that count in its rounds; without rounds, devices that said something.
+
+        None of a method without a fleet.
+        """
+        said = sum(device.answered_seconds is not None for device in self.devices.values())
+        return sum(told.counted for told in self.rounds) if said and self.rounds else said
+
+    @property
+    def answers_per_second(self) -> float | None:
+        """By the engine's wall time; None where nothing was answered or no time measured."""
+        total = self.seconds.get("total", 0.0)
+        return self.answers / total if self.answers and total else None

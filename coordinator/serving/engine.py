@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,6 +80,8 @@ class LedgerEngine:
         """The group that could not be committed yet."""
         self.on_commit: Callable[[int, Sequence[NewEntry]], None] = lambda _first, _entries: None
         """Called after a commit with the index of its first entry, and its entries."""
+        self.around_commit: Callable[[], AbstractContextManager[object]] = nullcontext
+        """What is entered while a group is written, for who wants to know how long that takes."""
         self._core = self._replayed()
         self._ahead_ns = max(0, self._last_ns - clock())
 
@@ -158,7 +161,8 @@ class LedgerEngine:
         if decided is None:
             return []
         first = self.ledger.size
-        self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
+        with self.around_commit():
+            self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
         self._decided = None
         self.on_commit(first, decided.entries)
         return decided.requests

@@ -10,6 +10,12 @@ def _traffic(device: DeviceMetrics) -> int:
     return device.bytes_up + device.bytes_down
 
 
+def _answers_per_second(measured: MeasuredSeed) -> float | None:
+    timed = [stage for stage in measured.stages if stage.seconds.get("total", 0.0) > 0]
+    answers = sum(stage.answers for stage in timed)
+    return answers / sum(stage.seconds["total"] for stage in timed) if answers else None
+
+
 def _missed(measured: MeasuredSeed) -> float | None:
     found = measured.entropy_reports()
     with_new = sum(item.with_new for item in found)
@@ -85,6 +91,15 @@ COST = (
         "lower",
         "Wall time of all stages on this machine.",
         lambda seed: sum(stage.wall_seconds for stage in seed.stages),
+    ),
+    Metric(
+        "answers_per_second",
+        "answers of devices",
+        "per second",
+        "higher",
+        "Answers in all rounds (without rounds, devices that said something of a stage) by the "
+        "wall time of all stages on this machine, without evaluation.",
+        _answers_per_second,
     ),
     Metric(
         "fleet_seconds",

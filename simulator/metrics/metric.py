@@ -11,7 +11,9 @@ import numpy as np
 from simulator.metrics.score import SaidScore, say
 from simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
 
-Unit = Literal["share", "points", "bytes", "seconds", "samples", "images", "mebibytes"]
+Unit = Literal[
+    "share", "points", "bytes", "seconds", "samples", "images", "mebibytes", "per second"
+]
 """`share` and `points` are kept from 0 to 1 and shown in percent and percentage points."""
 Better = Literal["higher", "lower"]
 

@@ -127,6 +127,8 @@ class StageMetrics(Renamed):
     arrived_samples: int
     counted_samples: int
     contributions: int
+    answers: int = Field(default=0, ge=0)
+    """As in `StageRecord`."""
     fleet_seconds: float
     seconds: dict[str, float]
     """Wall time by phase, as in `StageRecord`."""

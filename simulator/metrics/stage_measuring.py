@@ -77,6 +77,7 @@ def measure_stage(record: StageRecord, seed: ScoredSeed) -> StageMetrics:
         arrived_samples=sum(device.arrived_samples for device in devices),
         counted_samples=sum(device.counted_samples for device in devices),
         contributions=record.contributions,
+        answers=record.answers,
         fleet_seconds=record.fleet_seconds,
         seconds=record.seconds,
         peak_memory_mib=record.peak_memory_mib,

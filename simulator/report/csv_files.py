@@ -30,6 +30,7 @@ _SCALARS = (
     "arrived_samples",
     "counted_samples",
     "contributions",
+    "answers",
     "fleet_seconds",
     "peak_memory_mib",
 )

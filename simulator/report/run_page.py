@@ -10,7 +10,7 @@ from simulator.metrics.results import RunResults
 from simulator.report.numbers import scale_of, show
 from simulator.report.pages.rendering import Shown, render
 from simulator.report.pictures.class_map import has_class_iou
-from simulator.report.tables.costs import time_table, wire_table
+from simulator.report.tables.costs import profile_table, time_table, wire_table
 from simulator.report.tables.fleet import (
     detection_table,
     device_table,
@@ -92,6 +92,7 @@ def run_page(results: RunResults, pictures: Sequence[Shown]) -> str:
         kinds=kind_table(results) if has_kinds(results) else None,
         shared=shared_table(results) if has_shared(results) else None,
         proxy=proxy_table(results) if has_proxy(results) else None,
+        profile=profile_table(results),
         time=time_table(results),
         network_costs=cost_table(results) if has_costs(results) else None,
         rollout=_told_rollout(results),

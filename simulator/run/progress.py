@@ -21,7 +21,9 @@ from rich.progress import (
 from rich.text import Text
 from typing_extensions import Self
 
+from simulator.records import StageRecord
 from simulator.run.budget import Budget
+from simulator.run.expecting import Expectation
 
 
 class Screen:
@@ -38,6 +40,8 @@ class Screen:
         self._budget = budget or Budget(None)
         self._has_worked = False
         """Whether a round or a stage was finished here: a run gets on, however small its budget."""
+        self.expectation: Expectation | None = None
+        """Who says how long it will take."""
         self.seeds = seeds
         """How many seeds the run has."""
         self._seed = (0, 0)
@@ -86,6 +90,16 @@ class Screen:
         """Show a line that stays."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def stage_done(self, seed: int, record: StageRecord, told: str) -> None:
+        """Say what came of a stage, and what that means for the rest."""
+        self.say(told)
+        if self.expectation is not None:
+            self._say_if_any(self.expectation.stage_done(seed, record))
+
+    def _say_if_any(self, text: str) -> None:
+        if text:
+            self.say(text)
+
     def stage(self, number: int, total: int) -> None:
         """Say that a stage begins; it may be said by runner and engine.
 
@@ -97,6 +111,8 @@ class Screen:
             self._budget.check()
         self._has_worked = True
         self._stage, self._round = (number, total), (0, 1)
+        if self.expectation is not None:
+            self.expectation.stage_begins()
         position, seed = self._seed
         name = f"seed {seed}" + (f" ({position + 1} of {self.seeds})" if self.seeds > 1 else "")
         self.progress.update(self._whole, description=name, count=f"stage {number} of {total}")
@@ -122,6 +138,8 @@ class Screen:
         told = f"stage {number} of {stages}, round {min(done + 1, total)} of {total}"
         self.progress.update(self._whole, count=told)
         self._advance(0.0)
+        if self.expectation is not None and 0 < done < total:
+            self._say_if_any(self.expectation.round_done(done))
         if 0 < done < total:  # a stage with its last round is finished first
             self._budget.check()
 

@@ -17,6 +17,7 @@ from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.run.budget import Budget, BudgetSpentError
 from simulator.run.durable import replace_file
 from simulator.run.engines import make_engine
+from simulator.run.expecting import Expectation
 from simulator.run.facts import Material, RunFacts, State, release
 from simulator.run.folder import RunFolder
 from simulator.run.needs import check_runs
@@ -36,6 +37,7 @@ class _Run:
     folder: RunFolder
     facts: RunFacts
     make_engine: MakeEngine
+    expectation: Expectation
 
 
 def run_scenario(
@@ -53,12 +55,14 @@ def run_scenario(
     check_runs(scenario)
     RunFolder.check_free(out)
     with Screen(console, len(scenario.seeds), budget=budget) as screen:
+        screen.expectation = expectation = Expectation.of(scenario)
+        screen.say(expectation.at_start())
         material = _survey(scenario, screen)
         folder = RunFolder.create(out)
         with folder.locked():
             replace_file(folder.scenario, scenario_to_toml(scenario).encode())
             facts = RunFacts.begin(folder.scenario_digest(), material)
-            return _carry_out(_Run(scenario, folder, facts, make_engine), screen)
+            return _carry_out(_Run(scenario, folder, facts, make_engine, expectation), screen)
 
 
 def resume_run(
@@ -78,13 +82,17 @@ def resume_run(
         scenario = _stored_scenario(folder, facts)
         check_runs(scenario)
         screen.seeds = len(scenario.seeds)
+        screen.expectation = expectation = Expectation.of(scenario)
+        finished = {seed: len(folder.seed(seed).records()) for seed in scenario.seeds}
+        screen.say(expectation.at_start(finished))
         _compare(folder, facts.material, _survey(scenario, screen))
         if facts.sessions[-1].release != release():
             screen.say(
                 f"this run was begun with fleetledger {facts.sessions[-1].release} and goes on "
                 f"with {release()}; its stages may differ in more than the seed"
             )
-        return _carry_out(_Run(scenario, folder, facts.gone_on(), make_engine), screen)
+        run = _Run(scenario, folder, facts.gone_on(), make_engine, expectation)
+        return _carry_out(run, screen)
 
 
 def _stored_scenario(folder: RunFolder, facts: RunFacts) -> Scenario:
@@ -133,16 +141,28 @@ def _carry_out(run: _Run, screen: Screen) -> RunResults:
         screen.phase("writing the report")
         results = summarise(run.scenario, facts.place, seeds)
         write_report(run.folder.root, results)
+    _remember(run.expectation, screen)
     return results
+
+
+def _remember(expectation: Expectation, screen: Screen) -> None:
+    try:
+        expectation.run_done()
+    except OSError as error:
+        screen.say(f"what this run took is not kept for the next one: {error}")
 
 
 def _seed(run: _Run, position: int, seed: int, screen: Screen) -> SeedMetrics:
     folder = run.folder.seed(seed)
+    run.expectation.seed_begins()
     loaded = PreparedSeed.load(run.scenario, seed)
     screen.seed(position, seed, len(folder.records()), len(loaded.plan.stages))
-    records, answers = run_seed(loaded.prepare(screen), folder, run.make_engine, screen)
+    prepared = loaded.prepare(screen)
+    run.expectation.seed_is_prepared()
+    records, answers = run_seed(prepared, folder, run.make_engine, screen)
     counts = PlanCounts.of(loaded.plan, loaded.split.train.labels)
     metrics = measure_seed(records, answers, counts)
+    run.expectation.seed_done(metrics)
     return metrics.model_copy(update={"rollout": folder.rollout()})
 
 

@@ -49,7 +49,8 @@ def run_seed(
                     copy_model(model, folder.model)
                 folder.finish_stage(record, kept)
                 records.append(record)
-                screen.say(_told(prepared.plan.seed, record, kept.answers))
+                seed = prepared.plan.seed
+                screen.stage_done(seed, record, _told(seed, record, kept.answers))
             if rolls_out:
                 screen.stage(len(stages), len(stages))
                 _roll_out(engine, folder, screen)
@@ -89,8 +90,13 @@ def _told(seed: int, record: StageRecord, answers: AnyAnswers) -> str:
     return (
         f"seed {seed}, stage {record.stage}: {_score(record, answers)} on "
         f"{len(record.model_classes)} classes{_beside(record)}, {record.contributions} "
-        f"contributions, {record.seconds.get('total', 0):.1f} s"
+        f"contributions, {record.seconds.get('total', 0):.1f} s{_pace(record)}"
     )
+
+
+def _pace(record: StageRecord) -> str:
+    pace = record.answers_per_second
+    return "" if pace is None else f", {pace:,.{0 if pace >= 100 else 1}f} answers/s"
 
 
 def _beside(record: StageRecord) -> str:

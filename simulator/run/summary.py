@@ -24,6 +24,7 @@ SHOWN = (
     "tasks_missed",
     "detection_false_alarms",
     "wall_seconds",
+    "answers_per_second",
     "peak_memory_mib",
 )
 """The report has all numbers, and these on one screen."""

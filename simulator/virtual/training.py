@@ -109,7 +109,8 @@ class TrainerPool:
         waiting = [trainee for trainee in here if not trainee.instruction.round.observes]
         for trainee in here:
             if trainee.instruction.round.observes:
-                self._answers[trainee] = _looked(trainee, self._settings)
+                with self._stopwatch.phase("looking"):
+                    self._answers[trainee] = _looked(trainee, self._settings)
         while waiting:
             at_once = number_at_once(waiting[0].instruction, self._settings)
             together, waiting = waiting[:at_once], waiting[at_once:]

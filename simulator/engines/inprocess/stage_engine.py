@@ -88,6 +88,7 @@ class StageEngine(ABC):
         self._folder = folder
         self._watch = watch
         self._led = led
+        led.coordinator.engine.around_commit = partial(led.stopwatch.phase, "ledger")
         self._arrived_ns = 0
         self._meter = NetworkMeter(prepared)
         self._recorder = Recorder(prepared.plan, self._entries)
@@ -113,7 +114,7 @@ class StageEngine(ABC):
             there=frozenset(self._online(stage)),
             usage={name: now - used.get(name, Usage()) for name, now in self._used().items()},
             arrived_ns={} if past else dict.fromkeys(stage.devices, self._arrived_ns),
-            seconds=self._seconds(time.perf_counter() - began),
+            seconds=self._seconds(0.0 if past else time.perf_counter() - began),
             peak_memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_OF_MIB,
             notes=notes,
             rounds=self._rounds.records(self._numbers(stage)),

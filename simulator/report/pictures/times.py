@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from simulator.report.pictures.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_GREYS = {"fleet": "0.6", "other": "0.78"}
+"""Of what is the rest of something, so that the phases have all colours."""
 _MOST_NAMED = 25
 """Stages up to which each bar has its sum."""
 
@@ -32,15 +35,16 @@ def has_times(results: RunResults) -> bool:
 
 def draw_times(results: RunResults) -> Figure:
     """Draw a bar per stage, stacked by phase, with its sum; mean over seeds."""
-    found = phases(results)
+    found = {name: values for name, values in phases(results).items() if values.any()}
     stages = np.arange(1, results.stages + 1)
     figure = new_figure(height=float(np.clip(1.5 + 0.3 * len(stages), 2.4, 7.0)))
     axes = figure.add_subplot()
     total = np.sum(list(found.values()), axis=0)
     scale, unit = second_scale(float(total.max()))
     left = np.zeros(len(stages))
-    for number, (name, seconds) in enumerate(found.items()):
-        colour = "0.78" if name == "other" else PALETTE[number % len(PALETTE)]
+    colours = cycle(PALETTE)
+    for name, seconds in found.items():
+        colour = _GREYS.get(name) or next(colours)
         axes.barh(stages, seconds / scale, left=left, height=0.72, color=colour, label=name)
         left += seconds / scale
     if len(stages) <= _MOST_NAMED:

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from simulator.metrics.headline import METRICS
 from simulator.metrics.results import RunResults
 from simulator.report.curves import by_stage, phases
+from simulator.report.numbers import percent, show
 from simulator.report.tables.table import Table, counts, from_columns, quantities, stage_column
+
+_PHASES = {
+    "features": "the frozen network's features of what devices hold",
+    "statistics": "devices make statistics of their features",
+    "training": "devices train; on a GPU with waiting for it",
+    "workers": "waiting for programs beside this one that train",
+    "looking": "devices that do not train look at their images with the fleet's model",
+    "comparison": "devices compare a candidate with what they run",
+    "proxy": "the proxy works",
+    "intake": "answers are checked",
+    "sums": "answers are added to the sum",
+    "packing": "answers are packed and hashed as they would travel",
+    "solve": "sums, averages and heads are made",
+    "export": "models are exported",
+    "ledger": "entries are written to the ledger",
+    "fleet": "the rest: messages, rules, stores",
+    "evaluation": "the model is measured",
+    "other": "in no phase",
+}
+"""What is done in a phase; the engines' names of phases are those of `StageRecord.seconds`."""
 
 
 def wire_table(results: RunResults) -> Table:
@@ -49,3 +71,25 @@ def time_table(results: RunResults) -> Table:
         "machine. Memory is the highest so far. Means over seeds."
     )
     return from_columns("Seconds and memory by stage", columns, note)
+
+
+def profile_table(results: RunResults) -> Table:
+    """Return where the wall time of all stages went, the longest phase first."""
+    spent = {name: float(values.sum()) for name, values in phases(results).items()}
+    whole = sum(spent.values())
+    rows = [
+        (name, show(seconds, "seconds"), percent(seconds / whole), _PHASES.get(name, ""))
+        for name, seconds in sorted(spent.items(), key=lambda item: -item[1])
+        if seconds
+    ]
+    pace = results.summary.get("answers_per_second")
+    told = "" if pace is None else f" Answers of devices: {_pace(pace.mean)}."
+    note = (
+        "Wall time of all stages of a seed; a phase that is not measured apart is part of the one "
+        f"around it. Means over seeds.{told}"
+    )
+    return Table("Profile", ("phase", "time", "share, %", "what is done"), tuple(rows), note)
+
+
+def _pace(answers: float) -> str:
+    return show(answers, METRICS["answers_per_second"].unit)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,23 @@ def test_what_the_disk_refused_is_committed_as_it_was_decided_and_only_then_carr
     state = copy.deepcopy(engine.core.state)
     engine.close()
     assert LedgerEngine.open(tmp_path, Rules()).core.state == state
+
+
+def test_who_wants_to_know_how_long_commits_take_is_entered_around_each(tmp_path: Path) -> None:
+    engine = begun(tmp_path)
+    sizes: list[int] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        sizes.append(engine.ledger.size)
+        yield
+        sizes.append(engine.ledger.size)
+
+    engine.around_commit = around
+    size = engine.ledger.size
+    engine.process([inputs.DeviceMessage(DEVICE, envelope(Nothing(stage=1)))])
+    assert sizes == [size, size + 1]
+    engine.close()
 
 
 def test_what_a_crash_keeps_from_the_disk_has_not_happened(tmp_path: Path) -> None:

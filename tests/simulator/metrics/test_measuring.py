@@ -62,6 +62,34 @@ def test_bytes_and_seconds_are_added_up_over_devices(fake: FakeSeed, metrics: Se
     )
 
 
+def test_answers_are_those_of_rounds_or_of_devices_that_spoke_and_have_a_pace(
+    fake: FakeSeed, metrics: SeedMetrics
+):
+    spoke = [
+        sum(device.answered_seconds is not None for device in record.devices.values())
+        for record in fake.records
+    ]
+    assert [stage.answers for stage in metrics.stages] == spoke
+    seconds = sum(record.seconds["total"] for record in fake.records)
+    assert metrics.headline["answers_per_second"] == pytest.approx(sum(spoke) / seconds)
+    in_rounds = fake_seed(Shape(stages=2, rounds=3), seed=7)
+    assert [record.answers for record in in_rounds.records] == [
+        sum(told.counted for told in record.rounds) for record in in_rounds.records
+    ]
+
+
+def test_stages_without_time_or_without_a_fleet_have_no_pace(fake: FakeSeed):
+    untimed = [record.model_copy(update={"seconds": {"total": 0.0}}) for record in fake.records]
+    assert [record.answers_per_second for record in untimed] == [None] * 4
+    assert "answers_per_second" not in measure_seed(untimed, fake.answers, fake.counts).headline
+    alone = fake_seed(Shape(stages=1, rounds=3), seed=7).records[0]
+    silent = {
+        name: device.model_copy(update={"answered_seconds": None})
+        for name, device in alone.devices.items()
+    }
+    assert alone.model_copy(update={"devices": silent}).answers == 0
+
+
 def test_stored_samples_are_those_at_the_end(fake: FakeSeed, metrics: SeedMetrics):
     last = fake.records[-1].devices.values()
     assert metrics.headline["stored_samples"] == sum(device.stored_samples for device in last)

@@ -29,6 +29,11 @@ def test_every_device_looks_in_every_round(ran: Ran) -> None:
         assert set(looks) == {(number, name) for number in (1, 2) for name in record.devices}
 
 
+def test_looks_of_the_device_that_does_not_train_are_a_phase_of_their_own(ran: Ran) -> None:
+    assert all(record.seconds["looking"] > 0 for record in ran[0])
+    assert all(record.seconds["training"] > 0 for record in ran[0])
+
+
 def test_a_look_is_what_the_ledger_has_of_it(ran: Ran) -> None:
     records, ledger = ran
     told = [
@@ -65,4 +70,5 @@ def test_the_proxy_is_sent_at_least_the_gradients_and_the_models_it_scores(ran: 
 def test_a_fleet_without_a_proxy_records_none(tmp_path: Path) -> None:
     (record, *_), _ = learn(prepared(small()), tmp_path)
     assert record.proxy is None
+    assert "looking" not in record.seconds
     assert record.novelty_checks == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -90,12 +91,16 @@ class Added(NamedTuple):
 
 
 class Adding:
-    """Trains devices of a round, writes what they remember, and adds their answers."""
+    """Trains devices of a round, writes what they remember, and adds their answers.
 
-    def __init__(self, task: RoundTask, place: CohortResources) -> None:
+    The stopwatch counts adding as `sums`, and answers that are packed here as `packing`.
+    """
+
+    def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
         self._cohort = Cohort(task, place)
         self._number = task.instruction.round.number
         self._memories = place.memories
+        self._stopwatch = stopwatch
         self.total = task.summing()
 
     def train(self, members: Iterable[Member]) -> Iterator[Added]:
@@ -108,16 +113,24 @@ class Adding:
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
         """Train a lot and pack its answers."""
-        return [one.done(packed(one.body) if one.body else None) for one in self.train(members)]
+        return [one.done(self._packed(one.body)) for one in self.train(members)]
+
+    def _packed(self, body: bytes) -> Packed | None:
+        began = time.perf_counter()
+        done = packed(body) if body else None
+        self._stopwatch.spent("packing", time.perf_counter() - began)
+        return done
 
     def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
         path, samples = None, sum(answer.samples.values())
         if answer.memory is not None:
             path = write_memory(self._memories, device, self._number, answer.memory)
+        began = time.perf_counter()
         try:
             self.total.add(answer.payload, samples)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
+        self._stopwatch.spent("sums", time.perf_counter() - began)
         loss, stored = answer.loss, answer.stored_samples
         return Said(answer.samples, samples, answer.steps, loss, stored, path)
 
@@ -133,7 +146,7 @@ class AnsweredHere:
         packer: Packer,
         stopwatch: Stopwatch,
     ) -> None:
-        self._adding = Adding(task, place)
+        self._adding = Adding(task, place, stopwatch)
         self._lookup = lookup
         self._packer = packer
         self._stopwatch = stopwatch
@@ -165,13 +178,15 @@ class AnsweredHere:
         return self._adding.total
 
     def _pack(self, lot: Sequence[Added]) -> None:
-        self._packer.pack([one.body for one in lot if one.body])
+        with self._stopwatch.phase("packing"):
+            self._packer.pack([one.body for one in lot if one.body])
         self._packing.append([one._replace(body=b"") for one in lot])
 
     def _packed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
         """Yield lots that are packed; all of them, if it waits."""
         while self._packing and (wait or self._packer.is_ready):
-            packed = iter(self._packer.take())
+            with self._stopwatch.phase("packing"):
+                packed = iter(self._packer.take())
             yield [
                 one.done(None if isinstance(one.said, Declined) else next(packed))
                 for one in self._packing.popleft()

@@ -30,6 +30,7 @@ from simulator.engines.inprocess.light.worker_messages import (
     encode_result,
 )
 from simulator.errors import EngineError
+from simulator.virtual.stopwatch import Stopwatch
 
 
 class Worker:
@@ -66,7 +67,7 @@ class Worker:
         began = time.perf_counter()
         if lot.task is not None:
             assert self._place is not None
-            self._adding = Adding(lot.task, self._place)
+            self._adding = Adding(lot.task, self._place, Stopwatch())
         assert self._adding is not None
         done = self._adding.carry_out(self._members(lot))
         return Carried(done, time.perf_counter() - began)

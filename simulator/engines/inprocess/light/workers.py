@@ -143,7 +143,7 @@ class AnsweredByWorkers:
         self._lookup = lookup
         self._stopwatch = stopwatch
         self._pool = pool
-        self._adding = Adding(task, pool.place)
+        self._adding = Adding(task, pool.place, stopwatch)
         self._busy: set[WorkerHandle] = set()
         """Those that know the task, and have added answers."""
         self._waiting: deque[DeviceId] = deque()
@@ -223,10 +223,9 @@ class AnsweredByWorkers:
 
     def _done_here(self, devices: Sequence[DeviceId]) -> Sequence[Done]:
         began = time.perf_counter()
-        done = self._adding.carry_out(map(self._lookup.member, devices))
-        spent = time.perf_counter() - began
-        self._stopwatch.spent("training", spent)
-        self._pool.seconds = spent / len(devices)
+        with self._stopwatch.phase("training"):
+            done = self._adding.carry_out(map(self._lookup.member, devices))
+        self._pool.seconds = (time.perf_counter() - began) / len(devices)
         return done
 
     def _is_ready(self) -> bool:
@@ -239,7 +238,8 @@ class AnsweredByWorkers:
         lot = self._lots.popleft()
         if not isinstance(lot, _Given):
             return lot
-        carried = _received(lot.program, lot.devices)
+        with self._stopwatch.phase("workers"):
+            carried = _received(lot.program, lot.devices)
         assert isinstance(carried, Carried)
         self._pool.seconds = carried.seconds / len(lot.devices)
         return carried.done

@@ -60,10 +60,12 @@ def test_everything_that_arrived_is_counted_and_timed(tmp_path: Path, cache: Pat
             assert device.counted_samples == device.arrived_samples
             assert 0 < (device.answered_seconds or 0) < 10
             assert device.compute_seconds > 0
-        phases = ("features", "statistics", "intake", "solve", "export", "fleet")
+        phases = ("features", "statistics", "intake", "solve", "export", "ledger", "fleet")
         assert sum(record.seconds[name] for name in phases) == pytest.approx(
             record.seconds["total"]
         )
+        assert min(record.seconds[name] for name in phases) > 0
+        assert record.answers == len(record.devices)
         assert record.peak_memory_mib > 50
 
 

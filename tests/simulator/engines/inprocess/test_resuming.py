@@ -66,6 +66,8 @@ def test_a_stage_of_a_former_run_is_recorded_again(tmp_path: Path, cache: Path) 
     engine.close()
     assert digests(again) == digests(before)
     assert "before the run was resumed" in again[0].notes[-1]
+    assert not any(again[0].seconds.values())
+    assert again[0].answers_per_second is None
     for old, new in zip(before, again, strict=True):
         assert {n: d.counted_samples for n, d in new.devices.items()} == {
             n: d.counted_samples for n, d in old.devices.items()

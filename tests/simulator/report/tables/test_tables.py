@@ -6,7 +6,8 @@ import pytest
 
 from simulator.metrics.headline import METRICS
 from simulator.metrics.results import RunResults
-from simulator.report.tables.costs import time_table, wire_table
+from simulator.report.curves import by_stage
+from simulator.report.tables.costs import profile_table, time_table, wire_table
 from simulator.report.tables.fleet import (
     MOST_SHOWN,
     detection_table,
@@ -147,3 +148,34 @@ def test_bytes_and_time_are_told_by_stage(results: RunResults):
     time = time_table(results)
     assert column(time, "features, s")[:2] == ["4.00", "2.00"]
     assert column(time, "peak memory, MiB") == ["320.00", "340.00", "360.00"]
+
+
+def test_the_profile_is_the_time_of_all_stages_by_phase_the_longest_first(results: RunResults):
+    table = profile_table(results)
+    assert table.head == ("phase", "time", "share, %", "what is done")
+    seconds = [float(row[1].split("\u00a0")[0]) for row in table.rows]
+    assert seconds == sorted(seconds, reverse=True)
+    whole = sum(by_stage(results, lambda stage: stage.wall_seconds).mean(axis=0))
+    assert sum(seconds) == pytest.approx(whole, abs=0.05)
+    shares = {row[0]: float(row[2]) for row in table.rows}
+    assert sum(shares.values()) == pytest.approx(100, abs=0.05)
+    solve = sum(by_stage(results, lambda stage: stage.seconds["solve"]).mean(axis=0))
+    assert shares["solve"] == pytest.approx(100 * solve / whole, abs=0.006)
+    assert all(row[3] for row in table.rows)
+    pace = results.summary["answers_per_second"].mean
+    assert f"Answers of devices: {pace:.2f}\u00a0per second" in table.note
+
+
+def test_a_run_that_was_learned_before_has_an_empty_profile(results: RunResults):
+    seeds = {
+        seed: metrics.model_copy(
+            update={
+                "stages": tuple(
+                    stage.model_copy(update={"seconds": {"total": 0.0, "fleet": 0.0}})
+                    for stage in metrics.stages
+                )
+            }
+        )
+        for seed, metrics in results.seeds.items()
+    }
+    assert profile_table(results.model_copy(update={"seeds": seeds})).rows == ()

@@ -54,7 +54,15 @@ def assert_same(full: Learned, light: Learned) -> None:
 
 
 def test_everybody_takes_part(tmp_path: Path) -> None:
-    assert_same(*both(prepared(small()), tmp_path))
+    full, light = both(prepared(small()), tmp_path)
+    assert_same(full, light)
+    for record in full.records:
+        assert min(record.seconds[phase] for phase in ("training", "intake", "ledger")) > 0
+    for record in light.records:
+        phases = ("training", "sums", "packing", "solve", "export", "ledger", "fleet")
+        assert min(record.seconds[phase] for phase in phases) > 0
+        within = sum(s for name, s in record.seconds.items() if name not in {"total", "evaluation"})
+        assert within == pytest.approx(record.seconds["total"])
 
 
 def test_answers_are_packed_by_programs_beside_the_engine(
