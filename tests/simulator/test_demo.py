@@ -198,7 +198,7 @@ def test_the_images_are_dealt_as_they_ever_were():
 
 def test_the_page_shows_what_a_run_prints():
     page = (REPOSITORY / "docs" / "demo.md").read_text("utf-8")
-    lines = re.findall(r"seed 0, stage \d: .* s$", page, re.M)
+    lines = re.findall(r"seed 0, stage \d: .* answers/s$", page, re.M)
     assert len(lines) == 5
     assert "97.78 % measured by the devices, 98.00 % pooled" in lines[-1]
     assert json.dumps(load_scenario("demo").title).strip('"') in page
