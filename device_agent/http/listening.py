@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
-
 from device_agent.comparison.live import live_sample_of
 from device_agent.home import AgentHome
 from device_agent.http.application import ModelServer, make_app
 from device_agent.serving.running_model import RunningModel
-from schemas.service_manager import ServiceManager
 from transport.errors import ListenError
+from transport.pages.serving import ListenAddress, server_of
 
 SOCKET_NAME = "model.sock"
-MOST_CONNECTIONS = 256
 _LAST_PORT = 65_535
 _LONGEST_PATH = 107
 """Bytes of a socket's path that Linux takes."""
@@ -39,7 +36,7 @@ def serve(home: Path, tcp: tuple[str, int] | None, tell: Callable[[str], None]) 
             for number in (signal.SIGTERM, signal.SIGINT):
                 # Uvicorn stops at a signal, and sends it once more to whoever ran it: that is us.
                 signal.signal(number, lambda *_: None)
-            _Server(server).run(sockets=[bound])
+            server_of(make_app(server), ListenAddress(), server.stopping.set).run(sockets=[bound])
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -100,35 +97,3 @@ def _remove_dead(path: Path) -> None:
             path.unlink()
             return
     raise ListenError(f"{path}: another `fleetledger agent serve` answers there")
-
-
-class _Server(uvicorn.Server):
-    """Lets those go who listen for models before it waits for answers to end."""
-
-    def __init__(self, server: ModelServer) -> None:
-        config = uvicorn.Config(
-            make_app(server),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            http="h11",
-            ws="none",
-            h11_max_incomplete_event_size=16 * 1024,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=3,
-        )
-        super().__init__(config)
-        self._model_server = server
-        self._manager = ServiceManager.take()
-
-    async def on_tick(self, counter: int) -> bool:
-        """Say that the loop goes round, ten times a second."""
-        self._manager.beat()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop in order."""
-        self._model_server.stopping.set()
-        await super().shutdown(sockets)
