@@ -25,7 +25,7 @@ from tests.schemas.examples import EXAMPLES, sender
 SMALL, LARGE = 128 * 1024, 4 * 1024 * 1024
 _LIMIT_SMALL, _LIMIT_LARGE = 22.0, 450.0
 _TRIES = 7
-_ORDINARY = b"[" + b",".join(b'{"%06x":0}' % number for number in range(SMALL // 13)) + b"]"
+ORDINARY = b"[" + b",".join(b'{"%06x":0}' % number for number in range(SMALL // 13)) + b"]"
 
 
 def limit(size: int) -> float:
@@ -46,7 +46,7 @@ def cost(parser: Parser, data: bytes) -> float:
     """
     least = float("inf")
     for _ in range(_TRIES):
-        ordinary = _seconds(lambda: json.loads(_ORDINARY))
+        ordinary = _seconds(lambda: json.loads(ORDINARY))
         least = min(least, _seconds(lambda: _read(parser, data)) / ordinary)
         if least <= limit(len(data)):
             break
