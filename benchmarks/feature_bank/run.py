@@ -67,6 +67,9 @@ class Silent:
     def phase(self, text: str) -> None:
         """Say nothing."""
 
+    def remark(self, text: str) -> None:
+        """Say nothing of remarks."""
+
     def agents(self, done: int, total: int) -> None:
         """Say nothing."""
 

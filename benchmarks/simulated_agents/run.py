@@ -48,6 +48,9 @@ class Quiet:
     def phase(self, text: str) -> None:
         """Say nothing of a phase."""
 
+    def remark(self, text: str) -> None:
+        """Say nothing of remarks."""
+
     def agents(self, done: int, total: int) -> None:
         """Say nothing of agents."""
 

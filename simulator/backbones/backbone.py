@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.models import AnyPreprocessing
 
@@ -16,3 +18,5 @@ class Backbone:
     data: bytes = field(repr=False)
     """The ONNX file as it came; `export.backbone.import_backbone` takes it."""
     preprocessing: AnyPreprocessing
+    in_torch: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """Builds the same network as a module of torch, where torch has it."""

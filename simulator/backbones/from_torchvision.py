@@ -7,10 +7,12 @@ it: nothing is downloaded silently. Without weights they are random, of a fixed 
 from __future__ import annotations
 
 import importlib.metadata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schemas.installing import pip_install
+from schemas.models import Preprocessing
 from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.kept import kept_backbone
@@ -26,7 +28,10 @@ def torchvision_backbone(name: str, weights: str | None, size: int | None) -> Ba
     `NetworkError`, `WeightsError` or `ParityError` where the network cannot be exported.
     """
     file = None if weights is None else _weights_file(name, weights)
-    return kept_backbone(name, _decides(name, file, size), lambda: _export(name, file, size))
+    kept = kept_backbone(name, _decides(name, file, size), lambda: _export(name, file, size))
+    assert isinstance(kept.preprocessing, Preprocessing)  # torchvision's networks look at pictures
+    seen = kept.preprocessing.size[0]
+    return replace(kept, in_torch=lambda: _module(name, file, seen))
 
 
 def _decides(name: str, file: Path | None, size: int | None) -> dict[str, Any]:
@@ -94,6 +99,17 @@ def _export(name: str, file: Path | None, size: int | None) -> Backbone:
 
     exported = export_torchvision(TorchvisionRequest(name, file, size))
     return Backbone(name, exported.model, exported.preprocessing)
+
+
+def _module(name: str, file: Path | None, size: int) -> Any:  # noqa: ANN401 - of torch
+    """Return the network that was exported, as a module of torch."""
+    from export.torchvision_network import build_network  # noqa: PLC0415 - needs torch, an extra
+    from export.torchvision_weights import load_weights  # noqa: PLC0415
+
+    network = build_network(name, size)
+    if file is not None:
+        load_weights(network, file)
+    return network.module
 
 
 def _torchvision(module: str) -> Any:  # noqa: ANN401 - a module that may not be installed

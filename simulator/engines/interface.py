@@ -41,6 +41,9 @@ class Watch(Protocol):
     def phase(self, text: str) -> None:
         """Say that something else begins, such as extracting features."""
 
+    def remark(self, text: str) -> None:
+        """Say what a person should read, and find still on the screen when the run has ended."""
+
     def agents(self, done: int, total: int) -> None:
         """Say how many agents have done their part of the stage, or of the round."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,11 @@ from simulator.backbones.backbone import Backbone
 from simulator.datasets.images import Split
 from simulator.engines.interface import Watch
 from simulator.features.extracted import Classes, ExtractedRows, Source, extract_split, of_classes
-from simulator.features.extraction import AGENT_BATCH, BatchExtractor
+from simulator.features.extraction import AGENT_BATCH, BatchExtractor, Extractor
 from simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
 from simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
 from simulator.features.projection import FeatureProjection
-from simulator.features.providers import CPU, choose_provider
+from simulator.features.providers import CPU, TORCH_CUDA, choose_extraction
 
 GPU_TOLERANCE = 0.02
 """Of the largest h: a GPU adds otherwise in other batches, which may move h by a step or two. On
@@ -45,13 +46,31 @@ def open_bank(
     `device` is `auto`, `cpu` or `cuda`. Raises `BackboneError`, `DatasetError`, `LoadError` or
     `ModelFileError` naming what is wrong and what to do.
     """
-    provider = choose_provider(device)
-    source = Source(
-        Digest.of(backbone.data), lambda: _imported(backbone), backbone.preprocessing, provider
-    )
+    choice = choose_extraction(device, in_torch=backbone.in_torch is not None)
+    if choice.remark:
+        watch.remark(choice.remark)
+    source = _source(backbone, choice.provider)
     rows = extract_split(split, source, cache_folder, watch, classes)
-    opened = _Opened(split, classes, backbone.preprocessing, provider, cache_folder, watch)
+    opened = _Opened(split, classes, backbone.preprocessing, choice.provider, cache_folder, watch)
     return Bank(opened, rows)
+
+
+def _source(backbone: Backbone, provider: str) -> Source:
+    digest, build = Digest.of(backbone.data), backbone.in_torch
+    if provider == TORCH_CUDA and build is not None:
+        return Source(
+            digest,
+            lambda: _on_torch(build(), backbone.preprocessing),
+            backbone.preprocessing,
+            provider,
+        )
+    return Source.of_onnx(digest, lambda: _imported(backbone), backbone.preprocessing, provider)
+
+
+def _on_torch(module: Any, preprocessing: AnyPreprocessing) -> Extractor:  # noqa: ANN401 - of torch
+    from simulator.features.torch_extraction import TorchExtractor  # noqa: PLC0415 - an extra
+
+    return TorchExtractor(module, preprocessing, "cuda")
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,11 @@ class _Opened:
     provider: str
     cache_folder: Path
     watch: Watch
+
+    @property
+    def runtime_provider(self) -> str:
+        """The provider of ONNX Runtime: of what torch extracts, the processor's."""
+        return CPU if self.provider == TORCH_CUDA else self.provider
 
 
 class Bank:
@@ -87,11 +111,11 @@ class Bank:
             return ProjectedFeatures(self._rows, projection, total)
         given = self._opened
         given.watch.phase("frozen.onnx gives other features than its parts: running it for all")
-        whole = Source(
+        whole = Source.of_onnx(
             Digest.of(model.data),
             lambda: (model.data, FEATURES),
             given.preprocessing,
-            given.provider,
+            given.runtime_provider,
         )
         rows = extract_split(given.split, whole, given.cache_folder, given.watch, given.classes)
         return WholeFeatures(rows)
@@ -105,7 +129,9 @@ class Bank:
 
     def _agree(self, model: FrozenModel, h: Floats) -> bool:
         given = self._opened
-        extractor = BatchExtractor(model.data, FEATURES, given.preprocessing, given.provider)
+        extractor = BatchExtractor(
+            model.data, FEATURES, given.preprocessing, given.runtime_provider
+        )
         samples = [(given.split.train, int(index)) for index in self._probes()]
         expected = np.concatenate([rows for rows, _ in extractor.batches(samples)])
         if given.provider == CPU or h.shape != expected.shape:

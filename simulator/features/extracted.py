@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import Self
 
 from device_agent.inference import describe_runtime
 from schemas.models import AnyPreprocessing
@@ -16,8 +18,9 @@ from simulator.datasets.images import Split
 from simulator.datasets.samples import SampleSet
 from simulator.engines.interface import Watch
 from simulator.errors import BackboneError
-from simulator.features.extraction import BatchExtractor, Sample
+from simulator.features.extraction import BatchExtractor, Extractor, Sample
 from simulator.features.interface import Floats, Indices
+from simulator.features.providers import TORCH_CUDA
 from simulator.features.row_store import Origin, RowStore
 from simulator.features.telling import ExtractionProgress
 
@@ -33,10 +36,26 @@ class Source:
 
     digest: Digest
     """Of the file that the model comes from."""
-    make: Callable[[], tuple[bytes, str]]
-    """Returns the ONNX model and the name of its output; called only when rows are missing."""
+    open: Callable[[], Extractor]
+    """Loads the model; called only when rows are missing."""
     preprocessing: AnyPreprocessing
     provider: str
+
+    @classmethod
+    def of_onnx(
+        cls,
+        digest: Digest,
+        make: Callable[[], tuple[bytes, str]],
+        preprocessing: AnyPreprocessing,
+        provider: str,
+    ) -> Self:
+        """Return a source of an ONNX model; `make` gives it, and the name of its output."""
+        return cls(
+            digest,
+            lambda: BatchExtractor(*make(), preprocessing, provider),
+            preprocessing,
+            provider,
+        )
 
     @property
     def origin(self) -> Origin:
@@ -45,7 +64,7 @@ class Source:
             "model": self.digest,
             "preprocessing": self.preprocessing.model_dump(mode="json"),
             "provider": self.provider,
-            "runtime": describe_runtime()[0],
+            "runtime": _torch_version() if self.provider == TORCH_CUDA else describe_runtime()[0],
         }
 
 
@@ -101,6 +120,10 @@ def extract_split(
     return ExtractedRows(store, places[0], places[1])
 
 
+def _torch_version() -> str:
+    return version("torch")
+
+
 def of_classes(part: SampleSet, classes: Classes) -> Indices:
     """Return the indices of the samples of `classes`, ascending."""
     if classes is None:
@@ -126,7 +149,7 @@ def _fill(
 ) -> RowStore:
     """Return a store that has a row for every wanted digest."""
     watch.phase("loading the model that extracts features")
-    extractor = BatchExtractor(*source.make(), source.preprocessing, source.provider)
+    extractor = source.open()
     if store is None:
         sample = next(iter(wanted.values()))
         ((row, _),) = extractor.batches([sample])
@@ -144,7 +167,7 @@ def _fill(
 
 def _append(
     store: RowStore,
-    extractor: BatchExtractor,
+    extractor: Extractor,
     digests: Sequence[Digest],
     samples: Sequence[Sample],
     watch: Watch,

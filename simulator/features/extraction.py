@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from device_agent.inference import InferenceSession, SessionSettings
 from learning.errors import SampleError
 from learning.numerics.preprocessing import preprocess
 from schemas.models import AnyPreprocessing
-from simulator.datasets.samples import Content, SampleSet
+from simulator.datasets.samples import SampleSet
 from simulator.errors import DatasetError
 from simulator.features.interface import Floats
 from simulator.features.providers import CPU
@@ -45,8 +45,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+class Extractor(Protocol):
+    """Whoever computes features."""
+
+    def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Floats, float]]:
+        """Yield features (n, d) of some samples after the other, in order, and their seconds."""
+
+
 class BatchExtractor:
-    """One model on one provider."""
+    """One model on one provider of ONNX Runtime; an `Extractor`."""
 
     def __init__(
         self, model: bytes, output: str, preprocessing: AnyPreprocessing, provider: str
@@ -71,22 +78,26 @@ class BatchExtractor:
         starts = range(0, len(samples), self._batch)
         batches = (samples[start : start + self._batch] for start in starts)
         with ThreadPoolExecutor(cores()) as pool:
-            yield from _in_order(pool, self._run, batches, _AHEAD * cores())
+            yield from in_order(pool, self._run, batches, _AHEAD * cores())
 
     def _run(self, samples: Sequence[Sample]) -> tuple[Floats, float]:
         started = self._clock()
-        inputs = np.stack([self._input(part.picture(index)) for part, index in samples])
-        rows = self._session.run(self._output, inputs)
+        rows = self._session.run(self._output, preprocessed(samples, self._preprocessing))
         return rows, self._clock() - started
 
-    def _input(self, sample: Content) -> NDArray[Any]:
-        try:
-            return preprocess(sample, self._preprocessing)
-        except SampleError as error:
-            raise DatasetError(f"data: a sample cannot be used: {error}") from error
+
+def preprocessed(samples: Sequence[Sample], preprocessing: AnyPreprocessing) -> NDArray[Any]:
+    """Return samples as a network takes them (n, ...); raise `DatasetError` for one that it can't.
+
+    What comes out is float32 of pictures, int64 of texts.
+    """
+    try:
+        return np.stack([preprocess(part.picture(index), preprocessing) for part, index in samples])
+    except SampleError as error:
+        raise DatasetError(f"data: a sample cannot be used: {error}") from error
 
 
-def _in_order(
+def in_order(
     pool: ThreadPoolExecutor,
     function: Callable[[Item], Result],
     items: Iterable[Item],

@@ -40,7 +40,7 @@ class NetworkBank:
         Raises `BackboneError`, `DatasetError` or `LoadError` naming what is wrong.
         """
         looks = self._looks
-        source = Source(
+        source = Source.of_onnx(
             Digest.of(model.data),
             lambda: (model.data, FEATURES),
             looks.preprocessing,

@@ -51,6 +51,7 @@ class Screen:
         self._round = (0, 1)
         """Rounds of the stage that are done, and how many there are."""
         self._told = ""
+        self._remarked: set[str] = set()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -120,6 +121,12 @@ class Screen:
         self._show_part("", None)
         if not self.console.is_terminal:
             self.say(f"{name}, stage {number} of {total}")
+
+    def remark(self, text: str) -> None:
+        """Show what a person should read, once."""
+        if text not in self._remarked:
+            self._remarked.add(text)
+            self.say(f"note: {text}")
 
     def phase(self, text: str) -> None:
         """Say that something else begins; after a colon may stand how far it is."""

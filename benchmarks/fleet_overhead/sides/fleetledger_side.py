@@ -57,6 +57,9 @@ class Clock:
         """Note when something else begins."""
         self.phases[text] = mark()
 
+    def remark(self, text: str) -> None:
+        """Say nothing: figures speak."""
+
     def agents(self, done: int, total: int) -> None:
         """Say how many agents have answered."""
 

@@ -140,6 +140,10 @@ def test_weights_come_from_a_file(tmp_path: Path, monkeypatch):
     own = load_backbone(given, split(6, 5, 3))
     picture = split(6, 5, 3).train.picture(0)
     assert not np.allclose(features(own, picture), features(random, picture))
+    assert own.in_torch is not None
+    with torch.no_grad():
+        by_torch = own.in_torch()(torch.from_numpy(preprocess(picture, own.preprocessing)[None]))
+    assert by_torch[0].numpy() == pytest.approx(features(own, picture), rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.torchvision

@@ -21,12 +21,16 @@ class Heard:
 
     def __init__(self) -> None:
         self.phases: list[str] = []
+        self.remarks: list[str] = []
 
     def stage(self, number: int, total: int) -> None:
         raise AssertionError("extraction knows no stages")
 
     def phase(self, text: str) -> None:
         self.phases.append(text)
+
+    def remark(self, text: str) -> None:
+        self.remarks.append(text)
 
     def agents(self, done: int, total: int) -> None:
         raise AssertionError("extraction knows no agents")

@@ -28,6 +28,9 @@ class Quiet:
     def phase(self, text: str) -> None:
         self.seen.append(text)
 
+    def remark(self, text: str) -> None:
+        self.seen.append(text)
+
     def agents(self, done: int, total: int) -> None:
         self.seen.append(f"{done} of {total}")
 
