@@ -54,6 +54,8 @@ class ScriptedCoordinator:
         self.exchange = BlockExchange(connect("coordinator.data"), TOPICS, data_sender)
         self.exchange.start()
         self.arrived: list[Envelope] = []
+        self._boots: set[BootId] = set()
+        self._over: set[BootId] = set()
 
     @classmethod
     def in_memory(cls, broker: InMemoryBroker) -> "ScriptedCoordinator":
@@ -110,8 +112,16 @@ class ScriptedCoordinator:
     def look(self, seconds: float) -> None:
         event = self.connection.next_event(seconds)
         if isinstance(event, IncomingMessage):
-            self.arrived.append(decode(event.payload))
+            envelope = decode(event.payload)
+            self._boots.add(envelope.header.boot)
+            if envelope.header.boot not in self._over:
+                self.arrived.append(envelope)
             self.connection.acknowledge(event)
+
+    def forget_runs(self) -> None:
+        """Hear no more of the agent's runs so far, also not what is still on its way."""
+        self._over = set(self._boots)
+        self.arrived.clear()
 
 
 class RunningAgent:

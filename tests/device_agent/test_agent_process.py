@@ -36,7 +36,7 @@ def test_an_agent_that_is_killed_gives_the_same_again_and_stops_cleanly(
     process_coordinator.assign(stsa_assignment()[0])
     body, _ = process_coordinator.wait_for(Contribution)
     agent.end(signal.SIGKILL)
-    process_coordinator.arrived.clear()
+    process_coordinator.forget_runs()
 
     agent = AgentProcess(process_home)
     again, envelope = welcome_until(process_coordinator, Contribution)
