@@ -102,6 +102,10 @@ def test_what_was_set_of_tf32_is_put_back():
 
 @pytest.mark.gpu
 def test_a_gpu_gives_nearly_what_the_processor_gives():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("torch finds no CUDA device")
     from simulator.features.torch_extraction import TorchExtractor
 
     part = images(300, seed=4)
