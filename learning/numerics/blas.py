@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from learning.numerics.accelerator import accelerator
+
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
@@ -32,13 +34,16 @@ def platform_fingerprint() -> dict[str, str]:
     """Return what a solve's last bits depend on; equal fingerprints promise equal digests.
 
     Keys: `machine`, `system`, `numpy`, and of NumPy's BLAS `blas`, `blas_version`, `blas_core`
-    and `blas_threads` ("1" where the limit can be set), "unknown" without threadpoolctl.
+    and `blas_threads` ("1" where the limit can be set), "unknown" without threadpoolctl; `solver`
+    where it is not BLAS that solves.
     """
+    faster = accelerator()
     return {
         "machine": platform.machine(),
         "system": platform.system(),
         "numpy": np.__version__,
         **_blas(),
+        **({} if faster is None else faster.fingerprint),
     }
 
 

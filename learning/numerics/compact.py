@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import FeatureError, RangeError
+from learning.numerics.accelerator import accelerator
 from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.exactness import FLOAT64_EXACT, INT64_LARGEST, prove_float64
 from learning.numerics.triangles import diagonal_index, pack_upper, triangle_size, unpack_upper
@@ -66,6 +67,9 @@ def factor(features: npt.NDArray[np.floating]) -> Floats:
 
     Rows are folded in block by block, so memory does not grow with n. H may have any rank.
     """
+    faster = accelerator()
+    if faster is not None:
+        return faster.factor(features)
     columns = features.shape[1]
     block_rows = max(columns, _BLOCK_ROWS)
     result = np.empty((0, columns))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import FeatureError
+from learning.numerics.accelerator import accelerator
 from learning.numerics.exactness import exact_rows
 from learning.numerics.triangles import triangle_size
 
@@ -50,6 +51,9 @@ def gram_triangle(features: npt.NDArray[np.float32], largest: int) -> Integers:
     """
     columns = features.shape[1]
     rows = exact_rows(largest)
+    faster = accelerator()
+    if faster is not None:
+        return faster.gram_triangle(features, rows)
     triangle = np.empty(triangle_size(columns), np.int64)
     end = 0
     for first in range(0, columns, _PANEL):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import FeatureError, SingularError
+from learning.numerics.accelerator import accelerator
 from learning.numerics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
@@ -28,15 +29,21 @@ def solve_ridge(gram: Floats, correlation: Floats, ridge: float) -> Floats:
         raise FeatureError(
             f"ridge: gram {gram.shape} and correlation {correlation.shape}; give (M, M) and (M, C)"
         )
+    system = gram.copy()
+    system[np.diag_indices_from(system)] += ridge
+    faster = accelerator()
+    if faster is not None:
+        solution = faster.solve(system, correlation)
+        if solution is None:
+            raise _singular(ridge)
+        return solution
     with one_blas_thread():
-        lower = _cholesky(gram, ridge)
+        lower = _cholesky(system, ridge)
         return _back(lower, _forward(lower, correlation))
 
 
-def _cholesky(gram: Floats, ridge: float) -> Floats:
+def _cholesky(system: Floats, ridge: float) -> Floats:
     """Return the lower factor L of G + ridge I."""
-    system = gram.copy()
-    system[np.diag_indices_from(system)] += ridge
     try:
         lower = np.linalg.cholesky(system)
     except np.linalg.LinAlgError as error:

@@ -35,6 +35,18 @@ def memory_watched() -> Iterator[None]:
         raise MemoryError(str(error)) from error
 
 
+@contextmanager
+def exact_float32() -> Iterator[None]:
+    """Compute products of float32 in float32 for the block, and put back what was set before."""
+    matmul, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, convolutions.allow_tf32
+    matmul.allow_tf32 = convolutions.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, convolutions.allow_tf32 = before
+
+
 def moved(work: Work, device: str) -> Work:
     """Return the work with all its tensors on `device`; nothing is copied that is there."""
     return _Place.of([work], device).work(work)

@@ -43,7 +43,7 @@ def choose_extraction(device: str, in_torch: bool) -> Choice:
     """
     if device == "cpu" or _cuda_works():
         return Choice(choose_provider(device))
-    if not _torch_has_cuda():
+    if not torch_has_cuda():
         return Choice(choose_provider(device))
     version, providers = describe_runtime()
     lacking = f"ONNX Runtime {version} ({', '.join(providers)}) cannot use the GPU of this machine"
@@ -86,7 +86,7 @@ def _cuda_works() -> bool:
 
 
 @lru_cache(maxsize=1)
-def _torch_has_cuda() -> bool:
+def torch_has_cuda() -> bool:
     """Whether torch finds a GPU; torch takes seconds to import, so a driver is looked for first."""
     if not _DRIVER.exists() or find_spec("torch") is None:
         return False

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from learning.training.devices import exact_float32
 from schemas.models import AnyPreprocessing
 from simulator.features.extraction import Sample, cores, in_order, preprocessed
 from simulator.features.interface import Floats
@@ -46,7 +46,7 @@ class TorchExtractor:
         batches = (samples[start : start + self._batch] for start in starts)
         began = time.perf_counter()
         running: Tensor | None = None
-        with ThreadPoolExecutor(cores()) as pool, _exact_float32():
+        with ThreadPoolExecutor(cores()) as pool, exact_float32():
             for inputs in in_order(pool, self._uploadable, batches, _AHEAD):
                 following = self._start(inputs)
                 if running is not None:
@@ -70,15 +70,3 @@ class TorchExtractor:
 def _fetched(features: Tensor) -> Floats:
     rows: Floats = features.float().cpu().numpy()
     return rows
-
-
-@contextmanager
-def _exact_float32() -> Iterator[None]:
-    """Compute products of float32 in float32, and put back what was set before."""
-    matmul, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, convolutions.allow_tf32
-    matmul.allow_tf32 = convolutions.allow_tf32 = False
-    try:
-        yield
-    finally:
-        matmul.allow_tf32, convolutions.allow_tf32 = before

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from learning.numerics.accelerator import accelerated_by
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Engine, Prepared, RollsOut
 from simulator.errors import RunError
@@ -14,6 +15,7 @@ from simulator.metrics.pixel_answers import PixelAnswers
 from simulator.plan.fleet_plan import FleetPlan
 from simulator.records import StageRecord
 from simulator.rollouts.telling import verdict_sentence
+from simulator.run.acceleration import accelerator_of
 from simulator.run.folder import SeedFolder
 from simulator.run.model_copy import copy_model
 from simulator.run.progress import Screen
@@ -39,7 +41,8 @@ def run_seed(
     kept = evaluation.kept(folder, len(records))
     rolls_out = prepared.scenario.rollout is not None and folder.rollout() is None
     if len(records) < len(stages) or rolls_out:
-        with closing(make_engine(prepared, folder.root, screen)) as engine:
+        faster = accelerator_of(prepared.scenario.engine)
+        with accelerated_by(faster), closing(make_engine(prepared, folder.root, screen)) as engine:
             for stage in stages[len(records) :]:
                 screen.stage(stage.number, len(stages))
                 learned = engine.learn(stage)

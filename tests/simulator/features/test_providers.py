@@ -9,7 +9,7 @@ from simulator.features.providers import CPU, CUDA, TORCH_CUDA, Choice, choose_e
 
 def machine(monkeypatch: pytest.MonkeyPatch, *, runtime: bool, torch: bool) -> None:
     monkeypatch.setattr(providers, "_cuda_works", lambda: runtime)
-    monkeypatch.setattr(providers, "_torch_has_cuda", lambda: torch)
+    monkeypatch.setattr(providers, "torch_has_cuda", lambda: torch)
 
 
 @pytest.mark.parametrize("in_torch", [True, False])

@@ -1,0 +1,24 @@
+"""Whether a run's statistics are computed and solved on a GPU."""
+
+from __future__ import annotations
+
+from learning.errors import LearningError
+from learning.numerics.accelerator import Accelerator
+from simulator.errors import EngineError
+from simulator.features.providers import torch_has_cuda
+from simulator.scenario.model import EngineSettings
+
+
+def accelerator_of(engine: EngineSettings) -> Accelerator | None:
+    """Return the GPU that computes for a fleet in this process; None where NumPy does.
+
+    Raises `EngineError` where the GPU does not compute exactly.
+    """
+    if engine.kind != "inprocess" or engine.device == "cpu" or not torch_has_cuda():
+        return None
+    from learning.training.torch_accelerator import TorchAccelerator  # noqa: PLC0415 - an extra
+
+    try:
+        return TorchAccelerator("cuda")
+    except LearningError as error:
+        raise EngineError(f"engine.{error}") from error

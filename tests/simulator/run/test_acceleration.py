@@ -1,0 +1,28 @@
+"""Statistics are computed on a GPU where a scenario lets its fleet in this process use one."""
+
+import pytest
+
+from simulator.run import acceleration
+from simulator.run.acceleration import accelerator_of
+from simulator.scenario.model import EngineSettings
+
+
+@pytest.mark.parametrize(
+    ("kind", "device", "there"),
+    [("inprocess", "cpu", True), ("mqtt", "auto", True), ("inprocess", "auto", False)],
+)
+def test_numpy_computes_where_no_gpu_may(kind, device, there, monkeypatch):
+    monkeypatch.setattr(acceleration, "torch_has_cuda", lambda: there)
+    assert accelerator_of(EngineSettings(kind=kind, device=device)) is None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_torch_computes_where_it_has_a_gpu(device, monkeypatch):
+    from learning.training import torch_accelerator
+
+    made: list[str] = []
+    monkeypatch.setattr(acceleration, "torch_has_cuda", lambda: True)
+    monkeypatch.setattr(torch_accelerator, "TorchAccelerator", made.append)
+    accelerator_of(EngineSettings(kind="inprocess", device=device))
+    assert made == ["cuda"]
