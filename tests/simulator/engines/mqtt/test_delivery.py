@@ -12,6 +12,7 @@ from device_agent.sources.folder import SETTLE_SECONDS, FolderSource
 from schemas.values import ClassName
 from simulator.datasets.images import LabelledImages
 from simulator.engines.mqtt.delivery import deliver
+from tests.device_agent.scripted import eventually
 
 NAMES = tuple(ClassName(name) for name in ("ant", "bee", "cat", "dog"))
 
@@ -96,12 +97,15 @@ def test_a_scan_meanwhile_finds_all_of_a_delivery_or_something_to_wait_for(tmp_p
     scanning = threading.Thread(target=scan)
     scanning.start()
     deliver(folder, slow, {i: everything[i] for i in range(400, 2_000)})
-    time.sleep(SETTLE_SECONDS + 0.2)
+
+    def at_rest() -> list[int]:
+        return [len(scanned.images) for scanned in list(scans) if not scanned.unsettled]
+
+    eventually(lambda: at_rest()[-1:] == [len(old) + 1_600])
     done.set()
     scanning.join()
-    at_rest = [len(scanned.images) for scanned in scans if not scanned.unsettled]
-    assert set(at_rest) == {len(old), len(old) + 1_600}
-    assert at_rest == sorted(at_rest)
+    assert set(at_rest()) == {len(old), len(old) + 1_600}
+    assert at_rest() == sorted(at_rest())
     assert not any(scanned.problems for scanned in scans)
 
 
