@@ -152,7 +152,7 @@ class AgentMail:
         topic = topics.up(self._device, "msg")
         try:
             self._connection.publish(
-                OutgoingMessage(topic, encode(self._seal(topic, body, payload)))
+                OutgoingMessage(topic, encode(self._seal(topic, body, payload)), compressible=True)
             )
         except PayloadTooLargeError:
             if not payload:

@@ -260,9 +260,7 @@ def answered(
     gradients = None
     if request.publishes and answer.gradients is not None:
         gradients = _made(answer.gradients, blobs)
-    from schemas.tensors import compressed  # noqa: PLC0415 - an agent starts without safetensors
-
-    payload = compressed(answer.payload)
+    payload = answer.payload
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else blobs.offer(payload)
     return inputs.TrainingFinished(

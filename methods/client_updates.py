@@ -3,7 +3,7 @@
 Both sides derive the grid from the weights that were sent. An update holds one tensor of integers
 for each float tensor of the network, in one of two forms (`methods.update_forms`): the weights,
 int32, or how far they have moved, int16. No image, label or name of a file is in it; the number of
-samples per class travels in the contribution. Whoever sends an update packs it (`schemas.tensors`).
+samples per class travels in the contribution.
 
 A method that offers the choice has a setting `upload: Upload = "int32"` and gives it to the frame
 in both sides, `UpdateFrame(sent, settings.upload)`; everything else of the frame stays the same.
@@ -65,7 +65,7 @@ class UpdateFrame:
         return self.form.grid
 
     def encode(self, arrays: Arrays) -> bytes:
-        """Return an answer, not packed; raises `NetworkError` and `RangeError` by name."""
+        """Return an answer; raises `NetworkError` and `RangeError` by name."""
         return self.form.encode(arrays)
 
     def values(self, payload: bytes) -> Integers:

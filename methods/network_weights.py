@@ -26,8 +26,7 @@ _CLASSES = "class_names"
 
 def encode_weights(arrays: Mapping[str, npt.NDArray[Any]], names: Sequence[ClassName]) -> bytes:
     """Return a network's weights as bytes; `names` are the rows of its head."""
-    # Plain bytes: the digest of a model must not depend on the version of zstd.
-    return encode_tensors(arrays, {_CLASSES: list(names)}, compress=False)
+    return encode_tensors(arrays, {_CLASSES: list(names)})
 
 
 def decode_weights(data: bytes, network: AnyNetwork) -> tuple[Arrays, tuple[ClassName, ...]]:

@@ -182,7 +182,7 @@ class Summing(Protocol):
     """A sum of answers that grows as they come, so that none of them has to be kept."""
 
     def add(self, payload: bytes, samples: int) -> None:
-        """Take in an answer, packed or not; raise `MethodError` naming what is wrong."""
+        """Take in an answer; raise `MethodError` naming what is wrong."""
 
     def partial(self) -> Partial:
         """Return what was added here."""

@@ -14,8 +14,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from schemas.envelope import MAX_ATTACHMENT_BYTES, Sender
+from schemas.envelope import MAX_ATTACHMENT_BYTES, Sender, attached
+from schemas.errors import EnvelopeError
 from schemas.offers import MAX_BLOCKS, BlockData
+from schemas.seals import SCHEMA_VERSION
 from schemas.values import BootId, DeviceId, Digest, FleetId
 
 _DIGEST = Digest.pattern.pattern
@@ -26,7 +28,8 @@ _LINE = re.compile(
         f',"body":{{"digest":"({_DIGEST})","index":({_NUMBER}),"section":"(data|list)"}}'
         f',"boot":"{BootId.pattern.pattern}","fleet":"({FleetId.pattern.pattern})","key":null'
         rf',"kind":"block\.data","refers_to":null,"sender":"({DeviceId.pattern.pattern})"'
-        f',"sent_ms":(?:{_NUMBER}),"sequence":(?:{_NUMBER}),"signature":null,"version":1}}\n'
+        f',"sent_ms":(?:{_NUMBER}),"sequence":(?:{_NUMBER}),"signature":null'
+        f',"version":{SCHEMA_VERSION}}}\n'
     ).encode()
 )
 
@@ -38,7 +41,7 @@ class BlockFrame:
     fleet: FleetId
     sender: DeviceId
     label: BlockData
-    block: memoryview
+    block: bytes | memoryview
     sha256: bytes
 
 
@@ -56,7 +59,8 @@ def write_block(
         f',"body":{{"digest":"{label.digest}","index":{label.index},"section":"{label.section}"}}'
         f',"boot":"{sender.boot}","fleet":"{sender.fleet}","key":null'
         f',"kind":"block.data","refers_to":null,"sender":"{sender.name}"'
-        f',"sent_ms":{sent_ms},"sequence":{sequence},"signature":null,"version":1}}\n'
+        f',"sent_ms":{sent_ms},"sequence":{sequence},"signature":null'
+        f',"version":{SCHEMA_VERSION}}}\n'
     )
     return line.encode() + block
 
@@ -67,8 +71,13 @@ def read_block(data: bytes) -> BlockFrame | None:
     if found is None:
         return None
     digest, size, whole, index, section, fleet, sender = found.groups()
-    block = memoryview(data)[found.end() :]
-    if len(block) != int(size) or not 0 < len(block) <= MAX_ATTACHMENT_BYTES:
+    if not 0 < int(size) <= MAX_ATTACHMENT_BYTES:
+        return None
+    try:
+        block = attached(memoryview(data)[found.end() :], int(size))
+    except EnvelopeError:
+        return None
+    if len(block) != int(size):
         return None
     sha256 = hashlib.sha256(block)
     if int(index) >= MAX_BLOCKS or sha256.hexdigest().encode() != digest:

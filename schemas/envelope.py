@@ -8,8 +8,12 @@ A signature is over the topic below the fleet's own, such as `up/crane-7/msg`, a
 header line with a null in the signature's place; the message id is of that line too. So a message
 that is signed is worth something on its own topic, in its own fleet, and nowhere else.
 
-The laws: `decode(encode(envelope)) == envelope`, and `encode(decode(data)) == data` for all data
-that `decode` accepts.
+Size, digest and id are of the attachment as it is. Over a network it may travel as one zstd frame
+where that is shorter (`compressed`): what is shorter than the header says, and begins as a frame,
+is one, and must hold what the header pins.
+
+The laws: `decode(encode(envelope)) == envelope`, `decode(compressed(data)) == decode(data)`, and
+`encode(decode(data)) == data` for all data that `decode` accepts, unless a frame is in them.
 """
 
 from __future__ import annotations
@@ -21,12 +25,13 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from schemas.canonical import canonical_json, parse_json, write_checked
-from schemas.errors import EnvelopeError, SchemaError, shorten
+from schemas.errors import EnvelopeError, FrameError, SchemaError, shorten
 from schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
 from schemas.message import Message, Strict, explain
 from schemas.seals import DOMAIN, SCHEMA_VERSION, Seal, read_seal
 from schemas.topics import Topic
 from schemas.values import BootId, DeviceId, Digest, FleetId
+from schemas.zstd_frames import MAGIC, framed, unframed
 
 MAX_HEADER_BYTES = 128 * 1024
 MAX_HEADER_VALUES = 1 << 14
@@ -36,6 +41,9 @@ MAX_ATTACHMENT_BYTES = 256 * 1024
 MAX_ENVELOPE_BYTES = MAX_HEADER_BYTES + MAX_ATTACHMENT_BYTES + 1
 INLINE_LIMIT = 64 * 1024
 """Payloads up to this many bytes are attached; larger ones are offered and fetched in blocks."""
+
+_LEAST_FRAMED = 512
+"""Bytes below which nobody tries to make them fewer."""
 
 COORDINATOR = DeviceId("coordinator")
 """The coordinator's name as a sender; no device may be admitted under it."""
@@ -47,7 +55,7 @@ BodyType = TypeVar("BodyType", bound=Message)
 class Header(Strict):
     """What the first line says."""
 
-    version: Literal[1] = SCHEMA_VERSION
+    version: Literal[2] = SCHEMA_VERSION
     """Version of the envelope and of all bodies."""
     kind: str = Field(min_length=1, max_length=40)
     """Which message the body is."""
@@ -67,7 +75,7 @@ class Header(Strict):
     body: dict[str, Any]
     """The message itself."""
     attachment_size: int = Field(default=0, ge=0, le=MAX_ATTACHMENT_BYTES)
-    """Bytes after the header line."""
+    """Bytes that are attached; fewer follow the header line where they travel as a zstd frame."""
     attachment_digest: Digest | None = None
     """SHA-256 of these bytes, null where there are none."""
     key: KeyHash | None = None
@@ -200,8 +208,9 @@ def decode(data: bytes, longest: int = MAX_HEADER_BYTES) -> Envelope:
 
     Who expects short headers says how long they are at most: what is longer is not read.
     """
-    line, attachment = split(data, longest)
+    line, rest = split(data, longest)
     header = _read_header(line)
+    attachment = bytes(attached(rest, header.attachment_size))
     _check_attachment(header, attachment)
     return _with_line(Envelope(header, attachment), line)
 
@@ -224,6 +233,28 @@ def split(data: bytes, longest: int = MAX_HEADER_BYTES) -> tuple[bytes, bytes]:
             f"header: {len(line)} bytes exceed {longest}; send large data as an offer"
         )
     return line, attachment
+
+
+def compressed(data: bytes) -> bytes:
+    """Return an envelope's bytes with a zstd frame for the attachment, where that is shorter."""
+    start = data.find(b"\n") + 1
+    if len(data) - start < _LEAST_FRAMED or not start:
+        return data
+    frame = framed(memoryview(data)[start:])
+    return data if frame is None else data[:start] + frame
+
+
+def attached(rest: bytes | memoryview, size: int) -> bytes | memoryview:
+    """Return what is attached, of so many bytes, from what came after the header line.
+
+    Raises `EnvelopeError` for a frame of more, or one that is not whole.
+    """
+    if len(rest) >= size or rest[: len(MAGIC)] != MAGIC:
+        return rest
+    try:
+        return unframed(rest, size)
+    except FrameError as error:
+        raise EnvelopeError(f"attachment: {error}") from error
 
 
 def _check_attachment(header: Header, attachment: bytes) -> None:
@@ -266,7 +297,7 @@ def _read_header(line: bytes) -> Header:
     except ValidationError as error:
         raise EnvelopeError(f"header: {explain(error)}") from error
     # Nothing is converted, so what was parsed is what a header would be written from. Except for
-    # the version: true and 1.0 are equal to 1, and are other texts.
+    # the version: 2.0 is equal to 2, and is another text.
     whole = values.keys() == Header.model_fields.keys() and type(version) is int
     if not whole or write_checked(values) != line:
         raise EnvelopeError(

@@ -5,6 +5,7 @@ FleetledgerError            everything this project raises on purpose
 │   ├── InvalidValueError   a single field: names the field, the value and the way out
 │   ├── EnvelopeError       the frame around a message
 │   ├── TensorError         packed or safetensors data
+│   ├── FrameError          a zstd frame
 │   ├── ProofError          a proof about the ledger does not hold
 │   ├── SignatureError      a signature is missing, wrong, or by a key that may not sign this
 │   └── ReleaseError        a release or a root is signed, and not for here, or not for now
@@ -51,6 +52,10 @@ class EnvelopeError(SchemaError):
 
 class TensorError(SchemaError):
     """Tensor data is malformed: size, shape, dtype, range, NaN or infinity."""
+
+
+class FrameError(SchemaError):
+    """A zstd frame is torn, is none, or holds more than is accepted."""
 
 
 class ProofError(SchemaError):

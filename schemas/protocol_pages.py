@@ -52,6 +52,12 @@ the canonical one, so a message has one `message_id`: the SHA-256 of the header 
 the signature's place. The header pins the attachment by size and digest, so the id covers the whole
 message.
 
+Over a network an attachment may travel as one [zstd](https://www.rfc-editor.org/rfc/rfc8878) frame
+where that is shorter. Size and digest in the header are of the plain bytes. After the header line
+there are fewer bytes than `attachment_size` then, which begin with 28 B5 2F FD, and the frame
+declares exactly that size; otherwise it is refused before it is unpacked. The line, and so id and
+signature, are the same either way.
+
 A signature, where there is one, is Ed25519 (RFC 8032) over
 
     {domain} NUL <topic below the fleet's, such as up/crane-7/msg> LF <the line with signature null>

@@ -22,8 +22,9 @@ from schemas.values import BootId, DeviceId, Digest, FleetId
 
 DOMAIN = "fleetledger/envelope/1"
 """What signatures of envelopes are for, see `schemas.keys`."""
-SCHEMA_VERSION: Literal[1] = 1
-"""Version of the envelope and of all bodies."""
+SCHEMA_VERSION: Literal[2] = 2
+"""Version of the envelope and of all bodies. Since 2 digests of payloads are of plain bodies, and
+an attachment may travel as a zstd frame."""
 
 _LONGEST = 1024
 """Bytes after the body; the longest that can be are some 700."""

@@ -1,4 +1,4 @@
-"""Tensors as bytes: safetensors in one canonical form, packed integers, zstd where it pays.
+"""Tensors as bytes: safetensors in one canonical form, and packed integers.
 
     body   = length of header (8 bytes, little-endian) | header | tensors without gaps
     header = canonical JSON, filled with spaces to a multiple of 8: one entry per tensor, and
@@ -6,9 +6,10 @@
 
 `packed` gives bits, shape and sign of each packed integer tensor, whose bytes are a `U8` tensor.
 Tensors lie in the order of falling item size, then name. The same tensors and metadata give the
-same body on every machine, and any reader of safetensors can open it. Where zstd makes it at
-least 5 % smaller the file is one zstd frame that declares the body's length; the first four bytes
-tell the two apart (as a header length they would mean 4 GB).
+same body on every machine, and any reader of safetensors can open it. Nothing is compressed here:
+digests are of the body. What a device gave before version 2 of the envelope may be one zstd frame
+of the body, in ledgers and outboxes, and is still read; the first four bytes tell the two apart
+(as a header length they would mean 4 GB).
 
 The law is `decode_tensors(encode_tensors(x), …) == x`. Everything read is checked against what the
 caller expects, and sizes before anything is allocated. Pickle is never involved.
@@ -16,19 +17,17 @@ caller expects, and sizes before anything is allocated. Pickle is never involved
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zstandard
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from schemas.bitpacking import PackedIntegers
-from schemas.errors import TensorError
+from schemas.errors import FrameError, TensorError
 from schemas.tensor_header import (
     DTYPES,
     LENGTH_BYTES,
@@ -39,19 +38,15 @@ from schemas.tensor_header import (
     check_name,
     read_header,
 )
+from schemas.zstd_frames import MAGIC, declared_size, first_bytes, unframed
 
 Array = npt.NDArray[Any]
 
-COMPRESSION_LEVEL = 1
-MAX_COMPRESSED_SHARE = 0.95
-"""A compressed body must not be larger than this share of the plain one to be worth its time."""
 PACKED = "packed"
 """The dtype of packed integers in `Expected`; they are decoded to int64."""
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHEAPER = 128
 """Bytes of tensors that take as long as one byte of JSON."""
 _MOST_DECLARED = 1 << 30
-_OF_THREAD = threading.local()
 
 
 @dataclass(frozen=True)
@@ -95,34 +90,15 @@ class TensorFile:
 
 
 def encode_tensors(
-    tensors: Mapping[str, Array | PackedIntegers],
-    metadata: Mapping[str, Any] | None = None,
-    *,
-    compress: bool = True,
+    tensors: Mapping[str, Array | PackedIntegers], metadata: Mapping[str, Any] | None = None
 ) -> bytes:
     """Return tensors and metadata (JSON values) as bytes, in the form the module describes.
 
-    Without `compress` the bytes depend on the tensors alone, not on the version of zstd. Raises
-    `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
+    Raises `TensorError` for a dtype outside `Expected`'s list, NaN and infinity.
     """
     entries = {name: _entry(name, value) for name, value in tensors.items()}
     header = TensorHeader(entries, dict(metadata or {}))
-    body = header.encode() + b"".join(_data(tensors[name]) for name in header.order)
-    return compressed(body) if compress else body
-
-
-def compressed(body: bytes) -> bytes:
-    """Return a plain body as it travels: one zstd frame where that pays, else the body itself."""
-    packed = _zstd().compress(body)
-    return packed if len(packed) <= MAX_COMPRESSED_SHARE * len(body) else body
-
-
-def _zstd() -> zstandard.ZstdCompressor:
-    """Return this thread's compressor: to make one takes half as long as to pack an answer."""
-    made: zstandard.ZstdCompressor | None = getattr(_OF_THREAD, "zstd", None)
-    if made is None:
-        made = _OF_THREAD.zstd = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-    return made
+    return header.encode() + b"".join(_data(tensors[name]) for name in header.order)
 
 
 def decode_tensors(
@@ -174,24 +150,17 @@ def _data(value: Array | PackedIntegers) -> bytes:
 
 
 def plain_body(data: bytes, limit_bytes: int) -> bytes:
-    """Return the body of a file, decompressed if need be; its tensors are not looked at.
+    """Return the body of a file, out of its frame where it is one; its tensors are not looked at.
 
     Raises `TensorError` for more than `limit_bytes`, and for a frame that is not whole.
     """
     _check_size(len(data), limit_bytes)
-    if not data.startswith(_ZSTD_MAGIC):
+    if not data.startswith(MAGIC):
         return data
     try:
-        declared = zstandard.get_frame_parameters(data).content_size
-        if declared == zstandard.CONTENTSIZE_UNKNOWN:
-            raise TensorError("frame: does not declare its size; compress it in one piece")
-        _check_size(declared, limit_bytes)
-        body = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise TensorError(f"frame: cannot be decompressed: {error}; send it again") from error
-    if len(body) != declared:
-        raise TensorError(f"frame: {len(body)} bytes where it declares {declared}; send it again")
-    return body
+        return unframed(data, limit_bytes)
+    except FrameError as error:
+        raise TensorError(str(error)) from error
 
 
 def reading_cost(data: bytes) -> int:
@@ -201,15 +170,14 @@ def reading_cost(data: bytes) -> int:
     numerical byte takes about a hundredth of the time of a byte of JSON.
     """
     size, first = len(data), data[:LENGTH_BYTES]
-    if data.startswith(_ZSTD_MAGIC):
+    if data.startswith(MAGIC):
         try:
-            declared = zstandard.get_frame_parameters(data).content_size
-            if declared == zstandard.CONTENTSIZE_UNKNOWN:
+            declared = declared_size(data)
+            if declared is None:
                 return size // _CHEAPER  # it is refused for that
             size = max(size, min(declared, _MOST_DECLARED))
-            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                first = reader.read(LENGTH_BYTES)
-        except zstandard.ZstdError:
+            first = first_bytes(data, LENGTH_BYTES)
+        except FrameError:
             first = b""  # nothing but bytes was looked at
     header = int.from_bytes(first, "little")
     return (header if header <= min(size, MAX_HEADER_BYTES) else 0) + size // _CHEAPER

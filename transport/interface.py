@@ -34,6 +34,9 @@ class OutgoingMessage:
     payload: bytes
     qos: int = 1
     retain: bool = False
+    compressible: bool = False
+    """Whether a network carries the attachment of this envelope as a zstd frame, where that is
+    shorter. In memory nothing is compressed."""
 
 
 @dataclass(frozen=True)

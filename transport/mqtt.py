@@ -10,7 +10,9 @@ import logging
 import random
 import threading
 import time
+from dataclasses import replace
 
+from schemas.envelope import compressed
 from transport.backoff import Returns
 from transport.errors import (
     BrokerUnreachableError,
@@ -136,7 +138,9 @@ class MqttConnection:
             link.subscribe(added)
 
     def publish(self, message: OutgoingMessage) -> None:
-        """Hand `message` over; raises as the interface says."""
+        """Hand `message` over, compressed where it says so; raises as the interface says."""
+        if message.compressible:
+            message = replace(message, payload=compressed(message.payload))
         if len(message.payload) > self.max_payload:
             raise PayloadTooLargeError(message.topic, len(message.payload), self.max_payload)
         link = self._link

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.machine import describe_machine
+from benchmarks.travelling import travelling_bytes
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.gram import class_sums, gram_triangle
 from learning.numerics.integer_features import project_integer, quantise_features
@@ -60,7 +61,7 @@ def make_features(told: StsaAssignment, samples: int) -> Features:
 
 
 def sides(case: Case) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
-    """Return what each side runs, and the bytes of each payload."""
+    """Return what each side runs, and the bytes of each payload as it travels."""
     common = {"map_width": case.columns, "max_samples_per_part": 10_000}
     exact = COORDINATOR.assign({**common, "form": "exact"}, FEATURE_WIDTH)
     compact = COORDINATOR.assign({**common, "form": "compact"}, FEATURE_WIDTH)
@@ -79,8 +80,8 @@ def sides(case: Case) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
         "compact": lambda: DEVICE.finish(compact, H, labels),
     }
     sizes = {
-        "exact": len(DEVICE.finish(exact, H, labels).payload),
-        "compact": len(DEVICE.finish(compact, H, labels).payload),
+        "exact": travelling_bytes(DEVICE.finish(exact, H, labels).payload),
+        "compact": travelling_bytes(DEVICE.finish(compact, H, labels).payload),
     }
     return runs, sizes
 

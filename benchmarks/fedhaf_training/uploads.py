@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.travelling import travelling_bytes
 from learning.losses.composing import FIXED
 from learning.networks.conversion import to_arrays
 from learning.networks.plan import is_buffer
@@ -22,7 +23,6 @@ from learning.training.work import Trained, Work
 from methods.client_updates import UpdateFrame
 from methods.training import CountedUpdate
 from methods.update_forms import FORMS, Upload
-from schemas.tensors import compressed
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -41,7 +41,7 @@ def measure_uploads(
 
 def _measured(frame: UpdateFrame, answers: Sequence[Arrays]) -> dict[str, float]:
     payloads = [frame.encode(arrays) for arrays in answers]
-    packed = [len(compressed(payload)) for payload in payloads]
+    packed = [travelling_bytes(payload) for payload in payloads]
     mean = frame.mean([CountedUpdate(1, partial(bytes, p)) for p in payloads], weighted=False)
     return {
         "bytes": round(float(np.mean([len(payload) for payload in payloads]))),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.travelling import travelling_bytes
 from learning.numerics.integer_features import project_integer, quantise_features
 from methods.part import PartContext
 from methods.stsa.aggregate import StsaAggregate
@@ -93,7 +94,7 @@ def run(
         began = time.perf_counter()
         payload = DEVICE.finish(told, h[rows], labels, given.context).payload
         seconds += time.perf_counter() - began
-        sent += len(payload)
+        sent += travelling_bytes(payload)
         total = total + StsaAggregate.of(told, COORDINATOR.check(told, payload), given.stage)
     began = time.perf_counter()
     accuracy = {kind: round(measure(told, total, test, data.test_y, kind), 2) for kind in heads}

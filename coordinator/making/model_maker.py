@@ -118,8 +118,7 @@ class ModelMaker:
         head = side.solve(assignment, merged, request.class_names)
         for remark in head.remarks:
             log.warning("model %d: %s", request.version, remark)
-        # Plain bytes: the digest of a head must not depend on the version of zstd.
-        weights = encode_tensors({"weights": head.weights}, compress=False)
+        weights = encode_tensors({"weights": head.weights})
         solved = ModelSolved(
             version=request.version,
             lineage=request.lineage.frozen.digest,

@@ -80,7 +80,7 @@ def prepare_network(
     network, arrays, _ = side.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)
-    base_data = encode_tensors(base, compress=False) if base else None
+    base_data = encode_tensors(base) if base else None
     frozen_data = None if frozen is None else frozen.file
     files = (begins.data, golden, frozen_data, base_data, *extras.values())
     _store(BlobStore(settings.blobs or blob_folder(home)), files)

@@ -41,7 +41,7 @@ _ONE = 256
 
 def encode_images(images: Images) -> bytes:
     """Return images as bytes, not packed: whoever sends them packs them."""
-    return encode_tensors({_IMAGES: np.ascontiguousarray(images)}, compress=False)
+    return encode_tensors({_IMAGES: np.ascontiguousarray(images)})
 
 
 def decode_images(data: bytes, shape: tuple[int, ...], most: int) -> Images:

@@ -117,7 +117,7 @@ class Memory:
             classes=classes,
             mark=None if after is None else after.mark,
         )
-        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors(tensors, facts.model_dump(mode="json"))
 
 
 def rows_by_class(data: LocalData) -> dict[ClassName, list[int]]:

@@ -42,7 +42,7 @@ _HEADER_BYTES = 1 << 20
 
 def encode_ensemble(logits: npt.NDArray[np.float64], began: Digest) -> bytes:
     """Return the ensemble's logits (S, C) as a file; raise `MethodError` beyond half precision."""
-    return encode_tensors({LOGITS: half_bits(logits)}, {_BEGAN: str(began)}, compress=False)
+    return encode_tensors({LOGITS: half_bits(logits)}, {_BEGAN: str(began)})
 
 
 def decode_ensemble(
@@ -62,8 +62,8 @@ def decode_ensemble(
 
 
 def encode_logits(frame: LogitFrame, logits: npt.NDArray[np.float32]) -> bytes:
-    """Return an answer to `train`, not packed; raise `MethodError` where training diverged."""
-    return encode_tensors(frame.encode(logits), compress=False)
+    """Return an answer to `train`; raise `MethodError` where training diverged."""
+    return encode_tensors(frame.encode(logits))
 
 
 def decode_logits(frame: LogitFrame, payload: bytes) -> Integers:
@@ -83,13 +83,13 @@ class ModelFrame:
     logits: LogitFrame | None
 
     def encode(self, arrays: Arrays, logits: npt.NDArray[np.float32] | None) -> bytes:
-        """Return an answer, not packed; raises `LearningError` and `MethodError` by name."""
+        """Return an answer; raises `LearningError` and `MethodError` by name."""
         answer = self.weights.encode(arrays)
         if self.logits is None:
             return answer
         assert logits is not None
         tensors = {_ANSWER: np.frombuffer(answer, np.uint8), **self.logits.encode(logits)}
-        return encode_tensors(tensors, compress=False)
+        return encode_tensors(tensors)
 
     def parts(self, payload: bytes) -> tuple[bytes, Integers | None]:
         """Return the answer of weights alone, unread, and the logits in steps.
@@ -121,8 +121,8 @@ class MeansFrame:
     """Anchors of a class."""
 
     def encode(self, sums: ScaledIntegers, counts: Integers) -> bytes:
-        """Return an answer, not packed."""
-        return encode_tensors({_SUMS: sums.values, _COUNTS: counts}, compress=False)
+        """Return an answer."""
+        return encode_tensors({_SUMS: sums.values, _COUNTS: counts})
 
     def decode(self, payload: bytes) -> tuple[Integers, Integers]:
         """Return sums (C, d) in whole steps and counts (C,).

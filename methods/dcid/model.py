@@ -55,7 +55,7 @@ def encode_general(
     if rows is None:
         return encode_weights(arrays, names)
     metadata = {_NAMES: list(names), _NEAREST: True}
-    return encode_tensors({**arrays, ROWS: rows}, metadata, compress=False)
+    return encode_tensors({**arrays, ROWS: rows}, metadata)
 
 
 def decode_general(data: bytes, network: Network) -> General:

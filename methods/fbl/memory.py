@@ -93,7 +93,7 @@ class Memory:
             old=self.old,
         )
         kept = np.frombuffer(self.kept or b"", np.uint8)
-        return encode_tensors({OLD_MODEL: kept}, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors({OLD_MODEL: kept}, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None) -> Memory:

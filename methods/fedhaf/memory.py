@@ -116,7 +116,7 @@ class Memory:
             tensors["features"] = np.concatenate(kept)
         width = kept[0].shape[1] if kept else None
         facts = _Facts(stage=self.stage, classes=tuple(named), width=width)
-        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors(tensors, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None, width: int) -> Memory:

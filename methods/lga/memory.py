@@ -96,7 +96,7 @@ class Memory:
             sent=gradients.sent,
             classes=classes,
         )
-        return encode_tensors({DIGESTS: rows}, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors({DIGESTS: rows}, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None) -> Memory:

@@ -107,7 +107,7 @@ class ProxyState:
         empty = [torch.zeros(0, 0, 0, 0)]
         pictures = torch.cat([item.iterates for item in self.pool] or empty).float().cpu().numpy()
         tensors = {"pictures": pictures, "waiting": payloads}
-        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors(tensors, facts.model_dump(mode="json"))
 
 
 def read_state(encoding: Encoding, data: bytes | None) -> ProxyState:

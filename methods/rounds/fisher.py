@@ -65,7 +65,7 @@ def consolidated(
 
 def encode_fisher(fisher: Arrays, class_names: Sequence[ClassName]) -> bytes:
     """Return a diagonal as bytes."""
-    return encode_tensors(fisher, {_CLASSES: list(class_names)}, compress=False)
+    return encode_tensors(fisher, {_CLASSES: list(class_names)})
 
 
 def decode_fisher(

@@ -92,7 +92,7 @@ class Memory:
             if model is not None
             for name, array in model.arrays.items()
         }
-        return encode_tensors(tensors, facts.model_dump(mode="json"), compress=False)
+        return encode_tensors(tensors, facts.model_dump(mode="json"))
 
 
 def read_memory(data: bytes | None, network: Network) -> Memory:

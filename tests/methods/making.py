@@ -13,6 +13,7 @@ from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConf
 from schemas.rounds import RoundOrder
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName
+from schemas.zstd_frames import framed
 from tests.schemas.examples import OFFER
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -128,3 +129,8 @@ def no_answers(first: Mapping[str, npt.NDArray[Any]], without: str) -> Iterator[
 
 def given(payload: bytes, count: int = 1) -> CountedUpdate:
     return CountedUpdate(count, lambda: payload)
+
+
+def as_frame(body: bytes) -> bytes:
+    """Return a payload as devices gave it before version 2 of the protocol."""
+    return framed(body) or body

@@ -14,7 +14,8 @@ from methods.client_updates import UpdateFrame
 from methods.errors import ContributionError, MethodError
 from methods.training import CountedUpdate
 from methods.update_forms import Upload
-from schemas.tensors import compressed, encode_tensors
+from schemas.tensors import encode_tensors
+from tests.methods.making import as_frame
 
 RANDOM = np.random.default_rng(1)
 SENT = {
@@ -34,8 +35,7 @@ def moved(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 def test_an_answer_is_the_tensor_file_of_the_integers() -> None:
     integers = WeightGrid.around(SENT).encode(moved(1))
-    assert FRAME.encode(moved(1)) == encode_tensors(integers, compress=False)
-    assert compressed(FRAME.encode(moved(1))) == encode_tensors(integers)
+    assert FRAME.encode(moved(1)) == encode_tensors(integers)
 
 
 def test_an_answer_is_read_packed_or_not_or_with_words_of_another_program() -> None:
@@ -43,7 +43,7 @@ def test_an_answer_is_read_packed_or_not_or_with_words_of_another_program() -> N
     expected = np.concatenate([integers[name].reshape(-1) for name in sorted(integers)])
     body = FRAME.encode(moved(1))
     other = encode_tensors(integers, {"program": "another"})
-    for payload in (body, compressed(body), other):
+    for payload in (body, as_frame(body), other):
         assert FRAME.values(payload).tobytes() == expected.tobytes()
         FRAME.check(payload)
 
@@ -74,9 +74,9 @@ def test_a_short_answer_is_the_tensor_file_of_the_differences_with_their_exponen
     }
     tensors["steps/exponents"] = made.exponents
     body = frame.encode(moved(1))
-    assert body == encode_tensors(tensors, compress=False)
+    assert body == encode_tensors(tensors)
     other = encode_tensors(tensors, {"program": "another"})
-    for payload in (body, compressed(body), other):
+    for payload in (body, as_frame(body), other):
         assert frame.values(payload).tobytes() == grid.expand(made).tobytes()
         frame.check(payload)
 
@@ -132,7 +132,7 @@ def test_a_sum_that_grows_comes_to_the_mean_of_all_answers(weighted: bool, uploa
     ]
     growing = frame.summing(9, weighted=weighted)
     for number, payload in enumerate(payloads, 1):
-        growing.add(compressed(payload), number)
+        growing.add(as_frame(payload), number)
     one, two = frame.mean(kept, weighted=weighted), frame.mean(growing, weighted=weighted)
     backwards = frame.mean(kept[::-1], weighted=weighted)
     assert backwards.aggregate == one.aggregate

@@ -20,7 +20,7 @@ from tests.methods.exchange import Exchange
 from tests.methods.fbl.making import EXCHANGE as FBL
 from tests.methods.fedhaf.making import EXCHANGE as FEDHAF
 from tests.methods.lga.making import EXCHANGE as LGA
-from tests.methods.making import given, no_answers, still
+from tests.methods.making import as_frame, given, no_answers, still
 from tests.methods.rounds.making import EXCHANGE as ROUNDS
 
 BASIC = replace(DCID, small=DCID.small | {"preset": "dcil-icarl-fedavg"})
@@ -174,7 +174,7 @@ def test_an_answer_of_another_shape_is_refused_by_name(method: Exchange) -> None
 @every
 def test_an_answer_larger_than_its_tensors_is_refused_before_it_is_read(method: Exchange) -> None:
     of = method.assignment()
-    large = encode_tensors({"bomb": np.zeros(1 << 24, np.int32)})
+    large = as_frame(encode_tensors({"bomb": np.zeros(1 << 24, np.int32)}))
     assert len(large) < 1 << 20
     with pytest.raises(ContributionError, match="answer"):
         method.coordinator.check(of, large, method.asked(of))

@@ -20,7 +20,7 @@ class Facts(Strict):
 
 
 def written(**metadata: object) -> bytes:
-    return encode_tensors({DIGESTS: listed(LISTS)[1]}, metadata, compress=False)
+    return encode_tensors({DIGESTS: listed(LISTS)[1]}, metadata)
 
 
 def read(data: bytes) -> tuple[Facts, object]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.block_frames import read_block, write_block
-from schemas.envelope import Sender, decode, encode
+from schemas.envelope import Sender, compressed, decode, encode
 from schemas.offers import BlockData, Section
 from schemas.values import BootId, DeviceId, Digest, FleetId
 
@@ -48,6 +49,19 @@ def test_it_is_byte_for_byte_the_envelope_and_reads_the_same(
     assert Digest.known(frame.sha256.hex()) == envelope.header.attachment_digest
 
 
+def test_a_block_that_travels_as_a_frame_is_the_same_block() -> None:
+    data = written(bytes(4096))
+    sent = compressed(data)
+    assert len(sent) < len(data) - 4000
+    assert read_block(sent) == read_block(data)
+
+
+def test_a_frame_of_more_than_the_block_is_none() -> None:
+    line = written(bytes(4096)).partition(b"\n")[0]
+    for content in (bytes(1 << 20), bytes(4097), bytes(4095), b"x" * 4096):
+        assert read_block(line + b"\n" + zstandard.compress(content)) is None
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -58,7 +72,7 @@ def test_it_is_byte_for_byte_the_envelope_and_reads_the_same(
         (b'"section":"data"', b'"section":"date"'),
         (b'"kind":"block.data"', b'"kind":"blockXdata"'),
         (b'"attachment_size":7', b'"attachment_size":8'),
-        (b'"version":1', b'"version":2'),
+        (b'"version":2', b'"version":1'),
         (b'"key":null', b'"key":"x"'),
         (b"block\n\x00", b"block\n\x01"),
         (b"block\n\x00", b""),

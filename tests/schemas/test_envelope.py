@@ -4,14 +4,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import envelope as frame
 from schemas.canonical import canonical_json
 from schemas.contributions import Nothing, Withdrawal
-from schemas.envelope import Envelope, Header, Sender, decode, encode
+from schemas.envelope import Envelope, Header, Sender, compressed, decode, encode
 from schemas.errors import EnvelopeError, SchemaError
 from schemas.message import Message
 from schemas.values import BootId, DeviceId, Digest, FleetId
@@ -111,11 +113,19 @@ def test_an_attachment_may_hold_line_feeds() -> None:
 
 REFUSALS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a later schema version": (
-        lambda: written(version=2),
-        "version: 2 is unknown here; this program reads schema version 1: update the older side",
+        lambda: written(version=3),
+        "version: 3 is unknown here; this program reads schema version 2: update the older side",
+    ),
+    "a former schema version": (
+        lambda: written(version=1),
+        "version: 1 is unknown here; this program reads schema version 2: update the older side",
     ),
     "no schema version": (lambda: without("version"), "version: None is unknown"),
-    "true as a version": (lambda: written(version=True), "header: "),
+    "true as a version": (lambda: written(version=True), "version: True is unknown"),
+    "another spelling of the version": (
+        lambda: written().replace(b'"version":2', b'"version":2.0'),
+        "not canonical JSON of all header fields",
+    ),
     "no line": (lambda: b"{}", "no line ends within 2 bytes; expected a header line of JSON"),
     "no object": (lambda: b"[1]\n", r"header: body: \[1\]: Input should be"),
     "not JSON": (lambda: b"hello\n", "header: not valid JSON: "),
@@ -201,6 +211,55 @@ def test_too_large_a_header_is_refused_before_it_is_sent() -> None:
     large = Envelope(envelope.header.model_copy(update={"body": body}))
     with pytest.raises(EnvelopeError, match="of 'withdrawal' exceed 131072; send large data as an"):
         encode(large)
+
+
+@given(envelopes(), st.integers(0, 10_000))
+def test_what_travels_as_a_frame_decodes_to_the_same(envelope: Envelope, zeros: int) -> None:
+    attachment = envelope.attachment + bytes(zeros)
+    whole = sender().seal(Nothing(stage=1), sent_ms=0, attachment=attachment)
+    plain = encode(whole)
+    sent = compressed(plain)
+    assert len(sent) <= len(plain)
+    assert (len(sent) < len(plain)) == (zeros > 1000) or 200 < zeros <= 1000
+    assert decode(sent) == whole
+    assert decode(sent).message_id == whole.message_id
+
+
+def test_what_zstd_does_not_make_smaller_travels_as_it_is() -> None:
+    noise = np.random.default_rng(1).bytes(5000)
+    frame = zstandard.compress(bytes(5000)) + noise
+    for attachment in (noise, frame, b"", b"short"):
+        plain = encode(sender().seal(Nothing(stage=1), sent_ms=0, attachment=attachment))
+        assert compressed(plain) == plain
+        assert decode(plain).attachment == attachment
+
+
+def framed_envelope(content: bytes, **changes: Any) -> bytes:
+    """Return an envelope of 5,000 zeros in whose place comes a frame of `content`."""
+    line, _, _ = written(bytes(5000), **changes).partition(b"\n")
+    return line + b"\n" + zstandard.compress(content)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (framed_envelope(bytes(1 << 20)), "size: 1048576 bytes; at most 5000 are accepted"),
+        (framed_envelope(bytes(4999)), "attachment_size: header says 5000, 4999 arrived"),
+        (framed_envelope(b"x" * 5000), "attachment_digest: header says"),
+        (framed_envelope(bytes(5000))[:-1], "attachment: frame: cannot be decompressed"),
+        (framed_envelope(bytes(5000)) + b"x", "attachment: frame: cannot be decompressed"),
+        (
+            written(bytes(5000)).partition(b"\n")[0]
+            + b"\n"
+            + zstandard.ZstdCompressor(write_content_size=False).compress(bytes(5000)),
+            "attachment: frame: does not declare its size",
+        ),
+    ],
+)
+def test_a_frame_that_is_not_what_the_header_pins_is_refused(data: bytes, text: str) -> None:
+    assert decode(framed_envelope(bytes(5000))).attachment == bytes(5000)
+    with pytest.raises(EnvelopeError, match=text):
+        decode(data)
 
 
 def test_a_body_of_another_kind_is_named() -> None:

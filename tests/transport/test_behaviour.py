@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from schemas.contributions import Nothing
+from schemas.envelope import decode, encode
 from tests.conftest import BROKER_USERS
+from tests.schemas.examples import sender
 from tests.transport.worlds import (
     PATIENCE,
     QUIET,
@@ -374,3 +377,21 @@ def test_the_meter_counts_payload_bytes_by_kind_of_topic(world: World) -> None:
     assert (received.messages_down, received.bytes_down) == (2, 150)
     sent = device.meter.by_class()["up/msg"]
     assert (sent.messages_up, sent.bytes_up, sent.messages_down) == (2, 150, 0)
+
+
+def test_an_attachment_travels_compressed_over_a_network_alone(world: World) -> None:
+    topic = world.topics.up(A, "msg")
+    coordinator = started(world.connection("coordinator"), topic)
+    world.settle(coordinator, topic)
+    before = coordinator.meter.total()
+    device = started(world.connection(A))
+    sealed = sender().seal(Nothing(stage=1), sent_ms=0, attachment=bytes(20_000))
+
+    send(device, topic, encode(sealed), compressible=True)
+    send(device, topic, encode(sealed))
+
+    assert [decode(payload) for payload in payloads(coordinator, 2)] == [sealed, sealed]
+    sent, received = device.meter.total().bytes_up, coordinator.meter.total() - before
+    assert sent == received.bytes_down
+    plain = len(encode(sealed))
+    assert sent == 2 * plain if isinstance(world, MemoryWorld) else plain < sent < plain + 1000

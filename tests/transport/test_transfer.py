@@ -273,3 +273,30 @@ def test_four_megabytes_survive_a_broker_that_dies_in_the_middle(
     finally:
         fleet.stop()
         relay.close()
+
+
+@pytest.mark.broker
+def test_what_devices_give_is_compressed_on_its_way_and_what_they_get_is_not(
+    mosquitto: MosquittoBroker, tmp_path: Path
+) -> None:
+    def connect(user: str) -> Connection:
+        name, password = mosquitto.credentials(user)
+        client = f"{user}.data-{tmp_path.name}"
+        return MqttConnection(
+            MqttSettings(client, port=mosquitto.port, user=name, password=password)
+        )
+
+    fleet = Fleet(connect)
+    data = bytes(byte & 15 for byte in data_of(400_000))
+    try:
+        coordinator, device = fleet.exchange(), fleet.exchange(A)
+        meter = device.connection.meter
+        given = coordinator.fetch(device.serve(data), tmp_path / "given", A, seconds=PATIENCE)
+        assert given.result(PATIENCE).read_bytes() == data
+        assert 0.5 * len(data) < meter.by_class()["up/blk"].bytes_up < 0.75 * len(data)
+
+        got = device.fetch(coordinator.serve(data), tmp_path / "got", A, seconds=PATIENCE)
+        assert got.result(PATIENCE).read_bytes() == data
+        assert meter.by_class()["down/blk"].bytes_down > len(data)
+    finally:
+        fleet.stop()

@@ -16,6 +16,7 @@ from methods.training_sides import TrainingDevice
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
+    from learning.training.settings import TrainingEngineSettings
     from learning.training.work import Trained
 
 STEP = 1e-4
@@ -41,6 +42,7 @@ class EchoDevice(TrainingDevice[EchoAssignment, State]):
         data: LocalData,
         memory: bytes | None,
         pictures: Pictures | None,
+        engine: TrainingEngineSettings | None = None,
     ) -> FitJob[State]:
         """Return nothing to train, and what was sent."""
         asked = instruction.round

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from benchmarks.house.kinds import entry_kinds
+from schemas.values import Digest
+from schemas.zstd_frames import MAGIC
 from tests.coordinator.every_kind.facts import FACTS, digests, facts, run, unpack
 
 ADDED_SINCE: frozenset[str] = frozenset(
@@ -88,6 +90,18 @@ def test_what_it_was_made_of_gives_the_same_again(
             assert found[:2] == expected[:2]
             assert expected[2] == "equal"
             assert found[2] == "within tolerance" or "deleted by retention" in before, line
+
+
+def test_its_payloads_are_frames_which_were_named_as_they_are(home: Path) -> None:
+    """What is replayed from them above is read out of these frames."""
+    with closing(sqlite3.connect(home / "ledger" / "ledger.db")) as db:
+        found = db.execute(
+            "SELECT digest, content, payload_bytes FROM blob JOIN contribution ON digest = payload"
+        ).fetchall()
+    assert len(found) > 10
+    for digest, data, size in found:
+        assert data.startswith(MAGIC)
+        assert (Digest.of(data), len(data)) == (digest, size)
 
 
 def test_every_kind_of_entry_is_in_it(known: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.distilling import one_torch_thread
 from methods.dcid.images import shared_images
 from methods.errors import ContributionError, MethodError
-from schemas.tensors import compressed
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
     ANT,
@@ -27,7 +26,7 @@ from tests.methods.dcid.making import (
     Fleet,
     after_two_sessions,
 )
-from tests.methods.making import given
+from tests.methods.making import as_frame, given
 
 pytestmark = pytest.mark.torch
 
@@ -190,7 +189,7 @@ def test_weights_without_logits_are_refused_where_dad_wants_them():
         COORDINATOR.check(with_dad.of, answer, with_dad.question)
     with pytest.raises(ContributionError, match="answer"):
         COORDINATOR.check(without.of, with_dad.answers["dev-0"], without.question)
-    COORDINATOR.check(with_dad.of, compressed(with_dad.answers["dev-0"]), with_dad.question)
+    COORDINATOR.check(with_dad.of, as_frame(with_dad.answers["dev-0"]), with_dad.question)
 
 
 def test_every_class_keeps_its_row():

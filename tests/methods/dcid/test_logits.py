@@ -18,7 +18,8 @@ from methods.dcid.logits import (
 from methods.dcid.messages import decode_logits, encode_logits
 from methods.errors import ContributionError, MethodError
 from methods.training import Partial
-from schemas.tensors import compressed, encode_tensors
+from schemas.tensors import encode_tensors
+from tests.methods.making import as_frame
 
 FORMS = ("float16", "int8")
 
@@ -124,6 +125,6 @@ def test_anything_else_is_refused_by_name(attack):
 
 
 def test_a_frame_that_would_unpack_to_much_is_refused_before_it_does():
-    bomb = compressed(bytes(1 << 26))
+    bomb = as_frame(bytes(1 << 26))
     with pytest.raises(ContributionError, match="at most"):
         decode_logits(LogitFrame(7, 5, "float16"), bomb)

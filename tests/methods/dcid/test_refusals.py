@@ -12,9 +12,9 @@ from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.logits import LOGITS
 from methods.errors import ContributionError
 from methods.network_weights import decode_weights
-from schemas.tensors import compressed, decode_tensors, encode_tensors
+from schemas.tensors import decode_tensors, encode_tensors
 from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, samples
-from tests.methods.making import given
+from tests.methods.making import as_frame, given
 
 pytestmark = pytest.mark.torch
 
@@ -49,9 +49,9 @@ def refuse(fleet: Fleet, payload: bytes, told: str) -> None:
 
 
 def test_an_honest_answer_is_taken_packed_or_not(fleet):
-    honest = encode_tensors(tensors_of(fleet), compress=False)
+    honest = encode_tensors(tensors_of(fleet))
     assert honest == fleet.answers["dev-0"]
-    for payload in (honest, compressed(honest)):
+    for payload in (honest, as_frame(honest)):
         COORDINATOR.check(fleet.of, payload, fleet.question)
 
 
@@ -96,7 +96,7 @@ def test_more_than_was_asked_for_is_refused(fleet):
 
 
 def test_a_file_that_unpacks_to_much_more_is_refused(fleet):
-    refuse(fleet, compressed(bytes(1 << 27)), "at most")
+    refuse(fleet, as_frame(bytes(1 << 27)), "at most")
 
 
 def test_bytes_that_are_nothing_are_refused(fleet):

@@ -42,7 +42,7 @@ def assignment(**settings: object) -> RoundsAssignment:
 
 
 def base(seed: int = 5) -> bytes:
-    return encode_tensors(initial_arrays(TINY.base_plan(), seed), compress=False)
+    return encode_tensors(initial_arrays(TINY.base_plan(), seed))
 
 
 def images(*names: ClassName) -> LocalData:
@@ -124,6 +124,6 @@ def test_an_order_without_the_base_says_what_is_lacking() -> None:
 def test_the_base_of_another_network_is_refused_by_name() -> None:
     of = assignment()
     other = VisionTransformer(8, 4, width=24, blocks=1, heads=3, hidden=20, adapter=5)
-    foreign = encode_tensors(initial_arrays(other.base_plan(), 1), compress=False)
+    foreign = encode_tensors(initial_arrays(other.base_plan(), 1))
     with pytest.raises(ContributionError, match=r"base: .*class_token"):
         learn(of, order(of, extras={BASE: foreign}))

@@ -20,7 +20,7 @@ from simulator.engines.inprocess.light.cohort import (
     Member,
 )
 from simulator.engines.inprocess.light.memories import write_memory
-from simulator.engines.inprocess.light.packing import Packed, Packer, packed
+from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer, packed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
@@ -78,8 +78,8 @@ class Added(NamedTuple):
 
     device: DeviceId
     said: Said | Declined
-    body: bytes
-    """Empty where there is no answer."""
+    body: AnswerBody | None
+    """None where there is no answer."""
     seconds: float
 
     def done(self, packed: Packed | None) -> Done:
@@ -99,6 +99,7 @@ class Adding:
     def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
         self._cohort = Cohort(task, place)
         self._number = task.instruction.round.number
+        self._known = task.known
         self._memories = place.memories
         self._stopwatch = stopwatch
         self.total = task.summing()
@@ -107,17 +108,18 @@ class Adding:
         """Yield what comes of each, in order; raise `EngineError`."""
         for device, outcome, seconds in self._cohort.train(members):
             if isinstance(outcome, Declined):
-                yield Added(device, outcome, b"", seconds)
+                yield Added(device, outcome, None, seconds)
             else:
-                yield Added(device, self._add(device, outcome), outcome.payload, seconds)
+                body = AnswerBody(outcome.payload, self._known.get(device))
+                yield Added(device, self._add(device, outcome), body, seconds)
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
         """Train a lot and pack its answers."""
         return [one.done(self._packed(one.body)) for one in self.train(members)]
 
-    def _packed(self, body: bytes) -> Packed | None:
+    def _packed(self, body: AnswerBody | None) -> Packed | None:
         began = time.perf_counter()
-        done = packed(body) if body else None
+        done = None if body is None else packed(body)
         self._stopwatch.spent("packing", time.perf_counter() - began)
         return done
 
@@ -136,7 +138,7 @@ class Adding:
 
 
 class AnsweredHere:
-    """Trains in this process, while lots of answers are packed beside it; an `Answering`."""
+    """Trains in this process, while large answers are hashed beside it; an `Answering`."""
 
     def __init__(
         self,
@@ -165,7 +167,7 @@ class AnsweredHere:
         for one in self._adding.train(map(self._lookup.member, self._devices)):
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
-            size += len(one.body)
+            size += 0 if one.body is None else len(one.body.data)
             if len(lot) == _PACKED_ANSWERS or size >= _PACKED_BYTES:
                 self._pack(lot)
                 lot, size = [], 0
@@ -179,8 +181,8 @@ class AnsweredHere:
 
     def _pack(self, lot: Sequence[Added]) -> None:
         with self._stopwatch.phase("packing"):
-            self._packer.pack([one.body for one in lot if one.body])
-        self._packing.append([one._replace(body=b"") for one in lot])
+            self._packer.pack([one.body for one in lot if one.body is not None])
+        self._packing.append([one._replace(body=None) for one in lot])
 
     def _packed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
         """Yield lots that are packed; all of them, if it waits."""

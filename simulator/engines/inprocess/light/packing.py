@@ -1,30 +1,27 @@
-"""Answers are packed as they would travel, hashed, and not kept; on other cores where there are.
+"""Answers are hashed as they would be offered, and not kept; large ones beside what trains.
 
-Programs beside the engine do that. Small lots, and those for which no program has time, are packed
-here.
+Nothing is compressed: digests are of plain bodies, and nothing travels.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, cast
 
 from schemas.envelope import INLINE_LIMIT
 from schemas.offers import Offer
-from schemas.tensors import compressed
 from schemas.values import Digest
-from simulator.engines.inprocess.light.programs import Program
+from schemas.zstd_frames import framed
 
-_PROGRAM = "simulator.engines.inprocess.light.packing_program"
-LOTS_AT_ONCE = 2
-"""That a program has."""
-_SMALL_BYTES = 1 << 18
-"""Up to here a lot is packed before a program has heard of it."""
-_MOST_PROGRAMS = 4
-"""What one process trains keeps no more of them busy."""
+_LARGE_BYTES = 1 << 20
+"""From here on a body is hashed by a thread: hashing leaves Python to others, but to come back to
+it may take a thread as long as a megabyte takes."""
+_MOST_THREADS = 4
+_WAITING = 2
+"""Bodies by thread that are kept at a time, to be hashed; what is more is hashed at once."""
 
 
 class Packed(NamedTuple):
@@ -45,54 +42,66 @@ class Packed(NamedTuple):
         return Offer(digest=self.digest, size=self.size, list_digest=self.digest)
 
 
+class AnswerBody(NamedTuple):
+    """An answer's bytes, and the digest under which the ledger has it already, if it does."""
+
+    data: bytes
+    known: Digest | None = None
+
+
 class Packer:
-    """Packs lots of answers; what comes of them is given back in the order of the lots."""
+    """Hashes lots of answers; what comes of them is given back in the order of the lots."""
 
     def __init__(self) -> None:
-        self._wanted = min(_MOST_PROGRAMS, len(os.sched_getaffinity(0)) - 1)
-        self._programs: list[Program] = []
-        self._lots: deque[list[Packed] | Program] = deque()
+        self._threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
+        self._pool: ThreadPoolExecutor | None = None
+        self._lots: deque[list[Packed | Future[Packed]]] = deque()
+        self._waiting: list[Future[Packed]] = []
 
     @property
     def is_ready(self) -> bool:
         """Whether `take` need not wait."""
-        lot = self._lots[0]
-        return not isinstance(lot, Program) or lot.is_ready
+        return all(isinstance(item, Packed) or item.done() for item in self._lots[0])
 
-    def pack(self, bodies: Sequence[bytes]) -> None:
-        """Pack a lot, or have it packed."""
-        program = self._free() if sum(map(len, bodies)) > _SMALL_BYTES else None
-        if program is None:
-            self._lots.append([packed(body) for body in bodies])
-        else:
-            program.send(bodies)
-            self._lots.append(program)
+    def pack(self, bodies: Sequence[AnswerBody]) -> None:
+        """Hash a lot, or have it hashed."""
+        self._lots.append([self._one(body) for body in bodies])
 
     def take(self) -> list[Packed]:
-        """Return what came of the oldest lot; raise `EngineError` where its program has ended."""
+        """Return what came of the oldest lot."""
         lot = self._lots.popleft()
-        if not isinstance(lot, Program):
-            return lot
-        return [read_packed(item) for item in json.loads(lot.receive())]
+        return [item if isinstance(item, Packed) else item.result() for item in lot]
 
     def close(self) -> None:
-        """End the programs."""
-        for program in self._programs:
-            program.close()
-        self._programs = []
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
-    def _free(self) -> Program | None:
-        if not self._programs:
-            self._programs = [
-                Program(_PROGRAM, "packing", LOTS_AT_ONCE) for _ in range(self._wanted)
-            ]
-        return next((program for program in self._programs if program.has_time), None)
+    def _one(self, body: AnswerBody) -> Packed | Future[Packed]:
+        if len(body.data) < _LARGE_BYTES:
+            return packed(body)
+        self._waiting = [item for item in self._waiting if not item.done()]
+        if len(self._waiting) >= _WAITING * self._threads:
+            return packed(body)
+        self._pool = self._pool or ThreadPoolExecutor(self._threads, "hashing")
+        self._waiting.append(self._pool.submit(packed, body))
+        return self._waiting[-1]
 
 
-def packed(body: bytes) -> Packed:
-    """Pack an answer, and hash it."""
-    payload = compressed(body)
-    return Packed(Digest.of(payload), len(payload))
+def packed(body: AnswerBody) -> Packed:
+    """Return what is said of an answer.
+
+    Where the ledger has it under another digest, which a version before 2 of the protocol made of
+    a zstd frame, and the same answer gives that frame again, it is that one.
+    """
+    digest = Digest.of(body.data)
+    if body.known not in {None, digest}:
+        frame = framed(body.data) or body.data
+        former = Digest.of(frame)
+        if former == body.known:
+            return Packed(former, len(frame))
+    return Packed(digest, len(body.data))
 
 
 def told(packed: Packed) -> list[object]:

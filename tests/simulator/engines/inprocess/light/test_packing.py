@@ -1,32 +1,30 @@
-"""What programs beside this one pack is what would be packed here, in the order of the lots."""
+"""What threads hash is what would be hashed here, in the order of the lots, as it is."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
 from schemas.envelope import INLINE_LIMIT
-from schemas.tensors import compressed
 from schemas.values import Digest
-from simulator.engines.inprocess.light.packing import LOTS_AT_ONCE, Packed, Packer
-from simulator.engines.inprocess.light.programs import Program
-from simulator.errors import EngineError
+from schemas.zstd_frames import framed
+from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer, packed
+
+LARGE = 1_200_000
 
 
-def bodies(seed: int, count: int, size: int) -> list[bytes]:
-    """Return noise in half of the bits, so that it can be packed."""
+def bodies(seed: int, count: int, size: int) -> list[AnswerBody]:
+    """Return noise in half of the bits, which zstd would halve."""
     drawn = np.random.default_rng(seed).integers(0, 16, (count, size), np.uint8)
-    return [row.tobytes() for row in drawn]
+    return [AnswerBody(row.tobytes()) for row in drawn]
 
 
-def expected(lot: list[bytes]) -> list[Packed]:
-    """Pack a lot as an agent does."""
-    payloads = map(compressed, lot)
-    return [Packed(Digest.of(payload), len(payload)) for payload in payloads]
+def expected(lot: list[AnswerBody]) -> list[Packed]:
+    return [Packed(Digest.of(body.data), len(body.data)) for body in lot]
 
 
 @pytest.fixture
@@ -38,9 +36,9 @@ def packer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Packer]:
     made.close()
 
 
-def test_lots_of_several_programs_and_of_this_one_come_back_in_order(packer: Packer) -> None:
-    lots = [bodies(number, 9, 40_000 + number) for number in range(12)]
-    lots += [bodies(20, 2, 400_000), bodies(21, 3, 10), bodies(22, 1, 1_000_000)]
+def test_lots_of_threads_and_of_this_one_come_back_in_order(packer: Packer) -> None:
+    lots = [bodies(number, 3, LARGE + number) for number in range(4)]
+    lots += [bodies(20, 2, 400_000), bodies(21, 3, 10), bodies(22, 1, LARGE)]
     for lot in lots:
         packer.pack(lot)
     found = [packer.take() for _ in lots]
@@ -49,44 +47,38 @@ def test_lots_of_several_programs_and_of_this_one_come_back_in_order(packer: Pac
         assert (item.offer is not None) == (item.size > INLINE_LIMIT)
 
 
-def test_programs_have_few_lots_at_a_time_and_get_more_when_they_are_done(packer: Packer) -> None:
-    lot = bodies(1, 9, 40_000)
-    programs = []
-    for _ in range(8):
+def test_few_bodies_wait_for_threads_and_the_others_are_hashed_at_once(packer: Packer) -> None:
+    lot = bodies(1, 12, LARGE)
+    for _ in range(3):
         packer.pack(lot)
-        programs = [item for item in packer._lots if isinstance(item, Program)]
-        assert len(programs) <= 2 * LOTS_AT_ONCE or any(item.is_ready for item in programs)
-    assert len(set(programs)) == 2
+        waiting = [item for some in packer._lots for item in some if isinstance(item, Future)]
+        assert waiting
+        assert sum(not item.done() for item in waiting) <= 4
     while packer._lots:
-        packer.take()
+        assert packer.take() == expected(lot)
+
+
+def test_small_answers_start_no_thread(packer: Packer) -> None:
+    lot = bodies(1, 32, 40_000)
     packer.pack(lot)
-    assert not isinstance(packer._lots[0], list)
-    while not packer.is_ready:
-        time.sleep(0.001)
+    assert packer.is_ready
     assert packer.take() == expected(lot)
+    assert packer._pool is None
 
 
-def test_few_small_answers_start_no_program(packer: Packer) -> None:
-    lot = bodies(1, 3, 1000)
-    packer.pack(lot)
-    assert packer.take() == expected(lot)
-    assert not packer._programs
-
-
-def test_one_core_packs_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_core_hashes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    packer, lot = Packer(), bodies(1, 9, 40_000)
+    packer, lot = Packer(), bodies(1, 2, LARGE)
     packer.pack(lot)
     assert packer.take() == expected(lot)
-    assert not packer._programs
+    assert packer._pool is None
 
 
-def test_a_program_that_has_ended_is_told_of(packer: Packer) -> None:
-    packer.pack(bodies(1, 9, 40_000))
-    packer.take()
-    for program in packer._programs:
-        program._process.kill()
-        program._process.wait()
-    packer.pack(bodies(2, 9, 40_000))
-    with pytest.raises(EngineError, match="packing: a program of this run has ended with status"):
-        packer.take()
+def test_an_answer_that_a_former_version_recorded_as_a_frame_is_that_one() -> None:
+    (body,) = bodies(1, 1, 40_000)
+    frame = framed(body.data)
+    assert frame is not None
+    former = Packed(Digest.of(frame), len(frame))
+    assert packed(body._replace(known=former.digest)) == former
+    assert packed(body._replace(known=Digest.of(b"another"))) == packed(body)
+    assert packed(body._replace(known=Digest.of(body.data))) == packed(body)

@@ -11,10 +11,12 @@ import pytest
 
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
-from simulator.engines.inprocess.light import batches
+from schemas.values import Digest
+from schemas.zstd_frames import framed
+from simulator.engines.inprocess.light import batches, packing
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.packing import Packer
+from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means
 from tests.simulator.rounds.small import prepared, small
@@ -93,6 +95,29 @@ def test_between_the_closing_of_a_round_and_its_mean(
         patch.setattr(NetworkMaker, "average", cut_at(number, NetworkMaker.average))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
+    assert_goes_on(what, whole, tmp_path)
+
+
+@pytest.mark.parametrize("lot", [2, 6, 8])
+def test_a_round_in_which_a_former_version_recorded_frames(
+    what: Prepared, whole: Learned, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = 0
+
+    def as_frame(body: AnswerBody) -> Packed:
+        nonlocal frames
+        frame = framed(body.data)
+        frames += frame is not None
+        return Packed(Digest.of(frame or body.data), len(frame or body.data))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(light_round, "GROUP_INPUTS", 1)
+        patch.setattr(batches, "_PACKED_ANSWERS", 1)
+        patch.setattr(packing, "packed", as_frame)
+        patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
+        with pytest.raises(CutError):
+            learn(LightEngine, what, tmp_path / "cut")
+    assert frames
     assert_goes_on(what, whole, tmp_path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from schemas.values import DeviceId
 from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light import batches, packing
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.programs import Program
+from simulator.engines.inprocess.light.packing import AnswerBody, Packed, packed
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.engines.inprocess.small import changed
@@ -65,23 +65,21 @@ def test_everybody_takes_part(tmp_path: Path) -> None:
         assert within == pytest.approx(record.seconds["total"])
 
 
-def test_answers_are_packed_by_programs_beside_the_engine(
+def test_large_answers_are_hashed_beside_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = []
-    send = Program.send
+    threads = set()
 
-    def noted(self: Program, bodies: Sequence[bytes]) -> None:
-        sent.append(len(bodies))
-        send(self, bodies)
+    def noted(body: AnswerBody) -> Packed:
+        threads.add(threading.current_thread().name.partition("_")[0])
+        return packed(body)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(packing, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(packing, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(packing, "packed", noted)
     monkeypatch.setattr(batches, "_PACKED_ANSWERS", 2)
-    monkeypatch.setattr(Program, "send", noted)
     assert_same(*both(prepared(small()), tmp_path))
-    assert len(sent) > 1
-    assert set(sent) <= {1, 2}
+    assert "hashing" in threads
 
 
 @pytest.mark.parametrize(

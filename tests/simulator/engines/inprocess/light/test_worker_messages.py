@@ -12,7 +12,7 @@ from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.packing import packed
+from simulator.engines.inprocess.light.packing import AnswerBody, packed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
@@ -98,6 +98,8 @@ def test_the_task_of_a_round_with_its_files(tmp_path: Path) -> None:
     engine.close()
     assert found is not None
     assert found.files == task.files
+    assert len(found.known) > 1
+    assert found.known == task.known
     assert found.instruction == task.instruction
     assert (found.assignment, found.network, found.opened) == (
         task.assignment,
@@ -111,9 +113,9 @@ def test_what_came_of_devices_however_large_or_diverged() -> None:
     said = Said({NAME: 3, ClassName("b"): 4}, 7, 9, 0.1 + 0.2, 5, None)
     noise = np.random.default_rng(1).bytes(200_000)
     done = [
-        Done(ONE, Answered(said, packed(b"small")), 0.25),
+        Done(ONE, Answered(said, packed(AnswerBody(b"small"))), 0.25),
         Done(TWO, Declined("training left the numbers"), 1e-9),
-        Done(THREE, Answered(replace_loss(said), packed(noise)), 2.0),
+        Done(THREE, Answered(replace_loss(said), packed(AnswerBody(noise))), 2.0),
     ]
     large = done[2].outcome
     assert isinstance(large, Answered)
