@@ -14,14 +14,13 @@ equal to the last bit on every machine. Variances of batch normalisation are nev
 their mean. Tensors of integers are counters, which nobody averages: they are not on the grid.
 
 Where many devices answer, all tensors are handled as one flat array (n,), one after the other in
-the order of their names: `flat` and `add_flat` give what `encode` and `add` give.
+the order of their names: `flat` gives what `encode` gives, `admit` and `add_rows` what `add` gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,13 @@ LEAST_RANGE = 1.0
 _EXPONENTS = (-96, 96)
 _WIDEST = 2.0**80
 _BLOCK = 1 << 15
-"""Values added at once: what they need stays in the cache."""
+"""Values handled at once: what they need stays in the cache."""
+_EXACT_SAMPLES = 1 << 20
+"""So many times 2^31 is 2^51."""
+_UNIT = 1.5 * 2.0**52
+"""The step of float64 is 1 here and up to 2^51 around it, so the bits of a sum with an integer are
+these bits plus that integer: to read it so takes half as long as to convert it."""
+_UNIT_BITS = np.float64(_UNIT).view(np.int64)
 
 
 class WeightGrid(Grid):
@@ -86,23 +91,36 @@ class WeightGrid(Grid):
 
     def flat(self, weights: Weights) -> Integers:
         """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
-        parts = [self.found(weights, name, "float32").reshape(-1) for name in self.places]
-        values = np.concatenate(parts) if parts else np.empty(0, np.float32)
-        self.check_flat(values)
-        with np.errstate(over="ignore"):
-            square = np.dot(values, values)  # no less than that of the largest; NaN where one is
-            values /= self.steps  # powers of two: as exact as the product with their inverse
-            np.rint(values, out=values)
-        if not (square <= self._safe_square or largest_magnitude(values) <= LARGEST):
-            self.encode(weights)  # raises, naming the tensor
-        integers: Integers = values.astype(np.int32)
+        integers: Integers = np.empty(self.size, np.int32)
+        steps = np.empty(min(_BLOCK, self.size), np.float32)
+        for name, place in self.places.items():
+            array = self.found(weights, name, "float32").reshape(-1)
+            refuse_negative(name, array)
+            if not self._round_into(integers[place], array, self.exponents[name], steps):
+                self._rounded(name, array)  # raises where it leaves int32
         return integers
 
-    @cached_property
-    def _safe_square(self) -> float:
-        """The square of what no value can exceed that leaves int32, whichever tensor it is of."""
-        least = min(self.exponents.values(), default=0)
-        return (LARGEST / 2 * 2.0**least) ** 2  # half: the sum of squares is rounded
+    def _round_into(
+        self,
+        integers: Integers,
+        array: npt.NDArray[np.float32],
+        exponent: int,
+        steps: npt.NDArray[np.float32],
+    ) -> bool:
+        """Write a tensor in steps, and return whether it certainly stays within int32.
+
+        `steps` is room for a block.
+        """
+        scale, square = np.float32(2.0**-exponent), 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(array), _BLOCK):
+                part = array[start : start + _BLOCK]
+                rounded = np.multiply(part, scale, out=steps[: len(part)])
+                # No less than that of the largest; NaN where one is. It is rounded, hence the half.
+                square += float(np.dot(rounded, rounded))
+                np.rint(rounded, out=rounded)
+                integers[start : start + len(part)] = rounded
+        return square <= (LARGEST / 2) ** 2
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -184,17 +202,34 @@ class WeightSum:
         self._refuse_more(samples)
         self._move(integers, samples, 1)
 
-    def add_flat(self, values: Integers, samples: int = 1) -> None:
-        """Add the weights of a device as one flat array (n,); raises as `add` does."""
+    def admit(self, values: Integers, samples: int = 1) -> None:
+        """Count a device whose weights, a flat array (n,), `add_rows` adds block by block.
+
+        Raises as `add` does; then nothing of it is to be added.
+        """
         self._refuse_more(samples)
         if values.shape != self._flat.shape or values.dtype != np.int32:
             raise NetworkError(
                 f"weights: {values.dtype} {values.shape}; give int32 {self._flat.shape}"
             )
         self.grid.check_flat(values)
-        _add_multiple(self._flat, values, samples)
         self.devices += 1
         self.samples += samples
+
+    def add_rows(self, place: slice, rows: Steps, samples: Sequence[int]) -> None:
+        """Add a block of the flat arrays of k devices that were admitted: their int32, (k, b).
+
+        They are numbers of float64, as which they and their products are exact up to 2^53.
+        """
+        if sum(samples) <= _EXACT_SAMPLES:
+            total = np.dot(np.array(samples, np.float64), rows)
+            total += _UNIT
+            bits = total.view(np.int64)
+            bits -= _UNIT_BITS
+            self._flat[place] += bits
+            return
+        for row, count in zip(rows, samples, strict=True):
+            self._flat[place] += row.astype(np.int64) * np.int64(count)
 
     @property
     def flat(self) -> Steps64:
