@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,36 +92,37 @@ class WeightGrid(Grid):
 
     def flat(self, weights: Weights) -> Integers:
         """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
-        integers: Integers = np.empty(self.size, np.int32)
-        steps = np.empty(min(_BLOCK, self.size), np.float32)
-        for name, place in self.places.items():
-            array = self.found(weights, name, "float32").reshape(-1)
-            refuse_negative(name, array)
-            if not self._round_into(integers[place], array, self.exponents[name], steps):
-                self._rounded(name, array)  # raises where it leaves int32
+        parts = {name: self.found(weights, name, "float32").reshape(-1) for name in self.places}
+        for name in self.variances:
+            refuse_negative(name, parts[name])
+        if self.size <= _BLOCK:
+            # One block: a call for each tensor would take longer than what it does.
+            joined = np.concatenate(list(parts.values()) or [np.empty(0, np.float32)])
+            integers, certain = _rounded_to(joined, self._inverse_steps, joined)
+        else:
+            integers, certain = self._blockwise(parts)
+        if not certain:
+            self.encode(weights)  # raises, where a tensor leaves int32
         return integers
 
-    def _round_into(
-        self,
-        integers: Integers,
-        array: npt.NDArray[np.float32],
-        exponent: int,
-        steps: npt.NDArray[np.float32],
-    ) -> bool:
-        """Write a tensor in steps, and return whether it certainly stays within int32.
+    @cached_property
+    def _inverse_steps(self) -> npt.NDArray[np.float32]:
+        """What makes steps of a flat array (n,): powers of two, as exact as a division."""
+        inverse: npt.NDArray[np.float32] = np.divide(np.float32(1), self.steps)
+        return inverse
 
-        `steps` is room for a block.
-        """
-        scale, square = np.float32(2.0**-exponent), 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
+    def _blockwise(self, parts: Mapping[str, npt.NDArray[np.float32]]) -> tuple[Integers, bool]:
+        """Return flat tensors in steps as one flat array, and whether all surely fit int32."""
+        integers = np.empty(self.size, np.int32)
+        room, certain = np.empty(_BLOCK, np.float32), True
+        for name, array in parts.items():
+            scale, first = np.float32(2.0 ** -self.exponents[name]), self.places[name].start
             for start in range(0, len(array), _BLOCK):
                 part = array[start : start + _BLOCK]
-                rounded = np.multiply(part, scale, out=steps[: len(part)])
-                # No less than that of the largest; NaN where one is. It is rounded, hence the half.
-                square += float(np.dot(rounded, rounded))
-                np.rint(rounded, out=rounded)
-                integers[start : start + len(part)] = rounded
-        return square <= (LARGEST / 2) ** 2
+                rounded, fits = _rounded_to(part, scale, room[: len(part)])
+                integers[first + start : first + start + len(part)] = rounded
+                certain = certain and fits
+        return integers, certain
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -302,6 +304,22 @@ class WeightSum:
             _add_multiple(sums.reshape(-1), integers[name].reshape(-1), sign * samples)
         self.devices += sign
         self.samples += sign * samples
+
+
+def _rounded_to(
+    values: npt.NDArray[np.float32],
+    scale: np.float32 | npt.NDArray[np.float32],
+    room: npt.NDArray[np.float32],
+) -> tuple[Integers, bool]:
+    """Return a block of values times `scale`, rounded, and whether all surely fit int32.
+
+    `room` takes the products.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.multiply(values, scale, out=room)
+        # No less than the square of the largest; NaN where one is. It is rounded, hence the half.
+        square = float(np.dot(steps, steps))
+        return np.rint(steps, out=steps).astype(np.int32), square <= (LARGEST / 2) ** 2
 
 
 def _check_bits(bits: int) -> None:
