@@ -25,7 +25,7 @@ from learning.errors import LearningError
 from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import SumLimits, WeightSum
 from methods.errors import ContributionError, MethodError
-from methods.spread import Spread
+from methods.spread import Spread, SpreadBlock
 from methods.training import CountedUpdate, Partial, Summing
 from methods.update_forms import FORMS, Upload
 from schemas.canonical import canonical_json
@@ -36,6 +36,11 @@ from schemas.values import Digest
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _HEADER_BYTES = 1 << 20
+_TOGETHER = 32
+_ROOM = 1 << 16
+"""Values of a block of all answers that are added together: half a MiB, which a cache holds."""
+_WAITING_VALUES = 1 << 22
+"""Of all answers that wait for each other."""
 _MOST_SAMPLES = (1 << 32) - 1
 """Of all updates of a round: int32 times as many fit 64 bits."""
 
@@ -118,19 +123,42 @@ class UpdateSum:
             raise MethodError(f"answers: {error}") from error
         from_sent = frame.form.steps_from_sent
         self._spread = Spread(frame.grid, frame.sent, steps_from_sent=from_sent)
+        self._rows = _room(frame.grid, max(map(_width, self._spread.blocks), default=0))
+        self._waiting: list[tuple[Integers, int]] = []
 
     def add(self, payload: bytes, samples: int) -> None:
-        """Take in an answer; raise `ContributionError` for none, `MethodError` for too much."""
+        """Take in an answer; raise `ContributionError` for none, `MethodError` for too much.
+
+        Some answers are added together, block by block: what they need stays in the cache.
+        """
         values, share = self._frame.values(payload), samples if self._weighted else 1
         try:
-            self._total.add_flat(values, share)
+            self._total.admit(values, share)
         except LearningError as error:
             raise MethodError(f"answers: {error}") from error
-        self._spread.add(values, share)
         self._samples += samples
+        self._waiting.append((values, share))
+        if len(self._waiting) == len(self._rows):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Add the answers that wait."""
+        waiting, self._waiting = self._waiting, []
+        shares = [share for _, share in waiting]
+        distances = [0.0] * len(waiting)
+        for block in self._spread.blocks if waiting else ():
+            rows = self._rows[: len(waiting), : _width(block)]
+            for row, (values, _) in zip(rows, waiting, strict=True):
+                row[:] = values[block.place]
+            self._total.add_rows(block.place, rows, shares)
+            squares = self._spread.squares(block, rows)
+            distances = [sum(pair) for pair in zip(distances, squares, strict=True)]
+        for distance, share in zip(distances, shares, strict=True):
+            self._spread.add(distance, share)
 
     def partial(self) -> Partial:
         """Return the sum (n,) with devices, weights and samples, and the spread."""
+        self._settle()
         total = self._total
         numbers = (total.devices, total.samples, self._samples)
         return Partial(numbers, (total.flat,)) + self._spread.partial()
@@ -148,6 +176,7 @@ class UpdateSum:
 
     def mean(self) -> Mean:
         """Return the mean of the updates; raise `MethodError` where there is none."""
+        self._settle()
         try:
             mean = self._total.mean()
         except LearningError as error:
@@ -155,6 +184,16 @@ class UpdateSum:
         drift = self._spread.relative_to(mean)
         aggregate = _digest(self._total, self._frame.form.sum_form)
         return Mean(mean, aggregate, self._samples, drift)
+
+
+def _width(block: SpreadBlock) -> int:
+    return int(block.place.stop - block.place.start)
+
+
+def _room(grid: Grid, width: int) -> npt.NDArray[np.float64]:
+    """Return room for a block of the answers that are added together (k, b)."""
+    together = min(_TOGETHER, _ROOM // max(1, width), _WAITING_VALUES // max(1, grid.size))
+    return np.empty((max(1, together), width), np.float64)
 
 
 def _digest(total: WeightSum, form: str) -> Digest:

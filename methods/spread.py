@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.networks.plan import is_buffer
-from learning.numerics.grids import Grid, Integers
+from learning.numerics.grids import Grid
 from methods.training import Partial
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -26,7 +26,7 @@ _BLOCK = 1 << 14
 """Values handled at once: what they need stays in the cache."""
 
 
-class _Part(NamedTuple):
+class SpreadBlock(NamedTuple):
     """A block of the flat array."""
 
     place: slice
@@ -53,26 +53,27 @@ class Spread:
         for name, place in grid.places.items():
             if is_buffer(name):  # steps of no length: no distance
                 self._steps[place] = 0
-        self._parts = _parts(grid)
-        self._apart = np.empty(min(_BLOCK, grid.size), np.float64)
+        self.blocks = _blocks(grid)
+        """All of the flat array, in order."""
         self._squares: list[float] = []
         self._weight = 0
 
-    def add(self, values: Integers, weight: int) -> None:
-        """Take in an answer, a flat array (n,) in steps of the grid."""
-        distance = 0.0
-        for place, step in self._parts:
-            if step == 0:
-                continue
-            apart = self._apart[: place.stop - place.start]
-            apart[:] = values[place]
-            if len(self._from):
-                apart -= self._from[place]
-            if step is None:
-                apart *= self._steps[place]
-                distance += _square(apart)
-            else:
-                distance += _square(apart) * step * step
+    def squares(self, block: SpreadBlock, rows: npt.NDArray[np.float64]) -> list[float]:
+        """Return the squared distance of each row (k, b): answers in steps, within one block.
+
+        The rows are changed.
+        """
+        if block.step == 0:
+            return [0.0] * len(rows)
+        if len(self._from):
+            rows -= self._from[block.place]
+        if block.step is None:
+            rows *= self._steps[block.place]
+            return [_square(row) for row in rows]
+        return [_square(row) * block.step * block.step for row in rows]
+
+    def add(self, distance: float, weight: int) -> None:
+        """Take in an answer by its squared distance, which is the sum over all blocks in order."""
         self._squares.append(weight * distance)
         self._weight += weight
 
@@ -98,8 +99,7 @@ def _step(grid: Grid, name: str) -> float:
     return float(2.0 ** grid.exponents[name])
 
 
-def _parts(grid: Grid) -> tuple[_Part, ...]:
-    """Return the blocks of a flat array."""
+def _blocks(grid: Grid) -> tuple[SpreadBlock, ...]:
     steps = [0.0 if is_buffer(name) else _step(grid, name) for name in grid.places]
     ends = [place.stop for place in grid.places.values()]
     parts = []
@@ -107,7 +107,7 @@ def _parts(grid: Grid) -> tuple[_Part, ...]:
         end = min(start + _BLOCK, grid.size)
         first, last = bisect_right(ends, start), bisect_left(ends, end)
         of_one = len(set(steps[first : last + 1])) == 1
-        parts.append(_Part(slice(start, end), steps[first] if of_one else None))
+        parts.append(SpreadBlock(slice(start, end), steps[first] if of_one else None))
     return tuple(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 from typing_extensions import Self
@@ -56,6 +57,12 @@ class BlockSource:
         source = cls(data, offer.block_size, digest=offer.digest)
         if source.offer != offer:
             raise BlockError(f"{offer.digest.short}…: the data is not what was offered")
+        return source
+
+    def in_file(self, path: Path) -> BlockSource:
+        """Return the source of the same data, which has just been written to a file."""
+        source = copy(self)
+        source._data = path
         return source
 
     def block_digest(self, label: BlockData) -> Digest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from coordinator.errors import BlobError
 from coordinator.ledger.blobs import Blobs
 from schemas.assignments import Assignment
 from schemas.message import Message
@@ -13,6 +14,7 @@ from schemas.offers import Offer
 from schemas.proxy import ScoringOrder
 from schemas.values import Digest
 from transport.block_source import BlockSource
+from transport.errors import BlockError
 
 
 class Server(Protocol):
@@ -41,7 +43,10 @@ class FileServer:
         blobs = self._blobs()
         path = blobs.store.local_path(offer.digest)
         data = path if path is not None else blobs.get(offer.digest)
-        return BlockSource(data, offer.block_size)
+        try:
+            return BlockSource.offered(data, offer)
+        except (BlockError, OSError) as error:
+            raise BlobError(f"blob {offer.digest.short}: cannot be served: {error}") from error
 
 
 def _offers(body: Message) -> tuple[Offer, ...]:

@@ -48,7 +48,7 @@ class Grid(ABC):
         ends = list(accumulate(prod(self.shapes[name]) for name in names))
         return dict(zip(names, map(slice, [0, *ends], ends), strict=False))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of values of all tensors."""
         return sum(prod(shape) for shape in self.shapes.values())

@@ -14,12 +14,12 @@ equal to the last bit on every machine. Variances of batch normalisation are nev
 their mean. Tensors of integers are counters, which nobody averages: they are not on the grid.
 
 Where many devices answer, all tensors are handled as one flat array (n,), one after the other in
-the order of their names: `flat` and `add_flat` give what `encode` and `add` give.
+the order of their names: `flat` gives what `encode` gives, `admit` and `add_rows` what `add` gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -51,7 +51,13 @@ LEAST_RANGE = 1.0
 _EXPONENTS = (-96, 96)
 _WIDEST = 2.0**80
 _BLOCK = 1 << 15
-"""Values added at once: what they need stays in the cache."""
+"""Values handled at once: what they need stays in the cache."""
+_EXACT_SAMPLES = 1 << 20
+"""So many times 2^31 is 2^51."""
+_UNIT = 1.5 * 2.0**52
+"""The step of float64 is 1 here and up to 2^51 around it, so the bits of a sum with an integer are
+these bits plus that integer: to read it so takes half as long as to convert it."""
+_UNIT_BITS = np.float64(_UNIT).view(np.int64)
 
 
 class WeightGrid(Grid):
@@ -86,23 +92,37 @@ class WeightGrid(Grid):
 
     def flat(self, weights: Weights) -> Integers:
         """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
-        parts = [self.found(weights, name, "float32").reshape(-1) for name in self.places]
-        values = np.concatenate(parts) if parts else np.empty(0, np.float32)
-        self.check_flat(values)
-        with np.errstate(over="ignore"):
-            square = np.dot(values, values)  # no less than that of the largest; NaN where one is
-            values /= self.steps  # powers of two: as exact as the product with their inverse
-            np.rint(values, out=values)
-        if not (square <= self._safe_square or largest_magnitude(values) <= LARGEST):
-            self.encode(weights)  # raises, naming the tensor
-        integers: Integers = values.astype(np.int32)
+        parts = {name: self.found(weights, name, "float32").reshape(-1) for name in self.places}
+        for name in self.variances:
+            refuse_negative(name, parts[name])
+        if self.size <= _BLOCK:
+            # One block: a call for each tensor would take longer than what it does.
+            joined = np.concatenate(list(parts.values()) or [np.empty(0, np.float32)])
+            integers, certain = _rounded_to(joined, self._inverse_steps, joined)
+        else:
+            integers, certain = self._blockwise(parts)
+        if not certain:
+            self.encode(weights)  # raises, where a tensor leaves int32
         return integers
 
     @cached_property
-    def _safe_square(self) -> float:
-        """The square of what no value can exceed that leaves int32, whichever tensor it is of."""
-        least = min(self.exponents.values(), default=0)
-        return (LARGEST / 2 * 2.0**least) ** 2  # half: the sum of squares is rounded
+    def _inverse_steps(self) -> npt.NDArray[np.float32]:
+        """What makes steps of a flat array (n,): powers of two, as exact as a division."""
+        inverse: npt.NDArray[np.float32] = np.divide(np.float32(1), self.steps)
+        return inverse
+
+    def _blockwise(self, parts: Mapping[str, npt.NDArray[np.float32]]) -> tuple[Integers, bool]:
+        """Return flat tensors in steps as one flat array, and whether all surely fit int32."""
+        integers = np.empty(self.size, np.int32)
+        room, certain = np.empty(_BLOCK, np.float32), True
+        for name, array in parts.items():
+            scale, first = np.float32(2.0 ** -self.exponents[name]), self.places[name].start
+            for start in range(0, len(array), _BLOCK):
+                part = array[start : start + _BLOCK]
+                rounded, fits = _rounded_to(part, scale, room[: len(part)])
+                integers[first + start : first + start + len(part)] = rounded
+                certain = certain and fits
+        return integers, certain
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -184,17 +204,34 @@ class WeightSum:
         self._refuse_more(samples)
         self._move(integers, samples, 1)
 
-    def add_flat(self, values: Integers, samples: int = 1) -> None:
-        """Add the weights of a device as one flat array (n,); raises as `add` does."""
+    def admit(self, values: Integers, samples: int = 1) -> None:
+        """Count a device whose weights, a flat array (n,), `add_rows` adds block by block.
+
+        Raises as `add` does; then nothing of it is to be added.
+        """
         self._refuse_more(samples)
         if values.shape != self._flat.shape or values.dtype != np.int32:
             raise NetworkError(
                 f"weights: {values.dtype} {values.shape}; give int32 {self._flat.shape}"
             )
         self.grid.check_flat(values)
-        _add_multiple(self._flat, values, samples)
         self.devices += 1
         self.samples += samples
+
+    def add_rows(self, place: slice, rows: Steps, samples: Sequence[int]) -> None:
+        """Add a block of the flat arrays of k devices that were admitted: their int32, (k, b).
+
+        They are numbers of float64, as which they and their products are exact up to 2^53.
+        """
+        if sum(samples) <= _EXACT_SAMPLES:
+            total = np.dot(np.array(samples, np.float64), rows)
+            total += _UNIT
+            bits = total.view(np.int64)
+            bits -= _UNIT_BITS
+            self._flat[place] += bits
+            return
+        for row, count in zip(rows, samples, strict=True):
+            self._flat[place] += row.astype(np.int64) * np.int64(count)
 
     @property
     def flat(self) -> Steps64:
@@ -267,6 +304,22 @@ class WeightSum:
             _add_multiple(sums.reshape(-1), integers[name].reshape(-1), sign * samples)
         self.devices += sign
         self.samples += sign * samples
+
+
+def _rounded_to(
+    values: npt.NDArray[np.float32],
+    scale: np.float32 | npt.NDArray[np.float32],
+    room: npt.NDArray[np.float32],
+) -> tuple[Integers, bool]:
+    """Return a block of values times `scale`, rounded, and whether all surely fit int32.
+
+    `room` takes the products.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.multiply(values, scale, out=room)
+        # No less than the square of the largest; NaN where one is. It is rounded, hence the half.
+        square = float(np.dot(steps, steps))
+        return np.rint(steps, out=steps).astype(np.int32), square <= (LARGEST / 2) ** 2
 
 
 def _check_bits(bits: int) -> None:

@@ -40,9 +40,14 @@ def test_the_drift_is_that_of_the_formula_whatever_tensors_share_a_block(from_se
             )
             for name in SHAPES
         }
-        spread.add(
-            np.concatenate([exact[name].ravel() for name in grid.places]).astype(np.int32), weight
-        )
+        steps = np.concatenate([exact[name].ravel() for name in grid.places]).astype(np.float64)
+        distance = 0.0
+        for block in spread.blocks:
+            twice = np.stack([steps[block.place], steps[block.place]])
+            one, other = spread.squares(block, twice)
+            assert one == other
+            distance += one
+        spread.add(distance, weight)
         answers.append(
             {
                 name: exact[name] * 2.0 ** grid.exponents[name] + (sent[name] if from_sent else 0.0)

@@ -7,6 +7,7 @@ import pytest
 
 from device_agent.errors import DamagedError, StoreError
 from device_agent.store.blobs import BlobFolder
+from schemas.offers import BlockRequest
 from schemas.values import Digest
 from transport.block_source import BlockSource
 
@@ -36,6 +37,21 @@ def test_what_is_offered_lies_on_the_disk_and_is_served_as_it_was_offered(tmp_pa
     assert blobs.source(offer).offer == offer
 
 
+def test_what_was_just_offered_is_not_hashed_again_to_be_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs, data = BlobFolder(tmp_path), bytes(range(256)) * 1000
+    offer = blobs.offer(data)
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockSource, "offered", lambda *_: pytest.fail("hashed again"))
+        source = blobs.source(offer)
+    wanted = BlockRequest(
+        digest=offer.digest, block_size=offer.block_size, section="data", indices=(0, 3)
+    )
+    assert [block for _, block in source.answer(wanted)] == [data[:65536], data[3 * 65536 :]]
+    assert BlobFolder(tmp_path).source(offer).offer == offer
+
+
 @pytest.mark.parametrize("damage", ["other bytes", "a link", "another block of the list"])
 def test_what_is_not_what_was_offered_is_not_served(tmp_path: Path, damage: str) -> None:
     blobs, data = BlobFolder(tmp_path / "blobs"), bytes(range(256)) * 1000
@@ -44,6 +60,7 @@ def test_what_is_not_what_was_offered_is_not_served(tmp_path: Path, damage: str)
     match damage:
         case "other bytes":
             path.write_bytes(data[:-1] + b"?")
+            os.utime(path, ns=(0, 0))  # later, by the clock of a file system with few ticks
         case "a link":
             path.rename(tmp_path / "elsewhere")
             path.symlink_to(tmp_path / "elsewhere")

@@ -65,10 +65,15 @@ def slowly(weights):
 CONTRIBUTIONS = [(GRID.encode(moved(seed)), 10 * seed) for seed in range(1, DEVICES + 1)]
 
 
+def add(total, steps, samples):
+    total.admit(steps, samples)
+    total.add_rows(slice(0, len(steps)), steps[None].astype(np.float64), [samples])
+
+
 def total_of(contributions, grid=GRID, limits=LIMITS):
     total = WeightSum(grid, limits)
     for differences, samples in contributions:
-        total.add_flat(grid.expand(differences), samples)
+        add(total, grid.expand(differences), samples)
     return total
 
 
@@ -214,7 +219,7 @@ def test_every_answer_that_passes_fits_the_proven_sum():
     limits = SumLimits(2**20, 2**12 - 1)
     total = WeightSum(grid, limits)
     total.sums["w"][:] = steps.astype(np.int64) * (limits.devices - 1) * limits.samples
-    total.add_flat(steps, limits.samples)
+    add(total, steps, limits.samples)
     assert total.sums["w"].tolist() == [int(s) * limits.devices * limits.samples for s in steps]
     with pytest.raises(RangeError, match="need 65 bits"):
         WeightSum(grid, SumLimits(2**20, 2**12))

@@ -233,11 +233,29 @@ def test_the_flat_form_is_the_same_numbers_and_the_same_sum(seed, samples):
     for name, place in GRID.places.items():
         assert values[place].tobytes() == integers[name].tobytes()
     one, two = WeightSum(GRID, LIMITS), WeightSum(GRID, LIMITS)
-    for total, add, taken in ((one, one.add, integers), (two, two.add_flat, values)):
-        add(taken, samples)
-        add(taken, 1)
-        assert (total.devices, total.samples) == (2, samples + 1)
+    for count in (samples, 1):
+        one.add(integers, count)
+        two.admit(values, count)
+    for start in range(0, GRID.size, 7):
+        place = slice(start, min(start + 7, GRID.size))
+        rows = np.stack([values[place], values[place]]).astype(np.float64)
+        two.add_rows(place, rows, [samples, 1])
+    assert (one.devices, one.samples) == (two.devices, two.samples) == (2, samples + 1)
     assert same(one.sums, two.sums)
+
+
+@pytest.mark.parametrize("samples", [1, 1000, (1 << 20) - 3, 1 << 20, 1 << 30])
+def test_rows_are_added_exactly_however_much_they_weigh(samples):
+    grid = WeightGrid({"w": (4,)}, {"w": 0})
+    extreme = np.array([-(2**31), 2**31 - 1, 2**31 - 2, -1], np.int32)
+    total = WeightSum(grid, SumLimits(2, 1 << 30))
+    total.admit(extreme, samples)
+    total.admit(extreme[::-1].copy(), 3)
+    rows = np.stack([extreme, extreme[::-1]]).astype(np.float64)
+    total.add_rows(slice(0, 4), rows, [samples, 3])
+    numbers = extreme.tolist()
+    expected = [samples * a + 3 * b for a, b in zip(numbers, numbers[::-1], strict=True)]
+    assert total.flat.tolist() == expected
 
 
 def test_the_flat_form_refuses_what_the_other_does_by_the_same_names():
@@ -253,7 +271,7 @@ def test_the_flat_form_refuses_what_the_other_does_by_the_same_names():
     total = WeightSum(GRID, LIMITS)
     for wrong, error in ((values, RangeError), (values[1:], NetworkError)):
         with pytest.raises(error):
-            total.add_flat(wrong)
+            total.admit(wrong)
     assert total.devices == 0
 
 

@@ -83,6 +83,7 @@ class Cohort:
         self._own = self._side.read_assignment(task.assignment.settings)
         self._instruction = task.instruction
         self._fields: Mapping[str, Any] = dict(vars(task.instruction))
+        self._engine = place.trainers.for_torch()
 
     def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:
         """Yield what comes of each device, in order.
@@ -121,9 +122,9 @@ class Cohort:
             return None
         instruction = FitInstruction(**{**self._fields, "device": device})
         remembered = None if memory is None else memory.read_bytes()
-        pictures, engine = self._place.pictures, self._place.trainers.for_torch()
+        pictures = self._place.pictures
         try:
-            job = self._side.begin(self._own, instruction, data, remembered, pictures, engine)
+            job = self._side.begin(self._own, instruction, data, remembered, pictures, self._engine)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)
