@@ -36,7 +36,7 @@ def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
         extras = prepared(work, state.tensors(), buffers, epoch, settings)
         total = torch.zeros((), dtype=real_type(work), device=settings.device)
         for parts in batches.steps(epoch, extras.samples):
-            slope = slope_of(work, state.leaves(), buffers, extras.agent, parts, settings)
+            slope = slope_of(work, state, buffers, extras.agent, parts, settings)
             state.step(slope.gradients, work.optimiser, rate)
             buffers = slope.buffers
             total += slope.loss

@@ -19,13 +19,15 @@ class Trainable:
     names: Sequence[str]
     values: list[Tensor]
     velocities: list[Tensor]
+    one: Tensor
+    """1 (), by which a loss is differentiated: made once, where the tensors are."""
 
     @classmethod
     def copied(cls, parameters: Tensors, momentum: float) -> Trainable:
         """Return copies at rest."""
         values = [tensor.detach().clone() for tensor in parameters.values()]
         velocities = [torch.zeros_like(value) for value in values] if momentum else []
-        return cls(list(parameters), values, velocities)
+        return cls(list(parameters), values, velocities, values[0].new_ones(()))
 
     def first(self, agents: int) -> Trainable:
         """Return views of the first agents of a stack."""
@@ -33,12 +35,24 @@ class Trainable:
             self.names,
             [value[:agents] for value in self.values],
             [velocity[:agents] for velocity in self.velocities],
+            self.one,
         )
 
     def leaves(self) -> dict[str, Tensor]:
         """Return the tensors by name, on the same memory, as leaves to differentiate by."""
         leaves = (value.detach().requires_grad_() for value in self.values)
         return dict(zip(self.names, leaves, strict=True))
+
+    def gradients(self, loss: Tensor, leaves: Tensors) -> list[Tensor]:
+        """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
+        found = torch.autograd.grad(
+            loss,
+            list(leaves.values()),
+            grad_outputs=self.one.to(loss.dtype).expand_as(loss),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return list(found)
 
     def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float) -> None:
         """Go one step against the gradients, all in place: stacks are large.
@@ -63,15 +77,3 @@ class Trainable:
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
         return dict(zip(self.names, self.values, strict=True))
-
-
-def gradients_of(loss: Tensor, leaves: Tensors) -> list[Tensor]:
-    """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
-    found = torch.autograd.grad(
-        loss,
-        list(leaves.values()),
-        grad_outputs=torch.ones_like(loss),
-        allow_unused=True,
-        materialize_grads=True,
-    )
-    return list(found)

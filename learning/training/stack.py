@@ -19,7 +19,7 @@ from learning.training.batches import real_type
 from learning.training.devices import moved_together
 from learning.training.loop import prepared
 from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import Trainable, gradients_of
+from learning.training.sgd import Trainable
 from learning.training.stack_batches import StackedData
 from learning.training.stacking import (
     Leaf,
@@ -96,7 +96,7 @@ class _Run:
             loss, after = work.loss(
                 leaves, before, first_of(self.frozen, agents), first_of(extras, agents), batch
             )
-        part.step(gradients_of(loss, leaves), work.optimiser, rate)
+        part.step(part.gradients(loss, leaves), work.optimiser, rate)
         self._keep(before, after)
         return loss.detach()
 

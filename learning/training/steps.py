@@ -11,7 +11,7 @@ from torch import Tensor
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart
 from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import gradients_of
+from learning.training.sgd import Trainable
 from learning.training.work import Work
 
 
@@ -26,7 +26,7 @@ class Slope:
 
 def slope_of(
     work: Work,
-    leaves: Tensors,
+    state: Trainable,
     buffers: Tensors,
     extras: Tensors,
     parts: Iterable[BatchPart],
@@ -36,6 +36,7 @@ def slope_of(
 
     Only one part's values are in memory at a time; buffers go from part to part.
     """
+    leaves = state.leaves()
     losses: list[Tensor] = []
     gradients: list[Tensor] = []
     for part in parts:
@@ -43,7 +44,7 @@ def slope_of(
             loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
         if part.share != 1:
             loss = loss * part.share
-        gradients = _added(gradients, gradients_of(loss, leaves), alone=part.share == 1)
+        gradients = _added(gradients, state.gradients(loss, leaves), alone=part.share == 1)
         losses.append(loss.detach())
     total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
     return Slope(total, gradients, buffers)
