@@ -15,6 +15,7 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 
 EngineName = Literal["loop", "stack", "auto"]
+StepsName = Literal["eager", "compiled", "captured"]
 State = dict[str, Tensor]
 
 
@@ -30,6 +31,9 @@ class TrainingEngineSettings:
     """Samples of a full pass at once; of scenes no more than a batch of training."""
     stack_bytes: int = 1 << 30
     """Memory that a stack of agents may take; more agents are trained in several stacks."""
+    steps: StepsName = "eager"
+    """How a step is carried out: call by call; compiled as one graph by `torch.compile`; captured
+    once as a CUDA graph and replayed for all agents. The last two in a loop."""
 
     def inference(self, pictures: Pictures | None) -> Inference:
         """Return how networks in use are computed here.

@@ -54,8 +54,10 @@ class Trainable:
         )
         return list(found)
 
-    def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float) -> None:
+    def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float | Tensor) -> None:
         """Go one step against the gradients, all in place: stacks are large.
+
+        A rate that is a tensor () takes a kernel more, and rounds once more.
 
         v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
         w = w - rate * (gradient + weight_decay * w + momentum * v)
@@ -69,10 +71,16 @@ class Trainable:
         if not self.velocities or optimiser.nesterov:
             if decay:
                 torch._foreach_mul_(self.values, 1 - rate * decay)
-            torch._foreach_add_(self.values, gradients, alpha=-rate)
+            self._move(gradients, -rate)
         if self.velocities:
             ahead = optimiser.momentum if optimiser.nesterov else 1.0
-            torch._foreach_add_(self.values, self.velocities, alpha=-rate * ahead)
+            self._move(self.velocities, -rate * ahead)
+
+    def _move(self, directions: list[Tensor], by: float | Tensor) -> None:
+        if isinstance(by, Tensor):
+            torch._foreach_add_(self.values, torch._foreach_mul(directions, by))
+        else:
+            torch._foreach_add_(self.values, directions, alpha=by)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""

@@ -12,12 +12,21 @@ from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
-from learning.training.work import Work
+from learning.training.work import LossFunction, Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a loss is given beside the tensors in training and the batch, as `LossFunction` says."""
+
+    buffers: Tensors
+    frozen: Tree
+    extras: Tensors
 
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """What a step found: the loss (), its gradient by each leaf, and the new buffers."""
+    """What a step found: the loss (...), its gradient by each leaf, and the new buffers."""
 
     loss: Tensor
     gradients: list[Tensor]
@@ -25,10 +34,9 @@ class Slope:
 
 
 def slope_of(
-    work: Work,
+    loss_of: LossFunction,
     state: Trainable,
-    buffers: Tensors,
-    extras: Tensors,
+    given: Given,
     parts: Iterable[BatchPart],
     settings: TrainingEngineSettings,
 ) -> Slope:
@@ -36,12 +44,12 @@ def slope_of(
 
     Only one part's values are in memory at a time; buffers go from part to part.
     """
-    leaves = state.leaves()
+    leaves, buffers = state.leaves(), given.buffers
     losses: list[Tensor] = []
     gradients: list[Tensor] = []
     for part in parts:
         with settings.precision():
-            loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
+            loss, buffers = loss_of(leaves, buffers, given.frozen, given.extras, part.batch)
         if part.share != 1:
             loss = loss * part.share
         gradients = _added(gradients, state.gradients(loss, leaves), alone=part.share == 1)
