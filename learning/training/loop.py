@@ -21,7 +21,7 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
     where a GPU has too little memory.
     """
     check(work)
-    with memory_watched():
+    with memory_watched(), settings.products():
         return _train(work, settings)
 
 

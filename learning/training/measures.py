@@ -29,7 +29,7 @@ def fisher_diagonal(
     sums = {name: torch.zeros_like(value) for name, value in work.parameters.items()}
     count = work.batching.count(len(work.data))
     for parts in AgentBatches.of(work, buffers_owned=False).steps(0, {}):
-        slope = slope_of(work.loss, state, given, parts, settings)
+        slope = slope_of(work.loss, state, given, parts, settings.arithmetic)
         for total, gradient in zip(sums.values(), slope.gradients, strict=True):
             total.add_(gradient.square(), alpha=1 / count)
     return {name: total.clamp(max=cap) for name, total in sums.items()}

@@ -43,6 +43,11 @@ def train_stacked(works: Sequence[Work], settings: TrainingEngineSettings) -> li
     reason = alone_because(works[0])
     if reason is not None:
         raise TrainingError(f"engine: {reason}; choose loop or auto")
+    with settings.products():
+        return _train(works, settings)
+
+
+def _train(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
     run = _Run.of(moved_together([works[index] for index in by_size], settings.device), settings)
     results = dict(zip(by_size, run.train(), strict=True))
@@ -99,7 +104,7 @@ class _Run:
         part = self.state.first(agents)
         leaves = part.leaves()
         before = first_of(self.buffers, agents)
-        with self.settings.precision():
+        with self.settings.arithmetic.precision():
             loss, after = work.loss(
                 leaves, before, first_of(self.frozen, agents), first_of(extras, agents), batch
             )
@@ -111,7 +116,9 @@ class _Run:
     def static(self, batch: Batch) -> StaticStep:
         """Return a step on batches of this form as a function of tensors."""
         work, alone = self.works[0], BatchPart(batch, 1.0)
-        return StaticStep.of(work.loss, work.optimiser, self.state.names, [alone], self.settings)
+        return StaticStep.of(
+            work.loss, work.optimiser, self.state.names, [alone], self.settings.arithmetic
+        )
 
     def tensors(self, batch: Batch, extras: dict[str, Any]) -> tuple[Any, ...]:
         """Return what that function takes, but for the rate."""

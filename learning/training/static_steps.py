@@ -24,7 +24,7 @@ from torch import Tensor
 
 from learning.training.batches import BatchPart
 from learning.training.chance import DROPOUT, LOSS, DropoutLayer, StepChance, spaced, subkeys
-from learning.training.settings import TrainingEngineSettings
+from learning.training.settings import Arithmetic
 from learning.training.sgd import Trainable
 from learning.training.steps import Given, slope_of
 from learning.training.work import Batch, LossFunction, Sgd, Tree
@@ -124,7 +124,7 @@ class StaticStep:
     """Without rates: a step's comes with it."""
     names: tuple[str, ...]
     parts: tuple[PartForm, ...]
-    settings: TrainingEngineSettings
+    arithmetic: Arithmetic
 
     @classmethod
     def of(
@@ -133,12 +133,12 @@ class StaticStep:
         optimiser: Sgd,
         names: Sequence[str],
         parts: Sequence[BatchPart],
-        settings: TrainingEngineSettings,
+        arithmetic: Arithmetic,
     ) -> StaticStep:
         """Return the step of such parts."""
         bare = replace(optimiser, rates=())
         forms = tuple(PartForm.of(part) for part in parts)
-        return cls(loss, bare, tuple(names), forms, settings)
+        return cls(loss, bare, tuple(names), forms, arithmetic)
 
     def __call__(
         self,
@@ -156,7 +156,7 @@ class StaticStep:
         made = [form.part(tensors) for form, tensors in zip(self.parts, parts, strict=True)]
         buffers = given["buffers"]
         looked = Given(buffers, given["frozen"], given["extras"])
-        slope = slope_of(self.loss, state, looked, made, self.settings)
+        slope = slope_of(self.loss, state, looked, made, self.arithmetic)
         state.step(slope.gradients, self.optimiser, rate)
         for name, before in buffers.items():
             if slope.buffers[name] is not before:

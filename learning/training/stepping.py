@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart, StepParts
 from learning.training.graphs import CapturedStep, CudaGraphs, Graphs
-from learning.training.settings import TrainingEngineSettings
+from learning.training.settings import Arithmetic, TrainingEngineSettings
 from learning.training.sgd import Trainable
 from learning.training.static_steps import StaticStep, described, part_tensors
 from learning.training.steps import Given, slope_of
@@ -27,7 +27,7 @@ from learning.training.work import Tree, Work
 
 _MOST_KEPT = 8
 """Steps of different form that are kept compiled, or captured, in a program."""
-_LEAST_STEPS = 8
+LEAST_STEPS = 8
 """Of an agent's training, below which a form that is not captured yet is not worth it."""
 
 Call = Callable[..., Tensor]
@@ -47,6 +47,7 @@ class Steps:
     @classmethod
     def of(cls, work: Work, settings: TrainingEngineSettings) -> Steps:
         """Return the steps of a work that is where it is trained; it stays as it is."""
+        work = _laid_out(work, settings.arithmetic)
         state = Trainable.copied(work.parameters, work.optimiser.momentum)
         buffers = {name: value.clone() for name, value in work.buffers.items()}
         kind = _KINDS[settings.steps] if why_eager(settings) is None else cls
@@ -60,14 +61,17 @@ class Steps:
         """Train a step and return its loss (), which the next may overwrite."""
         work = self.work
         given = Given(self.buffers, work.frozen, self.extras)
-        slope = slope_of(work.loss, self.state, given, parts, self.settings)
+        slope = slope_of(work.loss, self.state, given, parts, self.settings.arithmetic)
         self.state.step(slope.gradients, work.optimiser, rate)
         self.buffers = slope.buffers
         return slope.loss
 
     def trained(self) -> tuple[Tensors, Tensors]:
-        """Return parameters and buffers, whose memory is the caller's."""
-        return self.state.tensors(), self.buffers
+        """Return parameters and buffers, whose memory is the caller's, in their usual order."""
+        parameters = self.state.tensors()
+        if not self.settings.channels_last:
+            return parameters, self.buffers
+        return {name: value.contiguous() for name, value in parameters.items()}, self.buffers
 
     def is_usual(self, parts: StepParts) -> bool:
         """Whether a step has as many rows as the agent's batches have."""
@@ -81,7 +85,7 @@ class Steps:
     def static(self, parts: Sequence[BatchPart]) -> StaticStep:
         """Return the step of such parts as a function of tensors."""
         work, names = self.work, self.state.names
-        return StaticStep.of(work.loss, work.optimiser, names, parts, self.settings)
+        return StaticStep.of(work.loss, work.optimiser, names, parts, self.settings.arithmetic)
 
 
 class CompiledSteps(Steps):
@@ -144,7 +148,7 @@ class CapturedSteps(Steps):
         graph = self.kept.get(key)
         if graph is None:
             optimiser, count = self.work.optimiser, self.work.batching.count(len(self.work.data))
-            if optimiser.epochs * count < _LEAST_STEPS:
+            if optimiser.epochs * count < LEAST_STEPS:
                 return False
             while len(self.kept) >= _MOST_KEPT:
                 del self.kept[next(iter(self.kept))]
@@ -172,6 +176,20 @@ _KINDS: Mapping[str, type[Steps]] = {
     "compiled": CompiledSteps,
     "captured": CapturedSteps,
 }
+
+
+def _laid_out(work: Work, arithmetic: Arithmetic) -> Work:
+    """Return the work with kernels of convolutions, and those of teachers, as these are to read."""
+    if not arithmetic.channels_last:
+        return work
+
+    def tree(of: Tree) -> dict[str, Any]:
+        return {
+            name: tree(leaf) if isinstance(leaf, Mapping) else arithmetic.laid_out(leaf)
+            for name, leaf in of.items()
+        }
+
+    return replace(work, parameters=tree(work.parameters), frozen=tree(work.frozen))
 
 
 _COMPILED: dict[StaticStep, Call] = {}

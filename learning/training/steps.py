@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart
-from learning.training.settings import TrainingEngineSettings
+from learning.training.settings import Arithmetic
 from learning.training.sgd import Trainable
 from learning.training.work import LossFunction, Tree
 
@@ -38,7 +38,7 @@ def slope_of(
     state: Trainable,
     given: Given,
     parts: Iterable[BatchPart],
-    settings: TrainingEngineSettings,
+    arithmetic: Arithmetic,
 ) -> Slope:
     """Return the mean slope of a step's parts, weighted by their rows.
 
@@ -48,8 +48,11 @@ def slope_of(
     losses: list[Tensor] = []
     gradients: list[Tensor] = []
     for part in parts:
-        with settings.precision():
-            loss, buffers = loss_of(leaves, buffers, given.frozen, given.extras, part.batch)
+        batch = part.batch
+        if arithmetic.channels_last:
+            batch = replace(batch, inputs=arithmetic.laid_out(batch.inputs))
+        with arithmetic.precision():
+            loss, buffers = loss_of(leaves, buffers, given.frozen, given.extras, batch)
         if part.share != 1:
             loss = loss * part.share
         gradients = _added(gradients, state.gradients(loss, leaves), alone=part.share == 1)

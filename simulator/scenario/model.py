@@ -330,6 +330,17 @@ class EngineSettings(Renamed):
     bits may differ from run to run."""
     bfloat16: bool = False
     """Whether training computes in bfloat16 where torch deems it safe."""
+    channels_last: bool = False
+    """Whether convolutions are trained on pictures with the channels of a pixel side by side, as a
+    GPU prefers it in bfloat16; for `loop`."""
+    tf32: bool | None = None
+    """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions
+    while it trains; left out, as torch has it: in convolutions alone."""
+    steps: Literal["eager", "compiled", "captured"] = "eager"
+    """How a step of training is carried out. `eager`: call by call. `compiled`: as one graph by
+    `torch.compile`, which needs g++ on the CPU and minutes for a large network. `captured`: as a
+    CUDA graph that is captured once and replayed for all devices, in a `loop`. Where it cannot be
+    so, a warning says why, and steps are `eager`."""
     training_seconds: float = Field(default=10.0, gt=0)
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
     workers: int = Field(default=0, ge=0, le=256)

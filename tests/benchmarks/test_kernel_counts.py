@@ -52,6 +52,7 @@ BUDGETS = {
     "fedhaf body, stack": 165,
     "lga resnet18 first task, loop": 170,
     "lga resnet18 later task, loop": 255,
+    "lga resnet18 later task, captured": 10,
 }
 """Kernels of a step; of others the counts are those that were written down."""
 PASSES = ("fbl small_dense later task, loop",)
