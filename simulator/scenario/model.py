@@ -321,7 +321,8 @@ class EngineSettings(Renamed):
     methods that train: the same entries, sums and models, many times faster, and without messages,
     so that nothing of a network is simulated."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run; `auto` takes a GPU where there is one."""
+    """Where networks run, and where `inprocess` [computes and solves
+    statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""
     latency_ms: float = Field(default=20.0, ge=0)
     """Mean time of a message on the virtual network."""
     training: Literal["loop", "stack", "auto"] = "loop"
