@@ -71,6 +71,10 @@ class LocalRound:
         """Return the round with so many batches for each agent."""
         return replace(self, works=[shortened(work, batches) for work in self.works])
 
+    def lasting(self, epochs: int) -> LocalRound:
+        """Return the round with so many epochs, at the rate of the first."""
+        return replace(self, works=[_lasting(work, epochs) for work in self.works])
+
     def doubled(self) -> LocalRound:
         """Return the round in float64; pictures are normalised beforehand and not shaken."""
         return replace(self, works=[_doubled(work) for work in self.works])
@@ -193,6 +197,11 @@ CASES = (
     _lga("first task"),
     _lga("later task"),
 )
+
+
+def _lasting(work: Work, epochs: int) -> Work:
+    rates = work.optimiser.rates[:1] * epochs
+    return replace(work, optimiser=replace(work.optimiser, rates=rates))
 
 
 def _doubled(work: Work) -> Work:

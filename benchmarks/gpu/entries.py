@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
 from typing import Any, Literal, Protocol
@@ -21,7 +21,8 @@ from benchmarks.gpu.machine import Precision, forget_peaks, free_bytes, peaks, p
 from benchmarks.gpu.profile import RUNS, gpu_share
 from learning.training.engine import train
 from learning.training.memory import agents_per_stack
-from learning.training.settings import EngineName, TrainingEngineSettings
+from learning.training.settings import EngineName, StepsName, TrainingEngineSettings
+from learning.training.stepping import LEAST_STEPS
 from learning.training.work import Trained, Work
 
 GIB = 1 << 30
@@ -71,12 +72,15 @@ class Speed:
     precision: Precision
     memory: Memory = "1 GiB"
     """What a stack may take; 1 GiB is the engine's default."""
+    steps: StepsName = "eager"
+    channels_last: bool = False
 
     @property
     def name(self) -> str:
-        """Case, engine with what a stack may take, precision."""
-        how = f"{self.engine} of {self.memory}" if self.engine == "stack" else self.engine
-        return f"{self.case.name}, {how}, {self.precision}"
+        """Case, engine with what a stack may take or how its steps go, precision."""
+        words = [f"{self.engine} of {self.memory}" if self.engine == "stack" else self.engine]
+        words += [self.steps] * (self.steps != "eager") + ["channels last"] * self.channels_last
+        return f"{self.case.name}, {' '.join(words)}, {self.precision}"
 
     def work(self, small: bool) -> Mapping[str, Any]:
         """Return the sizes of the round."""
@@ -111,6 +115,8 @@ class Speed:
             place.device,
             autocast=self.precision == "bfloat16",
             stack_bytes=GIB if free is None else free // 2,
+            steps=self.steps,
+            channels_last=self.channels_last,
         )
 
     def _rates(self, done: Sequence[Sequence[Trained]], seconds: Sequence[float]) -> dict[str, Any]:
@@ -143,7 +149,7 @@ class Check:
     """A short round, trained in two ways, whose tensors are compared."""
 
     case: Case
-    kind: Literal["stack beside loop", "here beside processor"]
+    kind: Literal["stack beside loop", "here beside processor", "captured beside eager"]
     precision: Literal["float64", "float32"]
 
     @property
@@ -182,6 +188,10 @@ class Check:
             made = made.doubled() if self.precision == "float64" else made
             return difference(made, here, TrainingEngineSettings("stack", place.device))
         sizes = self.work(place.small)
+        if self.kind == "captured beside eager":
+            made = self.case.make(device=place.device, **sizes).of(2).doubled().moved(place.device)
+            made = made.lasting(LEAST_STEPS)
+            return difference(made, here, replace(here, steps="captured"))
         made = self.case.make(device="cpu", **sizes).of(1).short(2).doubled()
         return difference(made, here, TrainingEngineSettings("loop", "cpu"))
 
@@ -200,7 +210,16 @@ def entries() -> Iterator[Check | Speed]:
                 yield Speed(case, "stack", precision, "half of the card")
             yield Speed(case, "loop", "float32")
         else:
+            yield Check(case, "captured beside eager", "float64")
             yield from (Speed(case, "loop", precision) for precision in _PRECISIONS)
+            yield from _replayed(case)
+
+
+def _replayed(case: Case) -> Iterator[Speed]:
+    """Yield rows of a looped case by a captured graph, as it is and as a GPU likes it best."""
+    yield Speed(case, "loop", "float32", steps="captured")
+    yield Speed(case, "loop", "bfloat16", channels_last=True)
+    yield Speed(case, "loop", "bfloat16", steps="captured", channels_last=True)
 
 
 def difference(

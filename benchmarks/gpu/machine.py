@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from benchmarks.machine import describe_machine
+from learning.training.settings import TrainingEngineSettings
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """`float32` has TF32 off everywhere, `tf32` on everywhere, `bfloat16` is the engine's autocast."""
@@ -68,16 +69,11 @@ def settle(device: str) -> None:
 def precise(precision: Precision) -> Iterator[None]:
     """Compute float32 with or without TF32 inside, in matrices and convolutions alike.
 
-    These are torch's switches: the project has no setting of its own for them. Torch's defaults
-    are TF32 in convolutions and none in matrices.
+    As `engine.tf32` of a scenario does. Torch's defaults are TF32 in convolutions and none in
+    matrices.
     """
-    matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matrices.allow_tf32, convolutions.allow_tf32
-    matrices.allow_tf32 = convolutions.allow_tf32 = precision == "tf32"
-    try:
+    with TrainingEngineSettings(tf32=precision == "tf32").products():
         yield
-    finally:
-        matrices.allow_tf32, convolutions.allow_tf32 = before
 
 
 def forget_peaks(device: str) -> None:

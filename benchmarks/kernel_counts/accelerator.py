@@ -33,7 +33,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import patch
 
 import torch
@@ -187,6 +187,9 @@ class Seen:
 class FakeAccelerator(TorchDispatchMode):
     """Computes for `DeviceTensor`s on the processor, and counts what a GPU would have to do."""
 
+    switched_on: ClassVar[list[FakeAccelerator]] = []
+    """Those in use, the innermost last."""
+
     def __init__(self) -> None:
         super().__init__()
         self.seen = Seen()
@@ -197,6 +200,7 @@ class FakeAccelerator(TorchDispatchMode):
         self._with_it.enter_context(patch.object(torch, "autocast", _precision))
         self._with_it.enter_context(_MadeOnTheHost())
         super().__enter__()
+        self.switched_on.append(self)
         return self
 
     def __exit__(
@@ -206,6 +210,7 @@ class FakeAccelerator(TorchDispatchMode):
         trace: TracebackType | None,
     ) -> None:
         """Switch it off."""
+        self.switched_on.remove(self)
         super().__exit__(kind, error, trace)
         self._with_it.close()
 
@@ -285,6 +290,30 @@ class FakeAccelerator(TorchDispatchMode):
             self.seen.host_convolutions[_caller()] += 1
         if name not in _NO_KERNEL:
             self.seen.host[name] += 1
+
+
+class CountedGraphs:
+    """Graphs of a fake accelerator: a replay is one kernel, whatever has been captured.
+
+    What would stop a capture on a GPU is refused: a wait for a value, or a copy from or to the
+    host.
+    """
+
+    def capture(self, call: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        """Return the replay of a call, and the memory into which its result goes."""
+        result = call().clone()
+
+        def again() -> None:
+            fake = FakeAccelerator.switched_on[-1]
+            outside, fake.seen = fake.seen, Seen()
+            result.copy_(call())
+            within, fake.seen = fake.seen, outside
+            stops = within.waits + within.to_device + within.to_host
+            if stops:
+                raise RuntimeError(f"capture: {dict(stops)} within, which no graph can do")
+            fake.seen.kernels["graph"] += 1
+
+        return again, result
 
 
 def counted(run: Callable[[], object]) -> Seen:

@@ -59,16 +59,16 @@ RoundPath = Callable[[], Run]
 def round_paths() -> Mapping[str, RoundPath]:
     """Return all of them by name."""
     return {
-        "lga look": lambda: _lga(1).observe,
-        "lga round": lambda: _lga(2).answer,
+        "lga look": lambda: lga_device(1).observe,
+        "lga round": lambda: lga_device(2).answer,
         "lga inversion": _inversion,
-        "fbl look": lambda: _fbl(1).observe,
-        "fbl round": lambda: _fbl(2).answer,
-        "dcid train": lambda: _dcid(TRAIN_ALONE).answer,
-        "dcid means": lambda: _dcid(MEANS).answer,
-        "dcid distil": lambda: _distilling().answer,
-        "rounds exemplars": lambda: _rounds(TRAIN).answer,
-        "rounds fisher": lambda: _rounds(FISHER).answer,
+        "fbl look": lambda: fbl_device(1).observe,
+        "fbl round": lambda: fbl_device(2).answer,
+        "dcid train": lambda: dcid_device(TRAIN_ALONE).answer,
+        "dcid means": lambda: dcid_device(MEANS).answer,
+        "dcid distil": lambda: distilling_device().answer,
+        "rounds exemplars": lambda: rounds_device(TRAIN).answer,
+        "rounds fisher": lambda: rounds_device(FISHER).answer,
     }
 
 
@@ -87,10 +87,15 @@ class Asked:
         asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
         return self.side.observe(*asked, engine)
 
+    def begin(self, engine: TrainingEngineSettings) -> Any:  # noqa: ANN401 - a `FitJob`
+        """Return what is to be trained."""
+        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        return self.side.begin(*asked, engine)
+
     def answer(self, engine: TrainingEngineSettings) -> ClientUpdate:
         """Train, or only measure, and return the update."""
-        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
-        job = self.side.begin(*asked, engine)
+        job = self.begin(engine)
+        assert job is not None
         if job.work is None:
             measured: ClientUpdate = self.side.measured(self.of, job)
             return measured
@@ -110,7 +115,7 @@ def _told(
     return replace(told, stage_class_names=_NEW, class_stages=(1, 1, 2, 2))
 
 
-def _lga(seed: int) -> Asked:
+def lga_device(seed: int) -> Asked:
     """Return a device of LGA that enters its second task: it looks, and makes gradients.
 
     Another seed is another fleet, none of whose models is in memory.
@@ -140,9 +145,9 @@ def _inversion() -> Run:
     return lambda engine: invert(encoding, sets, labels, settings, 1, engine.device)
 
 
-def _fbl(seed: int) -> Asked:
+def fbl_device(seed: int, **more: Any) -> Asked:  # noqa: ANN401 - settings of the method
     """Return a device of FBL in its second task; another seed is another fleet."""
-    settings = {"network": "small_dense", "batch": 4, "epochs": 1, "detection": "stage"}
+    settings = {"network": "small_dense", "batch": 4, "epochs": 1, "detection": "stage", **more}
     of = FBL.assign({**settings, "seed": seed}, (3, 32, 32))
     weights = encode_weights(of.network.initial(1, _OLD), _OLD)
     pictures = drawn(of, _NEW, _IMAGES)
@@ -153,27 +158,30 @@ def _fbl(seed: int) -> Asked:
 
 
 @cache
-def _of_dcid(phase: str) -> DcidAssignment:
+def _of_dcid(phase: str, preset: str | None) -> DcidAssignment:
     """Return an assignment: of the basic framework where sites train alone, else of DCID."""
-    preset = "dcil-lucir-fedavg" if phase in (TRAIN_ALONE, MEANS) else "dcid-icarl"
-    network = "resnet8_signed" if phase in (TRAIN_ALONE, MEANS) else "resnet8"
+    alone = phase in (TRAIN_ALONE, MEANS)
+    preset = preset or ("dcil-lucir-fedavg" if alone else "dcid-icarl")
+    network = "resnet8_signed" if alone else "resnet8"
     settings = {"preset": preset, "network": network, "epochs": 1, "batch": 2 * _IMAGES}
     measures = {"distil_epochs": 1, "shared_per_class": 4, "anchors_per_class": 4}
     return DCID.assign({**settings, **measures, "evaluation": "nearest-mean"}, _SHAPE)
 
 
-def _dcid(phase: str, extras: dict[str, bytes] | None = None) -> Asked:
+def dcid_device(
+    phase: str, extras: dict[str, bytes] | None = None, preset: str | None = None
+) -> Asked:
     """Return a site in its second session, without anchors yet."""
-    of = _of_dcid(phase)
+    of = _of_dcid(phase, preset)
     weights = encode_weights(of.network.initial(1, _OLD), _OLD)
     data = _together(drawn(of, _OLD, _IMAGES), drawn(of, _NEW, _IMAGES))
     return Asked(SITE, of, _told(weights, _OLD, extras or {}, phase), data)
 
 
-def _distilling() -> Asked:
+def distilling_device() -> Asked:
     """Return a site that has trained, and is asked to distil from the ensemble."""
-    shared = encode_images(_bytes(4))
-    trains = _dcid(TRAIN, {SHARED: shared})
+    shared = encode_images(noise_bytes(4))
+    trains = dcid_device(TRAIN, {SHARED: shared})
     trained = trains.answer(TrainingEngineSettings())
     began = Beginning(trains.of, trains.instruction.weights, _OLD, _EVERY).digest  # type: ignore[arg-type]
     logits = encode_ensemble(np.zeros((4, len(_EVERY))), began)
@@ -182,9 +190,10 @@ def _distilling() -> Asked:
     return replace(trains, instruction=told, memory=trained.memory)
 
 
-def _rounds(phase: str) -> Asked:
+def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings of the method
     """Return a device that trains in rounds, in its second stage, with exemplars of the first."""
-    of = ROUNDS.assign({"network": "resnet8", "epochs": 1, "exemplars": 8, "ewc": 1.0}, _SHAPE)
+    settings = {"network": "resnet8", "epochs": 1, "exemplars": 8, "ewc": 1.0, **more}
+    of = ROUNDS.assign(settings, _SHAPE)
     first, old = ROUNDS.first_weights(of), drawn(of, _OLD, _IMAGES)
     before = Asked(ROUNDS_DEVICE, of, order(1, _OLD, (), first, {}), old)
     remembered = before.answer(TrainingEngineSettings()).memory
@@ -206,5 +215,6 @@ def _noise(count: int, side: int) -> npt.NDArray[np.float32]:
     return np.random.default_rng(0).integers(0, 256, (count, 3, side, side)).astype(np.float32)
 
 
-def _bytes(count: int) -> npt.NDArray[np.uint8]:
+def noise_bytes(count: int) -> npt.NDArray[np.uint8]:
+    """Return so many pictures of noise."""
     return _noise(count, _SIDE).astype(np.uint8)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import torch
 
 from benchmarks.fedhaf_training.fleet import Size, body_works, head_works
+from benchmarks.kernel_counts.accelerator import CountedGraphs
 from benchmarks.lga_training.works import assignment, works
 from benchmarks.segmentation_training.lesson import build_work
 from benchmarks.segmentation_training.plans import Plan
@@ -23,10 +25,12 @@ from learning.networks.network import Network
 from learning.networks.pictures import Pictures
 from learning.networks.plan import initial_arrays
 from learning.networks.vision_transformer import VisionTransformer
+from learning.training import stepping
 from learning.training.chance import Chance
 from learning.training.engine import train_in_loop
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
+from learning.training.stepping import CapturedSteps
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 
 _BATCH, _AGENTS, _CLASSES = 8, 3, 10
@@ -44,11 +48,14 @@ class TrainingPath:
 
     works: Works
     stacked: bool = False
+    captured: bool = False
+    """Whether steps are replayed from a graph, whose capture is counted as done once."""
 
     def run(self, device: str) -> Callable[[int, int], Callable[[], list[Trained]]]:
         """Return what prepares a training on a device for so many epochs and batches."""
         engine = TrainingEngineSettings("stack" if self.stacked else "loop", device)
-        train = train_stacked if self.stacked else train_in_loop
+        alone = _captured if self.captured else train_in_loop
+        train = train_stacked if self.stacked else alone
 
         def prepare(epochs: int, batches: int) -> Callable[[], list[Trained]]:
             made = self.works(epochs, batches)
@@ -70,8 +77,22 @@ def training_paths() -> Mapping[str, TrainingPath]:
         "rounds adapters of vit_b_16, loop": TrainingPath(_adapters),
         "lga resnet18 first task, loop": TrainingPath(lambda *size: _lga("first task", *size)),
         "lga resnet18 later task, loop": TrainingPath(lambda *size: _lga("later task", *size)),
+        "lga resnet18 later task, captured": TrainingPath(
+            lambda *size: _lga("later task", *size), captured=True
+        ),
+        "rounds mlp, captured": TrainingPath(_mlps, captured=True),
         "fbl small_dense later task, loop": TrainingPath(_scenes),
     }
+
+
+def _captured(works: Sequence[Work], engine: TrainingEngineSettings) -> list[Trained]:
+    """Return what training by captured steps makes of the works, with nothing captured before."""
+    with (
+        patch.object(CapturedSteps, "graphs", CountedGraphs()),
+        patch.object(CapturedSteps, "kept", {}),
+        patch.object(stepping, "LEAST_STEPS", 1),
+    ):
+        return train_in_loop(works, replace(engine, steps="captured"))
 
 
 def _fedhaf_heads(epochs: int, batches: int) -> list[Work]:

@@ -165,6 +165,7 @@ def proxy_of(home: Path, settings: ProxyHomeSettings, around: ProxySurroundings)
             branch=around.branch,
             workbench=around.workbench,
             incoming=incoming,
+            device=settings.device,
             clock=around.clock,
         )
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coordinator.errors import ProxyError
@@ -52,22 +52,39 @@ def check(order: ScoringOrder, fresh: Fresh) -> Checked | OrderFailed:
 
 
 def score(
-    order: ScoringOrder, state: bytes | None, fresh: Sequence[Fresh], weights: bytes
+    order: ScoringOrder,
+    state: bytes | None,
+    fresh: Sequence[Fresh],
+    weights: bytes,
+    device: str = "cpu",
 ) -> ScoredInput | OrderFailed:
-    """Score `weights`, the bytes that the order names.
+    """Score `weights`, the bytes that the order names, on `device`, as the settings name it.
 
     The outcome depends on nothing but the arguments, save for the seconds in it.
     """
     began = time.monotonic()
     try:
-        return ScoredInput(_scored(order, state, fresh, weights, began))
+        from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
+
+        given = _Given(order, state, fresh, weights, found_device(device))
+        return ScoredInput(_scored(given, began))
     except (FleetledgerError, LearningError) as error:
         return OrderFailed(order.action, str(error))
 
 
-def _scored(
-    order: ScoringOrder, state: bytes | None, fresh: Sequence[Fresh], weights: bytes, began: float
-) -> OrderScored:
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What a score is made of."""
+
+    order: ScoringOrder
+    state: bytes | None
+    fresh: Sequence[Fresh]
+    weights: bytes
+    device: str
+
+
+def _scored(given: _Given, began: float) -> OrderScored:
+    order, fresh, weights = given.order, given.fresh, given.weights
     assignment = _assignment(order)
     from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
     from methods.lga import proxy  # noqa: PLC0415 - needs torch
@@ -77,8 +94,8 @@ def _scored(
         raise ProxyError(
             f"class_names: {len(order.class_names)} in the order, and the head has {len(rows)} rows"
         )
-    rules = assignment.proxy_rules
-    now = proxy.read_state(assignment.encoding, state)
+    rules = replace(assignment.proxy_rules, device=given.device)
+    now = proxy.read_state(assignment.encoding, given.state)
     for item in fresh:
         now = proxy.receive(rules, now, item.name.key.stage, item.data)
     model = proxy.Model(

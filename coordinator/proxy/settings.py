@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -41,6 +42,8 @@ class ProxyHomeSettings(Strict):
     """Everything that whoever runs the proxy may set."""
 
     fleet: FleetId
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    """Where pictures are searched for and models scored; `auto` takes a GPU where there is one."""
     broker: ProxyBrokerSettings = ProxyBrokerSettings()
     limits: Limits = Limits()
 
@@ -66,6 +69,7 @@ def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
     )
     text = _TEMPLATE.format(
         fleet=toml_value(settings.fleet),
+        device=settings.device,
         host=toml_value(broker.host),
         port=broker.port,
         password=password,
@@ -86,6 +90,7 @@ def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
 _TEMPLATE = """\
 # Settings of a fleetledger proxy; docs/proxy.md says what it is, and whom it must be kept from.
 fleet = {fleet}
+device = "{device}"                # cuda, or auto: pictures are searched for on a GPU
 
 [broker]                      # the user name there is always "proxy"
 host = {host}

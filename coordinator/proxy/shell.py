@@ -68,6 +68,8 @@ class ProxyParts:
     workbench: ScoringWorker
     incoming: Path
     """Folder of what is being fetched."""
+    device: str = "cpu"
+    """Where is computed, as the settings name it."""
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -248,7 +250,7 @@ class ProxyProgram:
             if found != order.weights.digest:
                 text = f"weights: promised {order.weights.digest.short}, {found.short} lie here"
                 return inputs.OrderFailed(order.action, text)
-            return score(order, state, fresh, weights)
+            return score(order, state, fresh, weights, self._parts.device)
 
         self._parts.workbench.submit(job)
 

@@ -40,7 +40,7 @@ class GradientBalance:
         weights = balancing_weights(
             gradient_magnitudes(step.outputs.logits, batch.targets, self.activation),
             batch.targets,
-            batch.weight,
+            weight_of(step, None),
             step.frozen[self.groups],
             step.frozen[self.exponent],
         )

@@ -28,8 +28,12 @@ def binary_cross_entropy(
 
 def one_hot_with_old(targets: Tensor, classes: int, old_logits: Tensor | None) -> Tensor:
     """Return Y (..., n, `classes`): one-hot, with the old model's sigmoids in its columns."""
-    labels = functional.one_hot(targets, classes)
     if old_logits is None:
-        return labels.to(torch.get_default_dtype())
+        return later_one_hot(targets, 0, classes).to(torch.get_default_dtype())
     known = torch.sigmoid(old_logits.detach())
-    return torch.cat([known, labels[..., known.shape[-1] :].to(known.dtype)], dim=-1)
+    return torch.cat([known, later_one_hot(targets, known.shape[-1], classes)], dim=-1)
+
+
+def later_one_hot(targets: Tensor, first: int, classes: int) -> Tensor:
+    """Return whether targets (..., n) are each of the classes from `first` on, bool (..., n, C)."""
+    return targets.unsqueeze(-1) == torch.arange(first, classes, device=targets.device)

@@ -42,4 +42,5 @@ def cross_entropy(
 def sample_cross_entropy(logits: Tensor, targets: Tensor, scope: Tensor | None = None) -> Tensor:
     """Return the cross-entropy of each sample (..., n)."""
     logarithms = functional.log_softmax(within(logits, scope), dim=-1)
-    return -logarithms.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    rows = logarithms.flatten(end_dim=-2)  # which, and whose gradient, is one kernel each
+    return functional.nll_loss(rows, targets.flatten(), reduction="none").view_as(targets)

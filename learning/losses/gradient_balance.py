@@ -21,6 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from learning.losses.binary import later_one_hot
+from learning.losses.reduction import Weight
+
 Activation = Literal["softmax", "sigmoid"]
 
 
@@ -34,7 +37,7 @@ def gradient_magnitudes(logits: Tensor, targets: Tensor, activation: Activation)
 
 
 def balancing_weights(
-    magnitudes: Tensor, targets: Tensor, weight: Tensor, groups: Tensor, exponent: Tensor
+    magnitudes: Tensor, targets: Tensor, weight: Weight, groups: Tensor, exponent: Tensor
 ) -> Tensor:
     """Return w (..., n) of magnitudes (..., n); rows of `weight` 0 are in no mean.
 
@@ -45,19 +48,16 @@ def balancing_weights(
     powered = magnitudes ** exponent.unsqueeze(-1)
     members = _members(groups, targets).to(powered.dtype)
     shares = powered.unsqueeze(-2) * members
-    counted = weight.unsqueeze(-2)
-    number = (members * counted).sum(dim=-1, keepdim=True)
-    total = (shares * counted).sum(dim=-1, keepdim=True)
+    number, total = (_counted_sum(values, weight) for values in (members, shares))
     relative = torch.where(total > 0, shares * number / total, members)
-    within_any = members.sum(dim=-2) > 0
-    return torch.where(within_any, relative.sum(dim=-2), torch.ones_like(powered)).detach()
+    alone = members.sum(dim=-2) == 0
+    return (relative.sum(dim=-2) + alone).detach()
 
 
 def soft_targets(targets: Tensor, classes: int, old_logits: Tensor) -> Tensor:
     """Return Y (..., n, `classes`) with the old model's softmax in its columns; no gradient."""
     known = functional.softmax(old_logits.detach(), dim=-1)
-    later = functional.one_hot(targets, classes)[..., known.shape[-1] :]
-    return torch.cat([known, later.to(known.dtype)], dim=-1)
+    return torch.cat([known, later_one_hot(targets, known.shape[-1], classes)], dim=-1)
 
 
 def semantic_divergence(logits: Tensor, labels: Tensor, slices: Tensor | None = None) -> Tensor:
@@ -67,8 +67,8 @@ def semantic_divergence(logits: Tensor, labels: Tensor, slices: Tensor | None = 
     a distribution of its own, and one in which Y is all zero adds nothing.
     """
     logarithms = functional.log_softmax(logits, dim=-1)
-    if slices is None:
-        return _divergence(labels, logarithms)
+    if slices is None:  # 0 times a finite number is 0
+        return torch.xlogy(labels, labels).sum(dim=-1) - (labels * logarithms).sum(dim=-1)
     parts = [_slice_divergence(labels, logarithms, mask) for mask in slices]
     return torch.stack(parts).sum(dim=0)
 
@@ -86,6 +86,12 @@ def _divergence(labels: Tensor, logarithms: Tensor) -> Tensor:
     there = labels > 0
     cross = torch.where(there, labels * logarithms, torch.zeros_like(logarithms)).sum(dim=-1)
     return torch.xlogy(labels, labels).sum(dim=-1) - cross
+
+
+def _counted_sum(values: Tensor, weight: Weight) -> Tensor:
+    """Return the sum over the rows that count of values (..., G, n), as (..., G, 1)."""
+    counted = values if weight is None else values * weight.unsqueeze(-2)
+    return counted.sum(dim=-1, keepdim=True)
 
 
 def _members(groups: Tensor, targets: Tensor) -> Tensor:

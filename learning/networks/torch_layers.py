@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +66,18 @@ class Outputs:
     scores: Tensor | Callable[[], Tensor]
     """The logits, or what makes them once somebody asks: a term on features never does."""
     buffers: Tensors
+    _made: list[Tensor] = field(default_factory=list)
+    """The logits, once they are; a `cached_property` has a lock, which `torch.compile` cannot
+    look through."""
 
-    @cached_property
+    @property
     def logits(self) -> Tensor:
         """Return the logits."""
-        return self.scores() if callable(self.scores) else self.scores
+        if not callable(self.scores):
+            return self.scores
+        if not self._made:
+            self._made.append(self.scores())
+        return self._made[0]
 
 
 def forward(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,6 +24,19 @@ class BatchPart:
 
     batch: Batch
     share: float
+
+
+@dataclass(frozen=True, eq=False)
+class StepParts:
+    """A step's batch in its parts, each made when asked for."""
+
+    rows: int
+    make: Callable[[int], Iterator[BatchPart]]
+    """From so many rows to their parts."""
+
+    def __iter__(self) -> Iterator[BatchPart]:
+        """Yield the parts."""
+        return self.make(self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +67,7 @@ class AgentBatches:
             buffers_owned,
         )
 
-    def steps(self, epoch: int, found: Tensors) -> Iterator[Iterator[BatchPart]]:
+    def steps(self, epoch: int, found: Tensors) -> Iterator[StepParts]:
         """Yield the steps of an epoch, each as the parts of its batch, made when asked for.
 
         `found` holds rows for each sample (N, ...) beside those of the data.
@@ -65,7 +79,8 @@ class AgentBatches:
         drawn = self.draws.epoch(epoch, count)
         made = EpochRows.of(work, drawn, {**work.data.extras, **found}, self.source)
         for step in range(count):
-            yield self._parts(made, step, min(size, len(work.data) - step * size))
+            rows = min(size, len(work.data) - step * size)
+            yield StepParts(rows, partial(self._parts, made, step))
 
     def _parts(self, made: EpochRows, step: int, rows: int) -> Iterator[BatchPart]:
         first = 0
@@ -88,6 +103,7 @@ class AgentBatches:
             extras=made.extras_of(places),
             dropout=chance.dropout,
             words=chance.loss_words,
+            chance=chance,
             norms_frozen=work.norms_frozen,
             buffers_owned=self.buffers_owned,
         )

@@ -31,7 +31,7 @@ from learning.numerics.counter_generator import random_words
 
 SHUFFLE, AUGMENTATION, DROPOUT, LOSS = 0, 1, 2, 3
 
-_LANES = 4
+LANES = 4
 """Dropout decides four elements by the four 16-bit parts of one word."""
 _LEVELS = 1 << 16
 
@@ -69,12 +69,12 @@ def signed(key: int) -> int:
 
 def subkeys(keys: Tensor, position: int) -> Tensor:
     """Return word `position` of each sequence that `keys` (int64, any shape) name."""
-    return _mixed(keys + _constant((position + 1) * 0x9E3779B97F4A7C15))
+    return mixed(keys + _constant((position + 1) * 0x9E3779B97F4A7C15))
 
 
 def words(keys: Tensor, count: int, start: int = 0) -> Tensor:
     """Return `count` words of each sequence from word `start`: int64 (..., count), keys (...)."""
-    return _mixed(keys.unsqueeze(-1) + spaced(start, count, keys.device))
+    return mixed(keys.unsqueeze(-1) + spaced(start, count, keys.device))
 
 
 def spaced(start: int, count: int, device: torch.device) -> Tensor:
@@ -99,6 +99,30 @@ class Keys(Protocol):
         """Return what so many words from word `start` on add to a key, int64 (count,)."""
         ...
 
+    def kept(self, layer: DropoutLayer, first: int, rows: int) -> Tensor:
+        """Return which elements of some rows of the batch a dropout keeps, bool (..., elements)."""
+        ...
+
+
+@dataclass(frozen=True)
+class DropoutLayer:
+    """A dropout: its number, how many of 2^16 levels it drops, and the elements of a row."""
+
+    number: int
+    levels: int
+    elements: int
+
+    def kept(self, keys: Keys, first: int, rows: int) -> Tensor:
+        """Return which elements of rows from `first` on are kept, drawn for these alone."""
+        skipped, beyond = divmod(first * self.elements, LANES)
+        count = -(-(beyond + rows * self.elements) // LANES)
+        drawn = keys.of(DROPOUT, self.number).unsqueeze(-1) + keys.spaced(skipped, count)
+        return self.kept_by(mixed(drawn))[..., beyond : beyond + rows * self.elements]
+
+    def kept_by(self, drawn: Tensor) -> Tensor:
+        """Return which elements words (..., n) int64 keep, bool (..., 4 n): one for each lane."""
+        return drawn.view(torch.int16) >= self.levels - _LEVELS // 2
+
 
 @dataclass(frozen=True, eq=False)
 class DerivedKeys:
@@ -121,6 +145,10 @@ class DerivedKeys:
     def spaced(self, start: int, count: int) -> Tensor:
         """Return what words add to a key."""
         return spaced(start, count, self.keys.device)
+
+    def kept(self, layer: DropoutLayer, first: int, rows: int) -> Tensor:
+        """Return which elements are kept."""
+        return layer.kept(self, first, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,18 +180,13 @@ class StepChance:
         """
         dropped = round(rate * _LEVELS)
         rows, *row = values.shape[self.keys.axes :]
-        elements = prod(row)
-        skipped, beyond = divmod(self.first * elements, _LANES)
-        elements *= rows
-        keys = self.keys.of(DROPOUT, layer)
-        drawn = self._words(keys, skipped, -(-(beyond + elements) // _LANES))
-        lanes = drawn.view(torch.int16)[..., beyond : beyond + elements]
-        kept = (lanes >= dropped - _LEVELS // 2).reshape(values.shape)
+        drops = DropoutLayer(layer, dropped, prod(row))
+        kept = self.keys.kept(drops, self.first, rows).reshape(values.shape)
         left: Tensor = _Kept.apply(values, kept, _LEVELS / (_LEVELS - dropped))
         return left
 
     def _words(self, keys: Tensor, start: int, count: int) -> Tensor:
-        return _mixed(keys.unsqueeze(-1) + self.keys.spaced(start, count))
+        return mixed(keys.unsqueeze(-1) + self.keys.spaced(start, count))
 
 
 class _Kept(torch.autograd.Function):  # type: ignore[misc]
@@ -190,7 +213,8 @@ class _Kept(torch.autograd.Function):  # type: ignore[misc]
         return torch.ops.aten.native_dropout_backward(slope, kept, ctx.scale), None, None
 
 
-def _mixed(state: Tensor) -> Tensor:
+def mixed(state: Tensor) -> Tensor:
+    """Return the words of keys that were moved to their positions, as SplitMix64 mixes them."""
     state = (state ^ _right(state, 30)) * _constant(0xBF58476D1CE4E5B9)
     state = (state ^ _right(state, 27)) * _constant(0x94D049BB133111EB)
     return state ^ _right(state, 31)

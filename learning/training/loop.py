@@ -10,8 +10,7 @@ from learning.networks.torch_layers import Tensors
 from learning.training.batches import AgentBatches, real_type
 from learning.training.devices import memory_watched, moved
 from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import Trainable
-from learning.training.steps import slope_of
+from learning.training.stepping import Steps
 from learning.training.work import Extras, Trained, Work
 
 
@@ -22,26 +21,23 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
     where a GPU has too little memory.
     """
     check(work)
-    with memory_watched():
+    with memory_watched(), settings.products():
         return _train(work, settings)
 
 
 def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
     work = moved(work, settings.device)
-    state = Trainable.copied(work.parameters, work.optimiser.momentum)
+    steps = Steps.of(work, settings)
     batches = AgentBatches.of(work, buffers_owned=True)
-    buffers: Tensors = {name: value.clone() for name, value in work.buffers.items()}
     losses = []
     for epoch, rate in enumerate(work.optimiser.rates):
-        extras = prepared(work, state.tensors(), buffers, epoch, settings)
+        extras = prepared(work, steps.state.tensors(), steps.buffers, epoch, settings)
+        steps.begin_epoch(extras.agent)
         total = torch.zeros((), dtype=real_type(work), device=settings.device)
         for parts in batches.steps(epoch, extras.samples):
-            slope = slope_of(work, state.leaves(), buffers, extras.agent, parts, settings)
-            state.step(slope.gradients, work.optimiser, rate)
-            buffers = slope.buffers
-            total += slope.loss
+            total += steps.step(parts, rate)
         losses.append(total)
-    return _trained(work, state, buffers, losses)
+    return _trained(work, *steps.trained(), losses)
 
 
 def check(work: Work) -> None:
@@ -76,7 +72,9 @@ def prepared(
     return work.prepare(work, parameters, buffers, epoch, infer)
 
 
-def _trained(work: Work, state: Trainable, buffers: Tensors, losses: list[torch.Tensor]) -> Trained:
+def _trained(
+    work: Work, parameters: Tensors, buffers: Tensors, losses: list[torch.Tensor]
+) -> Trained:
     steps = work.batching.count(len(work.data))
     means = tuple((torch.stack(losses) / steps).tolist()) if steps and losses else ()
-    return Trained(state.tensors(), buffers, len(work.data), steps * work.optimiser.epochs, means)
+    return Trained(parameters, buffers, len(work.data), steps * work.optimiser.epochs, means)

@@ -10,7 +10,7 @@ from learning.training.batches import AgentBatches
 from learning.training.devices import moved
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
-from learning.training.steps import slope_of
+from learning.training.steps import Given, slope_of
 from learning.training.work import Work
 
 
@@ -24,11 +24,12 @@ def fisher_diagonal(
     that does not train (`ComposedLoss(..., training="none")`) to measure the model in use.
     """
     work = moved(work, settings.device)
-    leaves = Trainable.copied(work.parameters, momentum=0.0).leaves()
+    state = Trainable.copied(work.parameters, momentum=0.0)
+    given = Given(work.buffers, work.frozen, {})
     sums = {name: torch.zeros_like(value) for name, value in work.parameters.items()}
     count = work.batching.count(len(work.data))
     for parts in AgentBatches.of(work, buffers_owned=False).steps(0, {}):
-        slope = slope_of(work, leaves, work.buffers, {}, parts, settings)
+        slope = slope_of(work.loss, state, given, parts, settings.arithmetic)
         for total, gradient in zip(sums.values(), slope.gradients, strict=True):
             total.add_(gradient.square(), alpha=1 / count)
     return {name: total.clamp(max=cap) for name, total in sums.items()}

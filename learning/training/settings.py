@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +16,27 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 
 EngineName = Literal["loop", "stack", "auto"]
+StepsName = Literal["eager", "compiled", "captured"]
 State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What of the settings changes a step's arithmetic; a part of what a step is kept by."""
+
+    device: str = "cpu"
+    autocast: bool = False
+    channels_last: bool = False
+
+    def precision(self) -> torch.autocast:
+        """Return the context to compute losses in."""
+        return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.autocast)
+
+    def laid_out(self, tensor: Tensor) -> Tensor:
+        """Return the tensor as convolutions are to read it: one with four axes channels last."""
+        if not self.channels_last or tensor.dim() != 4:
+            return tensor
+        return tensor.contiguous(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)
@@ -30,6 +51,34 @@ class TrainingEngineSettings:
     """Samples of a full pass at once; of scenes no more than a batch of training."""
     stack_bytes: int = 1 << 30
     """Memory that a stack of agents may take; more agents are trained in several stacks."""
+    steps: StepsName = "eager"
+    """How a step is carried out: call by call; compiled as one graph by `torch.compile`; captured
+    once as a CUDA graph and replayed for all agents that train in a loop."""
+    channels_last: bool = False
+    """Whether convolutions read pictures pixel by pixel, as a GPU's prefer it in bfloat16. In a
+    loop; what is trained comes back in its usual order."""
+    tf32: bool | None = None
+    """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions.
+    None: as torch has it, in convolutions alone."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What of this changes a step's arithmetic."""
+        return Arithmetic(self.device, self.autocast, self.channels_last)
+
+    @contextmanager
+    def products(self) -> Iterator[None]:
+        """Multiply float32 as `tf32` says inside, and as before behind."""
+        if self.tf32 is None:
+            yield
+            return
+        matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = matrices.allow_tf32, convolutions.allow_tf32
+        matrices.allow_tf32 = convolutions.allow_tf32 = self.tf32
+        try:
+            yield
+        finally:
+            matrices.allow_tf32, convolutions.allow_tf32 = before
 
     def inference(self, pictures: Pictures | None) -> Inference:
         """Return how networks in use are computed here.
@@ -42,7 +91,3 @@ class TrainingEngineSettings:
     def tensors(self, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[State, State]:
         """Return parameters and buffers of arrays, where networks are computed."""
         return to_tensors(arrays, self.device)
-
-    def precision(self) -> torch.autocast:
-        """Return the context to compute losses in."""
-        return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.autocast)

@@ -19,13 +19,15 @@ class Trainable:
     names: Sequence[str]
     values: list[Tensor]
     velocities: list[Tensor]
+    one: Tensor
+    """1 (), by which a loss is differentiated: made once, where the tensors are."""
 
     @classmethod
     def copied(cls, parameters: Tensors, momentum: float) -> Trainable:
         """Return copies at rest."""
         values = [tensor.detach().clone() for tensor in parameters.values()]
         velocities = [torch.zeros_like(value) for value in values] if momentum else []
-        return cls(list(parameters), values, velocities)
+        return cls(list(parameters), values, velocities, values[0].new_ones(()))
 
     def first(self, agents: int) -> Trainable:
         """Return views of the first agents of a stack."""
@@ -33,6 +35,7 @@ class Trainable:
             self.names,
             [value[:agents] for value in self.values],
             [velocity[:agents] for velocity in self.velocities],
+            self.one,
         )
 
     def leaves(self) -> dict[str, Tensor]:
@@ -40,8 +43,21 @@ class Trainable:
         leaves = (value.detach().requires_grad_() for value in self.values)
         return dict(zip(self.names, leaves, strict=True))
 
-    def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float) -> None:
+    def gradients(self, loss: Tensor, leaves: Tensors) -> list[Tensor]:
+        """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
+        found = torch.autograd.grad(
+            loss,
+            list(leaves.values()),
+            grad_outputs=self.one.to(loss.dtype).expand_as(loss),
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return list(found)
+
+    def step(self, gradients: list[Tensor], optimiser: Sgd, rate: float | Tensor) -> None:
         """Go one step against the gradients, all in place: stacks are large.
+
+        A rate that is a tensor () takes a kernel more, and rounds once more.
 
         v = momentum * v + gradient + weight_decay * w;  w = w - rate * v, or with `nesterov`
         w = w - rate * (gradient + weight_decay * w + momentum * v)
@@ -55,23 +71,17 @@ class Trainable:
         if not self.velocities or optimiser.nesterov:
             if decay:
                 torch._foreach_mul_(self.values, 1 - rate * decay)
-            torch._foreach_add_(self.values, gradients, alpha=-rate)
+            self._move(gradients, -rate)
         if self.velocities:
             ahead = optimiser.momentum if optimiser.nesterov else 1.0
-            torch._foreach_add_(self.values, self.velocities, alpha=-rate * ahead)
+            self._move(self.velocities, -rate * ahead)
+
+    def _move(self, directions: list[Tensor], by: float | Tensor) -> None:
+        if isinstance(by, Tensor):
+            torch._foreach_add_(self.values, torch._foreach_mul(directions, by))
+        else:
+            torch._foreach_add_(self.values, directions, alpha=by)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
         return dict(zip(self.names, self.values, strict=True))
-
-
-def gradients_of(loss: Tensor, leaves: Tensors) -> list[Tensor]:
-    """Return the gradient of the sum of `loss` by each leaf; zero where it does not matter."""
-    found = torch.autograd.grad(
-        loss,
-        list(leaves.values()),
-        grad_outputs=torch.ones_like(loss),
-        allow_unused=True,
-        materialize_grads=True,
-    )
-    return list(found)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from learning.errors import TrainingError
 from learning.networks.torch_layers import Tensors
-from learning.training.batches import real_type
+from learning.training.batches import BatchPart, real_type
 from learning.training.devices import moved_together
 from learning.training.loop import prepared
 from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import Trainable, gradients_of
+from learning.training.sgd import Trainable
 from learning.training.stack_batches import StackedData
 from learning.training.stacking import (
     Leaf,
@@ -29,6 +29,8 @@ from learning.training.stacking import (
     stack_tensors,
     stack_trees,
 )
+from learning.training.static_steps import StaticStep, part_tensors
+from learning.training.stepping import Call, compiled_once, why_eager
 from learning.training.work import Batch, Extras, Trained, Work
 
 
@@ -41,6 +43,11 @@ def train_stacked(works: Sequence[Work], settings: TrainingEngineSettings) -> li
     reason = alone_because(works[0])
     if reason is not None:
         raise TrainingError(f"engine: {reason}; choose loop or auto")
+    with settings.products():
+        return _train(works, settings)
+
+
+def _train(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
     run = _Run.of(moved_together([works[index] for index in by_size], settings.device), settings)
     results = dict(zip(by_size, run.train(), strict=True))
@@ -56,6 +63,8 @@ class _Run:
     state: Trainable
     buffers: dict[str, Leaf]
     """What all agents begin with, the same object, is shared until a norm has measured it."""
+    begun: bool = False
+    """Whether a step has been taken, and each buffer that changes is the agents' own."""
 
     @classmethod
     def of(cls, works: Sequence[Work], settings: TrainingEngineSettings) -> _Run:
@@ -89,16 +98,42 @@ class _Run:
     def _step(self, batch: Batch, extras: dict[str, Any], rate: float) -> Tensor:
         """Train the agents of a batch one step and return their losses."""
         work, agents = self.works[0], len(batch.weight)
+        call = self._compiled(batch)
+        if call is not None:
+            return call(*self.tensors(batch, extras), self.state.one * rate)
         part = self.state.first(agents)
         leaves = part.leaves()
         before = first_of(self.buffers, agents)
-        with self.settings.precision():
+        with self.settings.arithmetic.precision():
             loss, after = work.loss(
                 leaves, before, first_of(self.frozen, agents), first_of(extras, agents), batch
             )
-        part.step(gradients_of(loss, leaves), work.optimiser, rate)
+        part.step(part.gradients(loss, leaves), work.optimiser, rate)
         self._keep(before, after)
+        self.begun = True
         return loss.detach()
+
+    def static(self, batch: Batch) -> StaticStep:
+        """Return a step on batches of this form as a function of tensors."""
+        work, alone = self.works[0], BatchPart(batch, 1.0)
+        return StaticStep.of(
+            work.loss, work.optimiser, self.state.names, [alone], self.settings.arithmetic
+        )
+
+    def tensors(self, batch: Batch, extras: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what that function takes, but for the rate."""
+        agents = len(batch.weight)
+        part, trees = self.state.first(agents), (self.buffers, self.frozen, extras)
+        buffers, frozen, found = (first_of(tree, agents) for tree in trees)
+        given = {"buffers": buffers, "frozen": frozen, "extras": found}
+        return part.values, part.velocities, given, [part_tensors(BatchPart(batch, 1.0))]
+
+    def _compiled(self, batch: Batch) -> Call | None:
+        """Return the compiled step of a batch with all rows that there can be; None of others."""
+        usual = min(self.works[0].batching.size, len(self.works[0].data))
+        whole = tuple(batch.weight.shape) == (len(self.works), usual)
+        compiles = self.settings.steps == "compiled" and why_eager(self.settings) is None
+        return compiled_once(self.static(batch)) if compiles and whole and self.begun else None
 
     def _keep(self, before: Tensors, after: Tensors) -> None:
         """Keep the buffers of a step; those that norms changed in place are there already."""

@@ -87,6 +87,7 @@ class StackedData:
             extras=made.extras_of(places),
             dropout=chance.dropout,
             words=chance.loss_words,
+            chance=chance,
             norms_frozen=self.together.norms_frozen,
             buffers_owned=True,
             share=self.share[places],

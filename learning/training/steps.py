@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart
-from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import gradients_of
-from learning.training.work import Work
+from learning.training.settings import Arithmetic
+from learning.training.sgd import Trainable
+from learning.training.work import LossFunction, Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a loss is given beside the tensors in training and the batch, as `LossFunction` says."""
+
+    buffers: Tensors
+    frozen: Tree
+    extras: Tensors
 
 
 @dataclass(frozen=True, eq=False)
 class Slope:
-    """What a step found: the loss (), its gradient by each leaf, and the new buffers."""
+    """What a step found: the loss (...), its gradient by each leaf, and the new buffers."""
 
     loss: Tensor
     gradients: list[Tensor]
@@ -25,25 +34,28 @@ class Slope:
 
 
 def slope_of(
-    work: Work,
-    leaves: Tensors,
-    buffers: Tensors,
-    extras: Tensors,
+    loss_of: LossFunction,
+    state: Trainable,
+    given: Given,
     parts: Iterable[BatchPart],
-    settings: TrainingEngineSettings,
+    arithmetic: Arithmetic,
 ) -> Slope:
     """Return the mean slope of a step's parts, weighted by their rows.
 
     Only one part's values are in memory at a time; buffers go from part to part.
     """
+    leaves, buffers = state.leaves(), given.buffers
     losses: list[Tensor] = []
     gradients: list[Tensor] = []
     for part in parts:
-        with settings.precision():
-            loss, buffers = work.loss(leaves, buffers, work.frozen, extras, part.batch)
+        batch = part.batch
+        if arithmetic.channels_last:
+            batch = replace(batch, inputs=arithmetic.laid_out(batch.inputs))
+        with arithmetic.precision():
+            loss, buffers = loss_of(leaves, buffers, given.frozen, given.extras, batch)
         if part.share != 1:
             loss = loss * part.share
-        gradients = _added(gradients, gradients_of(loss, leaves), alone=part.share == 1)
+        gradients = _added(gradients, state.gradients(loss, leaves), alone=part.share == 1)
         losses.append(loss.detach())
     total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
     return Slope(total, gradients, buffers)

@@ -17,7 +17,7 @@ from learning.errors import TrainingError
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Dropout, Mode, Tensors
-from learning.training.chance import Chance
+from learning.training.chance import Chance, StepChance
 from learning.training.scenes import SceneCrops, check_scenes
 
 Tree = Mapping[str, Any]
@@ -66,6 +66,8 @@ class Batch:
     share: Tensor | None = None
     unbiasing: Tensor | None = None
     """As of `Mode`: what norms of a stack divide by."""
+    chance: StepChance | None = None
+    """What `dropout` and `words` draw by, for a step that draws them itself."""
     all_count: bool = False
     """Whether it is known beforehand that no row pads, so that nothing needs a mask."""
 

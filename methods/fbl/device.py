@@ -30,7 +30,7 @@ from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.looking import Looked, looked
-from methods.fbl.losses import frozen_parts, loss_of
+from methods.fbl.losses import frozen_parts, loss_of, task_of
 from methods.fbl.memory import Memory
 from methods.fbl.messages import frame_of
 from methods.fbl.models import old_model, sent_model
@@ -141,7 +141,7 @@ def _work(
         data=Data(
             torch.from_numpy(data.inputs[list(current.rows)]), torch.from_numpy(current.labels)
         ),
-        loss=loss_of(assignment.network, settings, taught=old is not None),
+        loss=loss_of(assignment.network, settings, task_of(instruction), taught=old is not None),
         optimiser=_optimiser(settings, instruction),
         batching=Batching(settings.batch, settings.smallest_batch, settings.batch_parts),
         chance=Chance(

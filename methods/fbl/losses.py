@@ -27,10 +27,15 @@ from schemas.values import ClassName
 OLD, TASKS, EXPONENT = "old", "tasks", "exponent"
 
 
-def loss_of(network: SegmentationNetwork, settings: LossSettings, *, taught: bool) -> DenseLoss:
-    """Return the loss of a device; without an old model cross-entropy alone."""
+def loss_of(
+    network: SegmentationNetwork, settings: LossSettings, task: int, *, taught: bool
+) -> DenseLoss:
+    """Return the loss of a device in its `task`, from 1 on; without a teacher cross-entropy alone.
+
+    All devices of a stage are in the same task, so that they have equal losses.
+    """
     if taught:
-        return DenseLoss(DensePass(network), _terms(settings))
+        return DenseLoss(DensePass(network), _terms(settings, task))
     released = settings.loss == "released"
     alone = presets.released_first() if released else presets.finetuning()
     return DenseLoss(DensePass(network), alone)
@@ -51,7 +56,12 @@ def frozen_parts(
     }
 
 
-def _terms(settings: LossSettings) -> presets.Terms:
+def task_of(instruction: FitInstruction) -> int:
+    """Return the number of the newest task, that of the head's last channel."""
+    return _numbered(list(stages_of(instruction).values()))[-1]
+
+
+def _terms(settings: LossSettings, task: int) -> presets.Terms:
     """Return the terms beside an old model, with the settings' factors."""
     factors = PodFactors(settings.pod_maps, settings.pod_logits)
     pod = WeightedTerm(settings.pod, LocalPod(factors=factors))
@@ -60,7 +70,7 @@ def _terms(settings: LossSettings) -> presets.Terms:
             _labels(settings), balanced=settings.balanced, relations=settings.relations, pod=pod
         )
     if settings.loss == "released":
-        return presets.released_fbl(pod)
+        return presets.released_fbl(pod, task)
     if settings.loss == "plop":
         return presets.plop(pod)
     if settings.loss == "mib":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_inputs import SampleInputs, inputs_of
 from simulator.errors import EngineError
 from simulator.run.durable import replace_file
+from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.training import TrainerPoolSettings
 
@@ -97,7 +99,7 @@ class _Base:
             seed=prepared.plan.seed,
         )
         protocol = prepared.scenario.method.base
-        trainers = TrainerPoolSettings("loop", engine.device, engine.bfloat16)
+        trainers = replace(TrainerPoolSettings.of(engine), engine="loop")
         told = "the first stage is trained in one place"
         return train_centrally(
             lesson,
@@ -121,6 +123,7 @@ class _Base:
             "backbone": Digest.of(prepared.backbone),
             "bfloat16": prepared.scenario.engine.bfloat16,
             "torch": importlib.metadata.version("torch"),
+            **_other_arithmetic(prepared.scenario.engine),
         }
         return Digest.of(canonical_json(decides))
 
@@ -154,3 +157,13 @@ def _keep(path: Path, data: bytes) -> None:
         raise EngineError(
             f"{path}: cannot be written: {error.strerror}; name another folder in FLEETLEDGER_CACHE"
         ) from error
+
+
+def _other_arithmetic(engine: EngineSettings) -> dict[str, object]:
+    """Return what else is set that may change last bits; nothing where all of it is usual."""
+    usual = EngineSettings()
+    return {
+        name: getattr(engine, name)
+        for name in ("channels_last", "tf32", "steps")
+        if getattr(engine, name) != getattr(usual, name)
+    }

@@ -216,6 +216,7 @@ def _check_agents(scenario: Scenario) -> None:
     """Check that nothing is asked of light agents that they leave out."""
     engine, usual = scenario.engine, type(scenario.engine)()
     _check_workers(engine)
+    _check_arithmetic(engine)
     if engine.agents == "full":
         return
     asked = {
@@ -245,6 +246,17 @@ def _check_workers(engine: EngineSettings) -> None:
             raise ValueError(
                 f"engine.workers: {engine.workers} beside engine.{field} {value!r}; they train "
                 "'light' agents in a 'loop' on the CPU: set these, or leave workers out"
+            )
+
+
+def _check_arithmetic(engine: EngineSettings) -> None:
+    """Refuse what only training in this process knows beside programs that train by themselves."""
+    usual = type(engine)()
+    for field in ("channels_last", "tf32", "steps"):
+        if engine.kind == "mqtt" and getattr(engine, field) != getattr(usual, field):
+            raise ValueError(
+                f"engine.{field}: {getattr(engine, field)!r} beside engine.kind 'mqtt', whose "
+                "agents train by themselves, without; leave it out, or choose 'inprocess'"
             )
 
 

@@ -321,7 +321,8 @@ class EngineSettings(Renamed):
     methods that train: the same entries, sums and models, many times faster, and without messages,
     so that nothing of a network is simulated."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run; `auto` takes a GPU where there is one."""
+    """Where networks run, and where `inprocess` [computes and solves
+    statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""
     latency_ms: float = Field(default=20.0, ge=0)
     """Mean time of a message on the virtual network."""
     training: Literal["loop", "stack", "auto"] = "loop"
@@ -330,6 +331,17 @@ class EngineSettings(Renamed):
     bits may differ from run to run."""
     bfloat16: bool = False
     """Whether training computes in bfloat16 where torch deems it safe."""
+    channels_last: bool = False
+    """Whether convolutions are trained on pictures with the channels of a pixel side by side, as a
+    GPU prefers it in bfloat16; for `loop`."""
+    tf32: bool | None = None
+    """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions
+    while it trains; left out, as torch has it: in convolutions alone."""
+    steps: Literal["eager", "compiled", "captured"] = "eager"
+    """How a step of training is carried out. `eager`: call by call. `compiled`: as one graph by
+    `torch.compile`, which needs g++ on the CPU and minutes for a large network. `captured`: as a
+    CUDA graph that is captured once and replayed for all devices, in a `loop`. Where it cannot be
+    so, a warning says why, and steps are `eager`."""
     training_seconds: float = Field(default=10.0, gt=0)
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
     workers: int = Field(default=0, ge=0, le=256)

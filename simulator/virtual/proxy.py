@@ -17,7 +17,7 @@ from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.proxy.workbench import Job
 from schemas.envelope import PROXY, Sender
 from schemas.topics import FleetTopics
-from schemas.values import BootId, FleetId
+from schemas.values import BootId
 from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.world import VirtualWorld
@@ -75,9 +75,12 @@ class ProxyTraffic:
 class VirtualProxy:
     """A proxy that lives in `home`, which is made if it is missing."""
 
-    def __init__(self, world: VirtualWorld, home: Path, fleet: FleetId, boot: BootId) -> None:
+    def __init__(
+        self, world: VirtualWorld, home: Path, settings: ProxyHomeSettings, boot: BootId
+    ) -> None:
         # Pictures lie here that nobody else should see.
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fleet = settings.fleet
         self._endpoint = Endpoint(world.loop, self._step, pause=PAUSE_SECONDS)
         self._control = world.network.connection(f"{PROXY}.control")
         self._control.on_event = self._endpoint.ask
@@ -91,7 +94,7 @@ class VirtualProxy:
             InlineWorkbench(world, self._endpoint.ask),
             world.loop.clock.readings,
         )
-        self._shell = proxy_of(home, ProxyHomeSettings(fleet=fleet), around)
+        self._shell = proxy_of(home, settings, around)
 
     def start(self) -> None:
         """Connect."""

@@ -30,8 +30,9 @@ from simulator.virtual.loop import Loop
 from simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from learning.training.settings import EngineName, TrainingEngineSettings
+    from learning.training.settings import EngineName, StepsName, TrainingEngineSettings
     from learning.training.work import Trained
+    from simulator.scenario.model import EngineSettings
 
 Who = TypeVar("Who", bound=Hashable)
 
@@ -63,13 +64,36 @@ class TrainerPoolSettings:
     device: str = "cpu"
     bfloat16: bool = False
     seconds: float = 10.0
+    channels_last: bool = False
+    tf32: bool | None = None
+    steps: StepsName = "eager"
+
+    @classmethod
+    def of(cls, engine: EngineSettings) -> TrainerPoolSettings:
+        """Return what a scenario says of training."""
+        return cls(
+            engine.training,
+            engine.device,
+            engine.bfloat16,
+            engine.training_seconds,
+            engine.channels_last,
+            engine.tf32,
+            engine.steps,
+        )
 
     def for_torch(self) -> TrainingEngineSettings:
         """Return what `learning.training` takes; raise `MissingError` without torch."""
         require_torch()
         from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
 
-        return TrainingEngineSettings(self.engine, torch_device(self.device), self.bfloat16)
+        return TrainingEngineSettings(
+            self.engine,
+            torch_device(self.device),
+            self.bfloat16,
+            channels_last=self.channels_last,
+            tf32=self.tf32,
+            steps=self.steps,
+        )
 
 
 class TrainerPool:

@@ -10,7 +10,7 @@ from device_agent.home import AgentHome
 from device_agent.settings import AgentTrainingSettings
 from device_agent.training import engine_settings
 from learning.errors import TrainingError
-from learning.training import loop
+from learning.training import loop, stepping
 from methods import registry
 from tests.device_agent.test_training_with_lga import School
 
@@ -70,7 +70,7 @@ def test_a_gpu_whose_memory_is_too_small_can_be_tried_again(school, monkeypatch)
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(loop, "slope_of", full)
+    monkeypatch.setattr(stepping, "slope_of", full)
     answer = school.ask(1, None, publishes=False)
     assert isinstance(answer, inputs.TrainingFailed)
     assert "do not fit" in answer.reason

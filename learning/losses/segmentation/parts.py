@@ -140,13 +140,15 @@ class ReleasedWeights:
     labels: Labels = ReleasedLabels()
     old: str = "old"
     tasks: str = "tasks"
+    current: int | None = None
+    """Number of the current task, so that no step has to wait for that of the last channel."""
 
     def __call__(self, step: PixelStep) -> Tensor:
         """Return the weights."""
         labels = step.once(self.labels).labels
         old_channels = step.teacher(self.old).logits.shape[1]
         magnitudes = released_magnitudes(step.outputs.logits, labels, old_channels)
-        return released_weights(magnitudes, labels, step.frozen[self.tasks])
+        return released_weights(magnitudes, labels, step.frozen[self.tasks], self.current)
 
 
 Weights = BalancingWeights | ReleasedWeights

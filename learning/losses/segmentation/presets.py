@@ -58,9 +58,9 @@ def fbl(
     return compensation, WeightedTerm(relations, RelationConsistency(magnitudes)), pod
 
 
-def released_fbl(pod: WeightedTerm = POD) -> Terms:
-    """Return FBL in code mode."""
-    weights = ReleasedWeights(ReleasedLabels())
+def released_fbl(pod: WeightedTerm = POD, current: int | None = None) -> Terms:
+    """Return FBL in code mode, in the task of number `current`."""
+    weights = ReleasedWeights(ReleasedLabels(), current=current)
     return (
         WeightedTerm(1.0, ReleasedCrossEntropy(weights)),
         WeightedTerm(0.3, SoftLabels(weights.labels)),

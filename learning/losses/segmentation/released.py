@@ -37,13 +37,15 @@ def released_magnitudes(logits: Tensor, labels: Tensor, old_channels: int) -> Te
     return misses ** (old_channels / logits.shape[1]) * counted(labels)
 
 
-def released_weights(magnitudes: Tensor, labels: Tensor, tasks: Tensor) -> Tensor:
+def released_weights(
+    magnitudes: Tensor, labels: Tensor, tasks: Tensor, current: int | None = None
+) -> Tensor:
     """Return w (B, h, w) of g = `magnitudes`; 0 where a pixel is ignored.
 
     `tasks` (C,) is 0 for background, else the number of the class's task, from 1 on; the last
-    channel's is the current one.
+    channel's is the `current` one, which is waited for where it is not given.
     """
-    channels, current = len(tasks), int(tasks[-1])
+    channels, current = len(tasks), int(tasks[-1]) if current is None else current
     means = label_means(magnitudes, labels, channels)
     counts = class_counts(labels, channels)
     # w is g times a factor of the label's class, but for the current task's classes.

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from learning.networks.body import EPSILON, MOMENTUM, V
 from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
 from learning.networks.segmentation.layers import Curve, DenseLayers
 
 
-@dataclass(frozen=True)
-class Norm:
-    """Numbers of a batch normalisation."""
+class Norm(NamedTuple):
+    """Numbers of a batch normalisation; a tuple, which `torch.compile` takes as a default."""
 
     epsilon: float = EPSILON
     momentum: float = MOMENTUM
 
 
-@dataclass(frozen=True)
-class ConvolutionWindow:
+class ConvolutionWindow(NamedTuple):
     """How a kernel lies on the pixels; groups of channels see each other only."""
 
     side: int = 1
@@ -37,9 +36,9 @@ class NormedConvolution:
     norm_name: str
     inputs: int
     outputs: int
-    window: ConvolutionWindow = field(default_factory=ConvolutionWindow)
+    window: ConvolutionWindow = ConvolutionWindow()  # noqa: RUF009 -- a tuple
     curve: Curve = "relu"
-    norm: Norm = field(default_factory=Norm)
+    norm: Norm = Norm()  # noqa: RUF009 -- a tuple
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors of both."""

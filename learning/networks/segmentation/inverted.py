@@ -10,7 +10,7 @@ state dicts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from learning.networks.body import V
@@ -35,7 +35,7 @@ class InvertedResidual:
     window: ConvolutionWindow
     """Of the depthwise convolution; its groups are its channels, whatever is given here."""
     curve: Curve = "relu6"
-    norm: Norm = field(default_factory=Norm)
+    norm: Norm = Norm()  # noqa: RUF009 -- a tuple
     squeeze: int = 0
     """Channels that the gate is squeezed to; 0 for no gate."""
     generation: Literal[2, 3] = 2

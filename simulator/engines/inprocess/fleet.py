@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from coordinator.core.commands import Command
+from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from device_agent.capabilities import find_capabilities
@@ -29,7 +30,6 @@ from simulator.engines.interface import Prepared
 from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
 from simulator.rollouts.held_out import HeldOut, RolloutFleet
-from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.bench import Delivery, Indices, Resources
 from simulator.virtual.clock import VirtualClock
@@ -149,7 +149,8 @@ class Fleet:
         if self.coordinator.state.lineages.with_proxy is None:
             return None
         boot = seeded_boot(seed, "proxy", era)
-        proxy = VirtualProxy(self.world, self._folder / "proxy", FLEET, boot)
+        settings = ProxyHomeSettings(fleet=FLEET, device=self._prepared.scenario.engine.device)
+        proxy = VirtualProxy(self.world, self._folder / "proxy", settings, boot)
         proxy.start()
         return proxy
 
@@ -180,7 +181,7 @@ class Fleet:
                 stopwatch=self.world.stopwatch,
                 pictures=_pictures(self._prepared),
                 trainers=TrainerPool(
-                    self.world.loop, self.world.stopwatch, _trainers(scenario.engine)
+                    self.world.loop, self.world.stopwatch, TrainerPoolSettings.of(scenario.engine)
                 ),
                 minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
             ),
@@ -233,9 +234,3 @@ def _lineage(home: Path, prepared: Prepared) -> Command:
 def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:
     spec = prepared.preprocessing
     return None if spec.mode == "text" else sized_samples(prepared.split.train, spec)
-
-
-def _trainers(engine: EngineSettings) -> TrainerPoolSettings:
-    return TrainerPoolSettings(
-        engine.training, engine.device, engine.bfloat16, engine.training_seconds
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ class JointEngine:
         scenario = prepared.scenario
         trainer, engine = trainer_of(scenario), scenario.engine
         assert trainer is not None
-        trainers = TrainerPoolSettings("loop", engine.device, engine.bfloat16)
+        trainers = replace(TrainerPoolSettings.of(engine), engine="loop")
         self._prepared = prepared
         self._folder = folder
         self._watch = watch

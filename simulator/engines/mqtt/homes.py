@@ -27,7 +27,7 @@ from device_agent.settings import AgentBrokerSettings, AgentSettings
 from schemas.envelope import PROXY
 from schemas.models import AnyPreprocessing
 from schemas.private_file import write_private
-from schemas.values import DeviceId, FleetId
+from schemas.values import DeviceId
 from simulator.engines.mqtt.scene_delivery import make_folders
 from transport.brokers import Broker
 
@@ -53,14 +53,14 @@ def write_coordinator(home: Path, broker: Broker, settings: CoordinatorSettings)
     write_new(home, settings)
 
 
-def write_proxy(home: Path, broker: Broker, fleet: FleetId) -> None:
+def write_proxy(home: Path, broker: Broker, settings: proxy.ProxyHomeSettings) -> None:
     """Write a proxy's settings and secret, in place of earlier ones."""
     write_password(home, broker, PROXY)
     (home / proxy.FILE_NAME).unlink(missing_ok=True)
     access = proxy.ProxyBrokerSettings(
         host=broker.host, port=broker.port, password_file=PASSWORD_FILE
     )
-    proxy.write_new(home, proxy.ProxyHomeSettings(fleet=fleet, broker=access))
+    proxy.write_new(home, settings.model_copy(update={"broker": access}))
 
 
 def admit(home: Path, devices: Iterable[DeviceId]) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
+from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings
@@ -79,7 +80,8 @@ class Programs:
                 self.follower.catch_up()
             self._start_leader(COORDINATOR, "serve", folder.coordinator)
             if self.follower.view.state.lineages.with_proxy is not None:
-                write_proxy(folder.proxy, self._broker, FLEET)
+                settings = ProxyHomeSettings(fleet=FLEET, device=prepared.scenario.engine.device)
+                write_proxy(folder.proxy, self._broker, settings)
                 self._start_leader(PROXY, "proxy", folder.proxy)
             self._stack = stack.pop_all()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.proxy.inputs import ScoringFinished
+from coordinator.proxy.inputs import OrderFailed, ScoringFinished
 from coordinator.proxy.records import Name, OrderScored
 from coordinator.proxy.scoring import Fresh, score
+from methods.lga import proxy
 from schemas.contributions import PartKey
 from schemas.values import ClassName, Digest
 from tests.coordinator.proxy.making import order, payload, weights
@@ -24,6 +25,27 @@ def points(outcome: object) -> float:
     newest = change(outcome).scored.answer.newest
     assert newest is not None
     return newest.score
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    file = weights()
+    failed = score(order(file), None, [], file, "cuda")
+    assert isinstance(failed, OrderFailed)
+    assert "set cpu or auto" in failed.reason
+
+
+def test_models_are_scored_where_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, data, seen = weights(), payload(0, seed=1), []
+    fresh = Fresh(Name(PartKey(stage=1, part=1), Digest.of(data)), data)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    scored = proxy.score
+    monkeypatch.setattr(
+        proxy, "score", lambda rules, *rest: seen.append(rules.device) or scored(rules, *rest)
+    )
+    found, wanted = (score(order(file), None, [fresh], file, name) for name in ("auto", "cpu"))
+    assert seen == ["cpu", "cpu"]
+    assert change(found).state == change(wanted).state
 
 
 def test_pictures_of_a_class_count_under_its_new_name() -> None:

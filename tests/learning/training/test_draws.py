@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from learning.training import draws
 from learning.training.chance import Chance, StepChance, signed
 from learning.training.draws import Draws
 
@@ -43,6 +44,28 @@ def test_parts_of_a_batch_have_the_keys_of_their_first_row() -> None:
     assert torch.equal(epoch.step(1, 1, first=2).dropout(values, 0.5, 1), wanted)
 
 
+@pytest.mark.parametrize("words", [1, 9, 1 << 19])
+def test_a_dropout_drawn_for_many_steps_keeps_what_each_step_would(words, monkeypatch) -> None:
+    monkeypatch.setattr(draws, "_WORDS_AT_ONCE", words)
+    epoch = drawn().epoch(EPOCH, STEPS)
+    for step, (agents, rows) in enumerate([(3, 4), (3, 4), (2, 3)]):
+        derived = StepChance.derived(KEYS[:agents], EPOCH, step)
+        for layer, shape in ((0, (3,)), (1, (2, 5)), (0, (3,))):
+            values = torch.rand(agents, rows, *shape)
+            wanted = derived.dropout(values, 0.3, layer)
+            assert torch.equal(epoch.step(step, agents).dropout(values, 0.3, layer), wanted)
+
+
+def test_dropouts_of_later_steps_cost_a_kernel_each() -> None:
+    with FakeAccelerator() as fake:
+        epoch = drawn(DEVICE).epoch(EPOCH, STEPS)
+        values = torch.ones(3, 4, 6, device=DEVICE)
+        epoch.step(0, 3).dropout(values, 0.5, 1)
+        before = fake.seen.kernels.total()
+        epoch.step(1, 3).dropout(values, 0.5, 1)
+        assert fake.seen.kernels.total() == before + 1
+
+
 def test_each_sample_has_the_word_of_its_row_of_the_batch() -> None:
     epoch = drawn().epoch(EPOCH, STEPS)
     assert epoch.words is not None
@@ -66,11 +89,11 @@ def test_orders_are_shuffles_of_each_agents_own_samples() -> None:
 
 def test_an_epoch_is_one_copy_once_it_is_known_who_asks() -> None:
     with FakeAccelerator() as fake:
-        draws = drawn(DEVICE)
+        made_once = drawn(DEVICE)
         copies = []
         for epoch in range(3):
             before = fake.seen.to_device.total()
-            made = draws.epoch(epoch, STEPS)
+            made = made_once.epoch(epoch, STEPS)
             for step in range(STEPS):
                 made.step(step, 2).dropout(torch.ones(2, 4, 6, device=DEVICE), 0.5, 1)
                 made.step(step, 2).loss_words(5)

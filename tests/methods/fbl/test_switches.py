@@ -105,14 +105,14 @@ def test_the_losses_are_those_of_the_presets_that_others_use():
         ({"pod_literal": True}, presets.fbl(pod=presets.LITERAL_POD)),
         ({"preset": "without-fsc"}, presets.fbl(balanced=False)),
         ({"preset": "without-frc"}, presets.fbl(relations=0.0)),
-        ({"mode": "code"}, presets.released_fbl()),
+        ({"mode": "code"}, presets.released_fbl(current=2)),
         ({"preset": "finetuning"}, presets.finetuning()),
         ({"preset": "lwf"}, presets.lwf()),
         ({"preset": "ilt"}, presets.ilt()),
         ({"preset": "mib"}, presets.mib()),
         ({"preset": "plop"}, presets.plop()),
     ):
-        assert loss_of(network, FblSettings(**settings), taught=True).terms == terms, settings
-        alone = loss_of(network, FblSettings(**settings), taught=False)
+        assert loss_of(network, FblSettings(**settings), 2, taught=True).terms == terms, settings
+        alone = loss_of(network, FblSettings(**settings), 2, taught=False)
         released = settings.get("mode") == "code"
         assert alone.terms == (presets.released_first() if released else presets.finetuning())

@@ -102,6 +102,17 @@ def test_what_fits_together_is_taken(sections: dict[str, Any]):
     assert Scenario.model_validate({"title": "mine", **sections}).title == "mine"
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("steps", "captured"), ("channels_last", True), ("tf32", False)]
+)
+def test_agents_that_train_by_themselves_are_not_told_how_this_process_would(
+    field: str, value: object
+) -> None:
+    engine = {field: value, "kind": "mqtt"}
+    assert f"engine.{field}: {value!r} beside engine.kind 'mqtt'" in refusal(engine=engine)
+    assert Scenario.model_validate({"title": "mine", "engine": {field: value}})
+
+
 def test_only_the_first_faults_are_told_and_the_rest_are_counted():
     text = refusal(a=1, b=2, c=3, d=4)
     assert text.endswith("; and 1 more")

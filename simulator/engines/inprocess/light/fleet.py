@@ -53,9 +53,7 @@ class LightFleet:
         assert trainer is not None, "a scenario with light agents trains"
         sight, engine = inputs_of(prepared), scenario.engine
         training_device(trainer.method)  # imported before anything is measured
-        trainers = TrainerPoolSettings(
-            engine.training, engine.device, engine.bfloat16, engine.training_seconds
-        )
+        trainers = TrainerPoolSettings.of(engine)
         place = CohortResources(trainers, sight.pictures(), folder / "agents")
         self._context = LightContext(
             coordinator=self.coordinator,

@@ -64,7 +64,9 @@ def test_where_devices_train(tmp_path: Path, with_pictures: bool) -> None:
     from learning.networks.pictures import Pictures
 
     pictures = Pictures((0.5, 0.25, 0.125), (1.0, 2.0, 0.1), pad=2) if with_pictures else None
-    trainers = TrainerPoolSettings("loop", "cpu", bfloat16=True, seconds=3.5)
+    trainers = TrainerPoolSettings(
+        "loop", "cpu", bfloat16=True, seconds=3.5, tf32=False, steps="compiled"
+    )
     setting = Setting(
         CohortResources(trainers, pictures, tmp_path), ("rounds", "another"), ("methods",)
     )
