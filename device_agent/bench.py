@@ -75,6 +75,7 @@ from learning.numerics.detection import DetectionRules
 from methods.registry import descriptor, statistics_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
+from schemas.offers import Offer
 from schemas.reports import Evaluation
 from schemas.values import ClassName, Digest
 from transport.meter import Counts
@@ -467,8 +468,15 @@ class MadePayload(Protocol):
         """Images per class, as the payload counts them."""
 
 
+class OffersPayloads(Protocol):
+    """Where payloads wait that are too large to be attached to a message."""
+
+    def offer(self, data: bytes) -> Offer:
+        """Keep a payload; return by what it is fetched."""
+
+
 def part_computed(
-    request: ComputePart, extracted: Extracted, made: MadePayload, blobs: BlobFolder
+    request: ComputePart, extracted: Extracted, made: MadePayload, blobs: OffersPayloads
 ) -> inputs.PartComputed:
     """Put a large payload on the disk, so that it is there before anything speaks of it."""
     payload = made.payload

@@ -226,6 +226,7 @@ def _check_agents(scenario: Scenario) -> None:
         and engine.agents_in_memory,
         "devices.stragglers": scenario.devices.stragglers,
         "stages.opened_by": scenario.stages.opened_by != "schedule" and scenario.stages.opened_by,
+        "detection.mode": scenario.detection.mode != "off" and scenario.detection.mode,
     }
     for field, value in asked.items():
         if value is not False and value != 0:

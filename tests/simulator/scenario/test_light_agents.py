@@ -24,6 +24,7 @@ HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n
         ('kind = "mqtt"', "engine.kind: 'mqtt'"),
         ("[devices]\nstragglers = 0.1", "devices.stragglers: 0.1"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by: 'reports'"),
+        ('[detection]\nmode = "fixed-rise"', "detection.mode: 'fixed-rise'"),
     ],
 )
 def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: str) -> None:
@@ -35,9 +36,9 @@ def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: st
     "method",
     ['[method]\nname = "stsa"\n', '[method]\nname = "stsa"\n[method.first_stage]\nrounds = 2\n'],
 )
-def test_methods_of_statistics_need_whole_agents(method: str) -> None:
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents train networks"):
-        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+def test_methods_of_statistics_may_have_light_agents(method: str) -> None:
+    made = parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    assert made.engine.agents == "light"
 
 
 def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from schemas.values import ClassName, DeviceId, Digest
 from simulator.datasets.samples import SampleSet
 from simulator.engines.network_inputs import SampleInputs
 from simulator.engines.paths import image_path
-from simulator.virtual.bench import Delivery
+from simulator.virtual.parts import Delivery
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,13 +23,11 @@ from coordinator.topics.rounds.state import Round
 from device_agent.core.telling import problem
 from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.envelope import Sender
-from schemas.message import Message
 from schemas.rounds import RoundAnswer
-from schemas.values import BootId, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined
-from simulator.engines.inprocess.light.context import LightContext
+from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
@@ -43,9 +41,10 @@ LEAST_BESIDE_WORKERS = 100
 class LightRound:
     """Carries out one round that is open, or averages again one that was closed."""
 
-    def __init__(self, context: LightContext, asked: Round) -> None:
+    def __init__(self, context: LightContext, training: TrainingContext, asked: Round) -> None:
         network = context.coordinator.state.lineages.trained
         self._context = context
+        self._training = training
         self._opened = opened = asked.opened
         coordinator = context.coordinator
         task = RoundTask.of(coordinator.state, asked, coordinator.blobs.get)
@@ -53,11 +52,11 @@ class LightRound:
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = descriptor(network.method).kind_of(opened.phase)
-        lookup = _lookup(context, task)
+        lookup = _lookup(training, task)
         self._answering: Answering = (
-            AnsweredHere(task, lookup, context.place, context.packer, context.stopwatch)
-            if context.pool is None
-            else AnsweredByWorkers(task, lookup, context.pool, context.stopwatch)
+            AnsweredHere(task, lookup, training.place, training.packer, context.stopwatch)
+            if training.pool is None
+            else AnsweredByWorkers(task, lookup, training.pool, context.stopwatch)
         )
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
@@ -74,7 +73,7 @@ class LightRound:
         self._answering.begin([device for device in opened.cohort if device not in quiet])
         meanwhile()
         context.traffic.begin(self._task.assignment, opened.cohort[0], context.sent_ms())
-        context.clock.now += context.place.trainers.seconds
+        context.clock.now += self._training.place.trainers.seconds
         context.coordinator.average = self.average
         # Two looks: the first closes the round, the second has it averaged.
         happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
@@ -84,7 +83,7 @@ class LightRound:
             context.coordinator.take(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
-        context.memories.settle()
+        self._training.memories.settle()
 
     def _together(self) -> int:
         """Return how many inputs are committed together next.
@@ -93,7 +92,7 @@ class LightRound:
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
         each of which writes pages of the same table again.
         """
-        if self._context.pool is None:
+        if self._training.pool is None:
             return GROUP_INPUTS
         return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 
@@ -128,7 +127,7 @@ class LightRound:
     def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
         contribution, context = self._contribution(answered), self._context
         if answered.said.memory is not None:
-            context.memories.written(device, answered.said.memory)
+            self._training.memories.written(device, answered.said.memory)
         context.traffic.answered(device, contribution, sent_ms)
         self._summed.append(contribution.payload)
         self._sizes[contribution.payload] = contribution.payload_bytes
@@ -152,7 +151,7 @@ class LightRound:
                 samples=said.samples,
                 steps=said.steps,
                 loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
-                seconds=self._context.place.trainers.seconds,  # of the fleet: equal runs are equal
+                seconds=self._training.place.trainers.seconds,  # of the fleet: equal runs are equal
                 stored_samples=said.stored_samples,
             ),
         )
@@ -168,20 +167,9 @@ class LightRound:
         context.traffic.declined(device, nothing, context.sent_ms())
 
 
-def _lookup(context: LightContext, task: RoundTask) -> DatasetLookup:
-    holdings = context.holdings
+def _lookup(training: TrainingContext, task: RoundTask) -> DatasetLookup:
+    holdings = training.holdings
     rows = HeldRows.of(task.instruction.round, holdings.class_names)
     return DatasetLookup(
-        partial(holdings.data, rows=rows), context.memories.newest, holdings.version(rows)
+        partial(holdings.data, rows=rows), training.memories.newest, holdings.version(rows)
     )
-
-
-def device_message(
-    context: LightContext, device: DeviceId, message: Message, boot: BootId | None = None
-) -> inputs.DeviceMessage:
-    """Return a message as it comes from a device."""
-    known = context.coordinator.live.device(device).boot
-    own = boot or known
-    assert own is not None, "devices that are away say nothing"
-    sender = Sender(context.coordinator.fleet, device, own)
-    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=context.sent_ms()))
