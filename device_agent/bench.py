@@ -333,7 +333,7 @@ class Bench:
         told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
         if instruction.round.observes:
             engine = partial(engine_settings, self._home.settings.training)
-            seen = check_novelty(request, instruction, data, memory, engine)
+            seen = check_novelty(assignment, instruction, data, memory, engine)
             return (*told, observed(request, seen, unusable, self._blobs))
         done = train(request, instruction, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))

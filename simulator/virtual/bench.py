@@ -205,7 +205,7 @@ class DeviceBench:
     def _data(self, request: Train) -> LocalData:
         scenes = self.resources.pictures
         if isinstance(scenes, SizedScenes):
-            return _scenes(scenes, request.images)
+            return scenes.local_data(request.images)
         images, backbone = request.images, request.assignment.backbone
         return LocalData(
             self._pictures(images)
@@ -266,17 +266,6 @@ class DeviceBench:
             return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
         return inputs.UncertaintyMeasured(head_of(model), images, tuple(values.tolist()))
-
-
-def _scenes(scenes: SizedScenes, images: Sequence[ImageToCount]) -> LocalData:
-    shown = scenes.shown([index_of(image.path) for image in images])
-    return LocalData(
-        shown.pictures,
-        shown.class_names,
-        tuple(images[row].digest for row in shown.rows),
-        masks=shown.masks,
-        mask_class_names=shown.mask_class_names,
-    )
 
 
 def _to_nobody(answer: Input) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from methods.descriptor import Descriptor
-from methods.registry import descriptor
 from simulator.errors import ScenarioError
-from simulator.scenario import method_check
 from simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
@@ -41,20 +37,11 @@ def test_methods_of_statistics_may_have_light_agents(method: str) -> None:
     assert made.engine.agents == "light"
 
 
-def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looking(name: str) -> Descriptor:
-        return replace(descriptor(name), observes=True)
-
-    monkeypatch.setattr(method_check, "descriptor", looking)
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents do nothing but train"):
-        parse_scenario("s", HEAD, Path())
-
-
 @pytest.mark.parametrize("preset", ["without-psr", "fedavg", "fedavg-exemplars"])
-def test_lga_is_refused_by_name_also_where_it_needs_no_proxy(preset: str) -> None:
+def test_lga_may_have_light_agents_where_it_needs_no_proxy(preset: str) -> None:
     method = f'[method]\nname = "lga"\n[method.settings]\npreset = "{preset}"\n'
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' .* 'lga' has devices that"):
-        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    made = parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    assert made.engine.agents == "light"
 
 
 def test_a_usual_scenario_may_have_light_agents() -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from learning.errors import LearningError
 from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
+from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
@@ -40,6 +41,8 @@ class Said(NamedTuple):
     stored_samples: int
     memory: Path | None
     """Where the device's memory was written, if it remembers something new."""
+    observation: Observation | None = None
+    """What the device saw before it trained, of methods that look."""
 
 
 class Answered(NamedTuple):
@@ -134,7 +137,8 @@ class Adding:
             raise EngineError(f"{device}: {error}") from error
         self._stopwatch.spent("sums", time.perf_counter() - began)
         loss, stored = answer.loss, answer.stored_samples
-        return Said(answer.samples, samples, answer.steps, loss, stored, path)
+        seen = answer.observation
+        return Said(answer.samples, samples, answer.steps, loss, stored, path, seen)
 
 
 class AnsweredHere:

@@ -53,6 +53,10 @@ class TrainingContext:
     """Packs what is trained in this process."""
     pool: WorkerPool | None
     """Trains beside this process."""
+    withheld: str = ""
+    """What devices say that train: why their owners keep gradients from the proxy."""
+    told: set[DeviceId] = field(default_factory=set)
+    """Who has said it since it is there."""
 
     def close(self) -> None:
         """End the programs beside this one."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
+from device_agent.core.policy import publishes_gradients, withheld
 from methods.registry import training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
@@ -75,13 +76,16 @@ class LightFleet:
         sight, engine = inputs_of(prepared), scenario.engine
         training_device(trainer.method)  # imported before anything is measured
         trainers = TrainerPoolSettings.of(engine)
-        place = CohortResources(trainers, sight.pictures(), folder / "agents")
+        rules, method = rules_of(scenario), trainer.method
+        publishes = publishes_gradients(rules, method)
+        place = CohortResources(trainers, sight.pictures(), folder / "agents", publishes)
         return TrainingContext(
             holdings=Holdings(prepared.split.train, sight, scenario.devices.exemplars),
             memories=Memories(place.memories, self._is_done),
             place=place,
             packer=Packer(),
             pool=WorkerPool(place, engine.workers) if engine.workers else None,
+            withheld=withheld(rules, method),
         )
 
     def _made_counting(self, prepared: Prepared) -> Counting:
@@ -213,6 +217,8 @@ class LightFleet:
     def _begin(self, devices: Sequence[DeviceId]) -> None:
         """Have devices tell that they are there, as their agents would."""
         births = []
+        if self._training is not None:
+            self._training.told.difference_update(devices)
         for name in devices:
             runs = self._runs[name] = self._runs.get(name, 0) + 1
             boot = seeded_boot(self._seed, name, self._era, runs)

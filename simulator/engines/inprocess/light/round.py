@@ -26,9 +26,10 @@ from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
-from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined
+from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.holdings import HeldRows
+from simulator.engines.inprocess.light.memories import write_memory
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
@@ -52,7 +53,7 @@ class LightRound:
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = descriptor(network.method).kind_of(opened.phase)
-        lookup = _lookup(training, task)
+        self._lookup = lookup = _lookup(training, task)
         self._answering: Answering = (
             AnsweredHere(task, lookup, training.place, training.packer, context.stopwatch)
             if training.pool is None
@@ -76,7 +77,11 @@ class LightRound:
         context.clock.now += self._training.place.trainers.seconds
         context.coordinator.average = self.average
         # Two looks: the first closes the round, the second has it averaged.
-        happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
+        looked = current.looked
+        looking = [device for device in opened.observers if device not in looked]
+        happenings: Iterator[inputs.Input] = chain(
+            self._train(), self._look(looking), (inputs.Tick(), inputs.Tick())
+        )
         first = next(happenings, None)
         while first is not None:
             group = chain((first,), islice(happenings, self._together() - 1))
@@ -115,6 +120,7 @@ class LightRound:
         for lot in self._answering.answers():
             sent_ms = context.sent_ms()
             for device, outcome, seconds in lot:
+                yield from self._tell_withheld(device)
                 context.spent(device, seconds)
                 context.traffic.asked(device)
                 if isinstance(outcome, Declined):
@@ -123,6 +129,33 @@ class LightRound:
                     yield self._stored(device, outcome, sent_ms)
             self._done += len(lot)
             context.progress(self._done)
+
+    def _tell_withheld(self, device: DeviceId) -> Iterator[inputs.Input]:
+        """Say once, as an agent does that has something to train on, what its policy withholds."""
+        told, text = self._training.told, self._training.withheld
+        if text and device not in told and self._lookup.data(device) is not None:
+            told.add(device)
+            yield device_message(self._context, device, problem("policy", text))
+
+    def _look(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
+        """Yield what devices say that only look; what they see does not depend on who trains."""
+        context, opened, training = self._context, self._opened, self._training
+        for name in devices:
+            context.traffic.asked(name)
+            with context.stopwatch.phase("looking"):
+                looked = look(self._task, self._lookup.member(name), training.place.trainers)
+            context.spent(name, looked.seconds)
+            if looked.seen is None:
+                yield from self._decline(name, "")
+                continue
+            if looked.seen.memory is not None:
+                folder, number = training.place.memories, opened.number
+                path = write_memory(folder, name, number, looked.seen.memory)
+                training.memories.written(name, path)
+            seen = looked.seen.observation
+            yield self._say_nothing(
+                name, Nothing(stage=opened.stage, round=opened.number, observation=seen)
+            )
 
     def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
         contribution, context = self._contribution(answered), self._context
@@ -153,6 +186,7 @@ class LightRound:
                 loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
                 seconds=self._training.place.trainers.seconds,  # of the fleet: equal runs are equal
                 stored_samples=said.stored_samples,
+                observation=said.observation,
             ),
         )
 
@@ -163,8 +197,12 @@ class LightRound:
             text = f"round {number}: {reason}"
             yield device_message(context, device, problem("training", text))
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
-        yield device_message(context, device, nothing)
+        yield self._say_nothing(device, nothing)
+
+    def _say_nothing(self, device: DeviceId, nothing: Nothing) -> inputs.Input:
+        context = self._context
         context.traffic.declined(device, nothing, context.sent_ms())
+        return device_message(context, device, nothing)
 
 
 def _lookup(training: TrainingContext, task: RoundTask) -> DatasetLookup:

@@ -90,3 +90,13 @@ def means(learned: Learned) -> list[tuple[Digest, Digest, float]]:
         (body.aggregate, body.weights.digest, body.client_drift)
         for body in learned.bodies(WeightsAveraged)
     ]
+
+
+def by_round(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
+    """Return the same with what devices say in a round sorted before all that follows of it.
+
+    No round waits for one that only looks, so what a whole agent saw may come later.
+    """
+    told = said(ledger)
+    looks = [one for one in told if one[0] == "nothing.reported" and "'entropy'" in one[3]]
+    return [one for one in told if one not in looks] + sorted(looks, key=repr)
