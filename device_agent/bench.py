@@ -60,7 +60,7 @@ from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.sources.nothing import NoSamples
 from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
-from device_agent.store.blobs import BlobFolder
+from device_agent.store.blobs import BlobFolder, OffersPayloads
 from device_agent.training import (
     answered,
     engine_settings,
@@ -75,7 +75,6 @@ from learning.numerics.detection import DetectionRules
 from methods.registry import descriptor, statistics_device
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
-from schemas.offers import Offer
 from schemas.reports import Evaluation
 from schemas.values import ClassName, Digest
 from transport.meter import Counts
@@ -466,13 +465,6 @@ class MadePayload(Protocol):
     @property
     def samples(self) -> dict[ClassName, int]:
         """Images per class, as the payload counts them."""
-
-
-class OffersPayloads(Protocol):
-    """Where payloads wait that are too large to be attached to a message."""
-
-    def offer(self, data: bytes) -> Offer:
-        """Keep a payload; return by what it is fetched."""
 
 
 def part_computed(

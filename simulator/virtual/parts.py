@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.bench import OffersPayloads, part_computed
+from device_agent.bench import part_computed
 from device_agent.core import inputs
 from device_agent.core.requests import ComputePart
+from device_agent.store.blobs import OffersPayloads
 from device_agent.work import Extracted
 from learning.errors import LearningError
 from methods.part import PartContext

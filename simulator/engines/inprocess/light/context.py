@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from coordinator.core import inputs
 from schemas.envelope import Sender
 from schemas.message import Message
+from schemas.proxy import PrototypeGradients
 from schemas.values import BootId, DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
@@ -42,6 +44,13 @@ class LightContext:
         return self.clock.time_ns() // 1_000_000
 
 
+class TakesGradients(Protocol):
+    """A proxy, as devices know it."""
+
+    def give(self, device: DeviceId, body: PrototypeGradients, payload: bytes) -> None:
+        """Take gradients of a device."""
+
+
 @dataclass(frozen=True)
 class TrainingContext:
     """What rounds stand on, beside that."""
@@ -53,6 +62,8 @@ class TrainingContext:
     """Packs what is trained in this process."""
     pool: WorkerPool | None
     """Trains beside this process."""
+    proxy: TakesGradients | None = None
+    """None where the method has none."""
     withheld: str = ""
     """What devices say that train: why their owners keep gradients from the proxy."""
     told: set[DeviceId] = field(default_factory=set)

@@ -15,6 +15,8 @@ from coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from coordinator.core.state import State
 from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
 from coordinator.making.workshop import Finished
+from schemas.envelope import PROXY
+from schemas.message import Message
 from schemas.receipts import Receipt, Refused
 from schemas.values import BootId, DeviceId, Digest
 from simulator.errors import EngineError
@@ -36,6 +38,8 @@ class LightCoordinator:
         """Who averages a round, since answers are not kept."""
         self.on_receipt: Callable[[DeviceId, Receipt], None] = lambda _device, _receipt: None
         """Told what devices are answered that wait for it."""
+        self.on_proxy: Callable[[Message], None] = lambda _body: None
+        """Told what the proxy is sent."""
         self._rules = office.rules
         self._clock = clock
         self._stopwatch = stopwatch
@@ -119,6 +123,8 @@ class LightCoordinator:
                     return self.maker.export(request)
             case AnswerOperator(ticket, done, text):
                 self._inbox.answer(ticket, done=done, text=text)
+            case SendToDevice(device, _, body) if device == PROXY:
+                self.on_proxy(body)
             case SendToDevice(device, _, Receipt(answer=Refused(reason=reason))):
                 raise EngineError(f"{device}: {reason}")
             case SendToDevice(device, _, Receipt() as receipt):
@@ -129,5 +135,7 @@ class LightCoordinator:
 
 
 def _is_heard(request: Request) -> bool:
-    """Whether somebody minds a request: nobody hears messages, but a refusal is a mistake here."""
-    return not isinstance(request, SendToDevice) or request.leaf == "rcpt"
+    """Whether somebody minds a request: of messages the proxy, and whoever waits for a receipt."""
+    if not isinstance(request, SendToDevice):
+        return True
+    return request.leaf == "rcpt" or request.device == PROXY

@@ -39,7 +39,7 @@ from simulator.datasets.samples import SampleSet
 from simulator.engines.inprocess.features import LineageFeatures
 from simulator.engines.inprocess.light.agent import CountingAgent, Kept, commit
 from simulator.engines.inprocess.light.context import LightContext, device_message
-from simulator.engines.inprocess.light.packing import Packed
+from simulator.engines.inprocess.light.packing import HashedPayloads
 from simulator.engines.paths import index_of
 from simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from simulator.virtual.seeds import seeded_boot, seeded_secret
@@ -216,10 +216,8 @@ class Counting:
 
     def offer(self, data: bytes) -> Offer:
         """Keep a payload that is too large to be attached."""
-        digest = Digest.of(data)
-        self._payloads[digest] = data
-        offer = Packed(digest, len(data)).offer
-        assert offer is not None
+        offer = HashedPayloads().offer(data)
+        self._payloads[offer.digest] = data
         return offer
 
     def _known(self, device: DeviceId, request: ComputePart) -> PartComputed:

@@ -68,7 +68,9 @@ class LightEngine(StageEngine):
         if current is not None and current.closed is None:
             self._fleet.carry_out(current, partial(self._look_at_rounds, stage))
             return True
-        return self._fleet.count() or self._fleet.coordinator.look_around()
+        fleet = self._fleet
+        # A score takes the proxy some time: what is due by then is done before.
+        return fleet.count() or fleet.coordinator.look_around() or fleet.score()
 
     def _leap(self, stage: StagePlan, limit: float) -> bool:
         """Let time pass to when the rules or the operator may act; return whether that is in time.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from coordinator.core.inputs import CoordinatorConnected
+from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
@@ -22,6 +24,7 @@ from simulator.engines.inprocess.light.counting import Counting, CountingSetup, 
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
+from simulator.engines.inprocess.light.proxy import LightProxy
 from simulator.engines.inprocess.light.round import LightRound
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.light.workers import WorkerPool
@@ -33,6 +36,7 @@ from simulator.plan.fleet_plan import StagePlan
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.parts import Delivery
+from simulator.virtual.proxy import ProxyTraffic
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import TrainerPoolSettings
@@ -62,6 +66,8 @@ class LightFleet:
             progress=lambda done: watch.agents(done, len(self._online)),
         )
         self._capabilities = find_capabilities()
+        proxy = ProxyHomeSettings(fleet=FLEET, device=scenario.engine.device)
+        self._proxy = self._made_proxy(folder / "proxy", proxy)
         self._training = self._made_training(prepared, folder)
         self._counting = self._made_counting(prepared)
         self._delivered: dict[DeviceId, tuple[Delivery, ...]] = {}
@@ -85,8 +91,18 @@ class LightFleet:
             place=place,
             packer=Packer(),
             pool=WorkerPool(place, engine.workers) if engine.workers else None,
+            proxy=self._proxy,
             withheld=withheld(rules, method),
         )
+
+    def _made_proxy(self, home: Path, settings: ProxyHomeSettings) -> LightProxy | None:
+        """Start a proxy where the network is of a method that has one."""
+        if self.coordinator.state.lineages.with_proxy is None:
+            return None
+        boot = seeded_boot(self._seed, "proxy", self._era)
+        proxy = LightProxy(self._context, home, settings, boot)
+        self.coordinator.take([CoordinatorConnected()])  # its order is told again
+        return proxy
 
     def _made_counting(self, prepared: Prepared) -> Counting:
         coordinator = self.coordinator
@@ -166,13 +182,20 @@ class LightFleet:
         """Return the seconds that each device has computed."""
         return dict(self._context.computing)
 
-    def proxy_traffic(self) -> None:
-        """Light agents have no proxy."""
+    def proxy_traffic(self) -> ProxyTraffic | None:
+        """Return what the proxy has sent and received; None without one."""
+        return None if self._proxy is None else self._proxy.traffic()
+
+    def score(self) -> bool:
+        """Let the proxy do what it is asked; return whether it said anything."""
+        return self._proxy is not None and self._proxy.step()
 
     def close(self) -> None:
         """Close all files."""
         if self._training is not None:
             self._training.close()
+        if self._proxy is not None:
+            self._proxy.close()
         self.coordinator.close()
 
     @property

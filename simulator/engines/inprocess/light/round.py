@@ -15,12 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import isfinite
+from pathlib import Path
 
 from coordinator.core import inputs
 from coordinator.core.work import AverageRound, RoundNotAveraged
 from coordinator.making.workshop import Finished
 from coordinator.topics.rounds.state import Round
+from device_agent.core.gradients import gradients_message
+from device_agent.core.records import TrainingJob
 from device_agent.core.telling import problem
+from device_agent.training import made_gradients
 from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
@@ -30,6 +34,7 @@ from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, lo
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.memories import write_memory
+from simulator.engines.inprocess.light.packing import HashedPayloads
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
@@ -161,10 +166,22 @@ class LightRound:
         contribution, context = self._contribution(answered), self._context
         if answered.said.memory is not None:
             self._training.memories.written(device, answered.said.memory)
+        if answered.said.gradients is not None:
+            self._give_gradients(device, answered.said.gradients)
         context.traffic.answered(device, contribution, sent_ms)
         self._summed.append(contribution.payload)
         self._sizes[contribution.payload] = contribution.payload_bytes
         return inputs.PayloadStored(device, contribution, waits=False)
+
+    def _give_gradients(self, device: DeviceId, file: Path) -> None:
+        """Let the proxy have what it gets of a device; the file goes."""
+        gradients, proxy = file.read_bytes(), self._training.proxy
+        file.unlink()
+        assert proxy is not None, "gradients are for a proxy"
+        job = TrainingJob(self._key, self._opened.phase, self._method, self._lineage)
+        message = gradients_message(job, made_gradients(gradients, HashedPayloads()))
+        self._context.traffic.gave(device, message)
+        proxy.give(device, message, gradients)
 
     def _contribution(self, answered: Answered) -> Contribution:
         said, payload = answered

@@ -12,6 +12,7 @@ from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender, encode
 from schemas.message import Message
 from schemas.offers import Offer
+from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Receipt
 from schemas.values import BootId, DeviceId, FleetId
 from transport.meter import Counts
@@ -67,6 +68,10 @@ class Traffic:
             )
             self._answer = self._pair(device, contribution, receipt, sent_ms)
         self._count(device, *self._answer, contribution.payload_bytes)
+
+    def gave(self, device: DeviceId, gradients: PrototypeGradients) -> None:
+        """Count gradients for the proxy."""
+        self._up[device] = self._up.get(device, 0) + gradients.payload_bytes
 
     def declined(self, device: DeviceId, nothing: Nothing, sent_ms: int) -> None:
         """Count a word that there is no answer, and its receipt."""

@@ -217,10 +217,10 @@ def _plain(done: Done) -> list[Any]:
     if isinstance(outcome, Declined):
         return [seconds, outcome.reason]
     said = outcome.said
-    memory = said.memory and str(said.memory)
     numbers = [said.samples, said.steps, said.loss, said.stored_samples]
     seen = said.observation and said.observation.model_dump()
-    return [seconds, said.per_class, numbers, memory, seen, told(outcome.packed)]
+    files = [path and str(path) for path in (said.memory, said.gradients)]
+    return [seconds, said.per_class, numbers, files, seen, told(outcome.packed)]
 
 
 def _done(device: DeviceId, values: list[Any]) -> Done:
@@ -228,11 +228,11 @@ def _done(device: DeviceId, values: list[Any]) -> Done:
     seconds, *outcome = values
     if len(outcome) == 1:
         return Done(device, Declined(outcome[0]), seconds)
-    classes, (samples, steps, loss, stored), memory, observed, packed = outcome
+    classes, (samples, steps, loss, stored), files, observed, packed = outcome
     per_class = {ClassName.known(name): count for name, count in classes.items()}
-    path = None if memory is None else Path(memory)
+    memory, gradients = (None if file is None else Path(file) for file in files)
     seen = None if observed is None else Observation.model_validate(observed)
-    said = Said(per_class, samples, steps, loss, stored, path, seen)
+    said = Said(per_class, samples, steps, loss, stored, memory, seen, gradients)
     return Done(device, Answered(said, read_packed(packed)), seconds)
 
 

@@ -27,6 +27,7 @@ _LEFT_OUT = {
     "weights.averaged": {"inputs", "seconds"},
     "model.solved": {"inputs", "seconds"},
     "model.exported": {"manifest"},
+    "old-model.chosen": {"action"},
 }
 """Indices and seconds; a manifest tells both."""
 
@@ -93,10 +94,11 @@ def means(learned: Learned) -> list[tuple[Digest, Digest, float]]:
 
 
 def by_round(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
-    """Return the same with what devices say in a round sorted before all that follows of it.
+    """Return the same with what comes when it may at the end: looks, and the proxy's choices.
 
-    No round waits for one that only looks, so what a whole agent saw may come later.
+    No round waits for a device that only looks, and no stage for a score of its last round.
     """
     told = said(ledger)
-    looks = [one for one in told if one[0] == "nothing.reported" and "'entropy'" in one[3]]
-    return [one for one in told if one not in looks] + sorted(looks, key=repr)
+    later = [one for one in told if one[0] == "old-model.chosen" or "'entropy'" in one[3]]
+    later = [one for one in later if one[0] != "contribution.accepted"]
+    return [one for one in told if one not in later] + sorted(later, key=repr)
