@@ -62,7 +62,9 @@ class Quiet:
 
 def scenario_of(agents: int, kind: str, awake: int) -> Scenario:
     """Return the scenario of a fleet of `full` or `light` agents."""
-    engine = {"agents_in_memory": awake} if kind == "full" else {"agents": kind}
+    engine: dict[str, Any] = {"agents": kind}
+    if kind == "full":
+        engine["agents_in_memory"] = awake
     partition = {"rule": "class-share", "class_share": 0.6, "image_share": 0.1}
     return Scenario.model_validate(
         {

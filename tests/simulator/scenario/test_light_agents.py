@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import ScenarioError
+from simulator.scenario.checks import has_light_agents
 from simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
@@ -52,7 +53,8 @@ def test_a_usual_scenario_may_have_light_agents() -> None:
     ("engine", "field"),
     [
         ('agents = "full"', "engine.agents 'full'"),
-        ('agents = "light"\ntraining = "stack"', "engine.training 'stack'"),
+        ("latency_ms = 5.0", "engine.latency_ms 5.0"),
+        ('training = "stack"', "engine.training 'stack'"),
         ('agents = "light"\ndevice = "cuda"', "engine.device 'cuda'"),
     ],
 )
@@ -60,4 +62,19 @@ def test_workers_train_light_agents_in_a_loop_on_the_processor(engine: str, fiel
     head = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nworkers = 3\n'
     with pytest.raises(ScenarioError, match=f"engine.workers: 3 beside {field}"):
         parse_scenario("s", head + engine, Path())
-    assert parse_scenario("s", head + 'agents = "light"', Path()).engine.workers == 3
+    assert parse_scenario("s", head, Path()).engine.workers == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "light"),
+    [
+        ("", True),
+        ('[engine]\nagents = "full"', False),
+        ("[engine]\nlatency_ms = 5.0", False),
+        ("[devices]\nstragglers = 0.1", False),
+        ('[detection]\nmode = "baseline"', False),
+        ("[rollout]", False),
+    ],
+)
+def test_agents_are_light_unless_something_asks_for_whole_ones(text: str, *, light: bool) -> None:
+    assert has_light_agents(parse_scenario("s", f'title = "x"\n{text}\n', Path())) is light
