@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from coordinator.topics.stages.commands import CloseStage
-from simulator.engines.inprocess.expected import Expected
+from simulator.engines.inprocess.expected import ExpectedAnswers
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.progress import Progress
 from simulator.virtual.loop import Endpoint
@@ -14,7 +14,7 @@ from simulator.virtual.loop import Endpoint
 class Closing:
     """Watches one stage."""
 
-    def __init__(self, fleet: Fleet, progress: Progress, expected: Expected) -> None:
+    def __init__(self, fleet: Fleet, progress: Progress, expected: ExpectedAnswers) -> None:
         self._fleet = fleet
         self._progress = progress
         self._expected = expected

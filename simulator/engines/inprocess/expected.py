@@ -19,7 +19,7 @@ from simulator.virtual.clock import VirtualClock
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswers:
     """Devices that may still answer, and the share of them that is enough."""
 
     devices: tuple[DeviceId, ...]

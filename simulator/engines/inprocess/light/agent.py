@@ -37,7 +37,7 @@ Compute = Callable[[ComputePart], inputs.PartComputed]
 
 
 @dataclass
-class Kept:
+class AgentMemory:
     """What of an agent outlasts its turns."""
 
     records: AgentRecords = field(default_factory=AgentRecords)
@@ -48,7 +48,7 @@ class CountingAgent:
     """The agent of one device, while it has something to do."""
 
     def __init__(
-        self, rules: AgentRules, identity: DeviceIdentity, kept: Kept, coordinator: BootId
+        self, rules: AgentRules, identity: DeviceIdentity, kept: AgentMemory, coordinator: BootId
     ) -> None:
         self._kept = kept
         self._coordinator = coordinator

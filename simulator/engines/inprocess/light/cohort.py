@@ -78,7 +78,7 @@ class TrainedMember(NamedTuple):
     seconds: float
 
 
-class Look(NamedTuple):
+class ObservedMember(NamedTuple):
     """What came of a device that only looked, and the seconds that it took."""
 
     device: DeviceId
@@ -87,12 +87,12 @@ class Look(NamedTuple):
     seconds: float
 
 
-def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> Look:
+def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> ObservedMember:
     """Have a device look at its images with the fleet's model; raise `EngineError`."""
     began = time.perf_counter()
     device, data, memory = member
     if data is None:
-        return Look(device, None, 0.0)
+        return ObservedMember(device, None, 0.0)
     assignment = task.looking
     assert assignment.round is not None
     instruction = replace(task.instruction, device=device, round=assignment.round)
@@ -101,7 +101,7 @@ def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> Look
         seen = check_novelty(assignment, instruction, data, remembered, trainers.for_torch)
     except (AgentError, FleetledgerError, LearningError) as error:
         raise EngineError(f"{device}: {error}") from error
-    return Look(device, seen, time.perf_counter() - began)
+    return ObservedMember(device, seen, time.perf_counter() - began)
 
 
 class Cohort:

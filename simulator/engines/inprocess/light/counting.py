@@ -37,7 +37,7 @@ from schemas.receipts import Accepted, Receipt
 from schemas.values import DeviceId, Digest
 from simulator.datasets.samples import SampleSet
 from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.inprocess.light.agent import CountingAgent, Kept, commit
+from simulator.engines.inprocess.light.agent import AgentMemory, CountingAgent, commit
 from simulator.engines.inprocess.light.context import LightContext, device_message
 from simulator.engines.inprocess.light.packing import HashedPayloads
 from simulator.engines.paths import index_of
@@ -66,7 +66,7 @@ class CountingSetup:
 
 
 @dataclass(frozen=True)
-class Look:
+class PastScan:
     """A stage of the ledger in which a device looked, and what had reached it by then."""
 
     stage: int
@@ -81,7 +81,7 @@ class Counting:
         self._setup = setup
         self._boot = seeded_boot(setup.seed, "coordinator", "of counting")
         self._lister, self._parts = Lister(setup.train), PartMaker()
-        self._kept: dict[DeviceId, Kept] = {}
+        self._kept: dict[DeviceId, AgentMemory] = {}
         self._done: dict[DeviceId, int] = {}
         """The action of each device's last assignment."""
         self._payloads: dict[Digest, bytes] = {}
@@ -119,7 +119,7 @@ class Counting:
                 self._give(self._answered(agents))
             self._context.progress(start + len(group))
 
-    def restore(self, device: DeviceId, looks: Sequence[Look]) -> None:
+    def restore(self, device: DeviceId, looks: Sequence[PastScan]) -> None:
         """Let a device of a former process know what it has counted; nothing of it is said."""
         if device in self._kept or not self._counts:
             return
@@ -149,7 +149,7 @@ class Counting:
         if device not in self._kept:
             # Parts have numbers beyond those of the rounds that it took part in.
             answers = self._context.coordinator.state.rounds.of(device).answers
-            kept = self._kept[device] = Kept()
+            kept = self._kept[device] = AgentMemory()
             commit(kept.records, (NextPartLearned(1 + max(answers, default=-1)),))
         identity = DeviceIdentity(
             seeded_boot(seed, device, "installation"),

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from coordinator.topics.stages.commands import CloseStage, OpenStage
-from simulator.engines.inprocess.expected import Expected
+from simulator.engines.inprocess.expected import ExpectedAnswers
 from simulator.engines.inprocess.light.fleet import LightFleet
 from simulator.engines.inprocess.stage_engine import StageEngine
 from simulator.engines.interface import Prepared, Watch
@@ -88,7 +88,7 @@ class LightEngine(StageEngine):
 
     def _closing(self, stage: StagePlan) -> float:
         """Return when the operator closes the stage; infinity while that is not for him to do."""
-        expected = Expected(self._asked(stage), self._scenario.engine.quorum)
+        expected = ExpectedAnswers(self._asked(stage), self._scenario.engine.quorum)
         if expected.is_everybody(self._state):
             return math.inf
         return expected.closes_at(self._state, self._numbers(stage), self._fleet.clock)

@@ -20,7 +20,7 @@ from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, 
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
-from simulator.engines.inprocess.light.counting import Counting, CountingSetup, Look
+from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
@@ -212,18 +212,18 @@ class LightFleet:
 
     def _catch_up(self, stage: StagePlan, devices: Sequence[DeviceId], online_in: OnlineIn) -> None:
         """Let devices know what they counted before this process began."""
-        looks: dict[DeviceId, list[Look]] = {name: [] for name in devices}
+        looks: dict[DeviceId, list[PastScan]] = {name: [] for name in devices}
         before: set[DeviceId] = set()
         last = 0
         for led in self._plan.stages[: stage.number]:
             numbers = ledger_stages(self.coordinator.state, self._plan, led)
             there = set(online_in(led)).intersection(devices)
             for name in there - before if last and numbers else ():  # gave what it held back first
-                looks[name].append(Look(last, delivered(self._plan, name, led.number - 1)))
+                looks[name].append(PastScan(last, delivered(self._plan, name, led.number - 1)))
             if led.number < stage.number:
                 last, before = numbers[0], there
                 for name in there:
-                    looks[name].append(Look(last, delivered(self._plan, name, led.number)))
+                    looks[name].append(PastScan(last, delivered(self._plan, name, led.number)))
         for name in devices:
             self._counting.restore(name, looks[name])
 
