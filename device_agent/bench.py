@@ -60,7 +60,7 @@ from device_agent.sources.folder import SUFFIXES_OF, FolderSource
 from device_agent.sources.nothing import NoSamples
 from device_agent.sources.scene_folder import SceneFolder
 from device_agent.sources.shown import ShownCache
-from device_agent.store.blobs import BlobFolder
+from device_agent.store.blobs import BlobFolder, OffersPayloads
 from device_agent.training import (
     answered,
     engine_settings,
@@ -332,7 +332,7 @@ class Bench:
         told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
         if instruction.round.observes:
             engine = partial(engine_settings, self._home.settings.training)
-            seen = check_novelty(request, instruction, data, memory, engine)
+            seen = check_novelty(assignment, instruction, data, memory, engine)
             return (*told, observed(request, seen, unusable, self._blobs))
         done = train(request, instruction, data, memory, self._home.settings.training)
         return (*told, answered(request, done, unusable, self._blobs))
@@ -468,7 +468,7 @@ class MadePayload(Protocol):
 
 
 def part_computed(
-    request: ComputePart, extracted: Extracted, made: MadePayload, blobs: BlobFolder
+    request: ComputePart, extracted: Extracted, made: MadePayload, blobs: OffersPayloads
 ) -> inputs.PartComputed:
     """Put a large payload on the disk, so that it is there before anything speaks of it."""
     payload = made.payload

@@ -17,6 +17,7 @@ from device_agent.errors import StoreError
 from device_agent.settings import AgentSettings
 from device_agent.store.blobs import sync_folder
 from methods.part import PartContext
+from schemas.values import DeviceId
 
 SECRET_FILE = "secret"  # noqa: S105 - a file name
 SECRET_BYTES = 32
@@ -24,12 +25,16 @@ SECRET_BYTES = 32
 
 def part_context(settings: AgentSettings, job: Job, state_folder: Path) -> PartContext:
     """Return what the method's device side is told of a part; raise `StoreError`."""
-    secret = device_secret(state_folder)
+    return context_of(settings.device, settings.contribution_form, job, device_secret(state_folder))
+
+
+def context_of(device: DeviceId, form: str | None, job: Job, secret: bytes) -> PartContext:
+    """Return the same for an installation whose secret is known; `form` is its owner's choice."""
     revision = f"/{job.lineage}/{job.key.stage}/{job.key.part}/{job.revision}"
     return PartContext(
-        seed=f"{settings.device}/{job.lineage}/{job.key.stage}".encode(),
+        seed=f"{device}/{job.lineage}/{job.key.stage}".encode(),
         secret=hashlib.sha256(secret + revision.encode()).digest(),
-        form=settings.contribution_form,
+        form=form,
     )
 
 

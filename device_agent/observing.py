@@ -12,6 +12,7 @@ from device_agent.training import load_side
 from methods.errors import MethodError
 from methods.registry import descriptor
 from methods.training import FitInstruction, LocalData, Observed
+from schemas.assignments import Assignment
 from schemas.values import Digest
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_novelty(
-    request: Train,
+    assignment: Assignment,
     instruction: FitInstruction,
     data: LocalData,
     memory: bytes | None,
@@ -30,14 +31,14 @@ def check_novelty(
     `engine` says where that is computed, once it is needed. Raises `MissingError` without torch,
     `MethodError`, `LearningError`, and `MemoryError` where a GPU has too little memory.
     """
-    method = request.assignment.method
+    method = assignment.method
     if not descriptor(method).observes:
         raise MethodError(
             f"round.observes: true, but {method!r} has no devices look; ask this device to train"
         )
     from methods.training_sides import ObservingDevice  # noqa: PLC0415 - an agent starts without it
 
-    to = load_side(request.assignment)
+    to = load_side(assignment)
     assert isinstance(to.side, ObservingDevice)
     from learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
 

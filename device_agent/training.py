@@ -22,7 +22,7 @@ from device_agent.errors import MissingError
 from device_agent.features.reading import ReadFeatures
 from device_agent.images import PictureFile, read_pictures
 from device_agent.settings import AgentTrainingSettings
-from device_agent.store.blobs import BlobFolder
+from device_agent.store.blobs import BlobFolder, OffersPayloads
 from learning.numerics.preprocessing import sized_pixels
 from methods.registry import descriptor, training_device
 from methods.training import (
@@ -259,7 +259,7 @@ def answered(
         return inputs.NothingToTrain(job, unusable)
     gradients = None
     if request.publishes and answer.gradients is not None:
-        gradients = _made(answer.gradients, blobs)
+        gradients = made_gradients(answer.gradients, blobs)
     payload = answer.payload
     small = len(payload) <= INLINE_LIMIT
     offer = None if small else blobs.offer(payload)
@@ -287,7 +287,7 @@ def answered(
     )
 
 
-def _made(gradients: bytes, blobs: BlobFolder) -> inputs.MadeGradients:
+def made_gradients(gradients: bytes, blobs: OffersPayloads) -> inputs.MadeGradients:
     """Return gradients for the proxy, a large payload by its file."""
     small = len(gradients) <= INLINE_LIMIT
     offer = None if small else blobs.offer(gradients)

@@ -34,7 +34,6 @@ TASKS = 10
 SEARCHED_SEED = 0
 """What is tried on it stands in a table of its own."""
 _OF_STATISTICS = ("stsa", "fedncm", "fedcof")
-_WITHOUT_LIGHT_AGENTS = ("joint", *_OF_STATISTICS)
 
 
 def main() -> None:
@@ -86,14 +85,12 @@ def machine() -> dict[str, Any]:
 
 def _shared(case: Case, beta: float, seed: int, tasks: int) -> list[str]:
     """Return what all cases change in the scenario."""
-    agents = "full" if case.method in _WITHOUT_LIGHT_AGENTS else "light"
     return [
         f"seeds=[{seed}]",
         f"stages.classes={CLASSES * tasks // TASKS}",
         f"stages.count={tasks}",
         f"devices.partition.beta={beta}",
         "evaluation.every_rounds=10",
-        f"engine.agents={agents}",
     ]
 
 

@@ -1,13 +1,15 @@
 """Measure what a simulated agent costs: seconds per stage and memory, for fleets of several sizes.
 
-Engine `inprocess` on the handwritten digits, five stages of two classes, STSA in its compact form.
-Every device draws one of the stage's two classes, or both, and a tenth of their images, so that a
-device's own work is the same in every fleet. Each fleet is run in a process of its own. Measured:
+Engine `inprocess`, with whole and with light agents, on the handwritten digits, five stages of two
+classes, STSA in its compact form. Every device draws one of the stage's two classes, or both, and a
+tenth of their images, so that a device's own work is the same in every fleet. Each fleet is run in
+a process of its own. Measured:
 
     seconds     of a stage on the wall, divided by the devices; the first stage, in which all
                 devices are made and connect, and the median of the others
     processor   the same in seconds of processor time, which other programs disturb less
-    method      of the processor, what is not the fleet: features, statistics, intake, solve, export
+    method      seconds on the wall of what is not the fleet: features, statistics, intake, solve,
+                export
     memory      the largest resident memory of the process
 """
 
@@ -27,10 +29,10 @@ from typing import Any
 from benchmarks.machine import describe_machine
 from simulator.backbones.loading import load_backbone
 from simulator.datasets.loading import load_split
-from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.interface import Prepared
 from simulator.features.bank import open_bank
 from simulator.plan.making import make_plan
+from simulator.run.engines import make_engine
 from simulator.scenario.model import Scenario
 
 PACKAGES = ("numpy", "onnxruntime", "pydantic", "sqlite-utils")
@@ -58,8 +60,11 @@ class Quiet:
         """Say nothing of rounds."""
 
 
-def scenario_of(agents: int, awake: int) -> Scenario:
-    """Return the scenario of a fleet."""
+def scenario_of(agents: int, kind: str, awake: int) -> Scenario:
+    """Return the scenario of a fleet of `full` or `light` agents."""
+    engine: dict[str, Any] = {"agents": kind}
+    if kind == "full":
+        engine["agents_in_memory"] = awake
     partition = {"rule": "class-share", "class_share": 0.6, "image_share": 0.1}
     return Scenario.model_validate(
         {
@@ -67,14 +72,14 @@ def scenario_of(agents: int, awake: int) -> Scenario:
             "stages": {"count": 5},
             "devices": {"count": agents, "partition": partition},
             "method": {"name": "stsa", "settings": {"form": "compact", "map_width": 256}},
-            "engine": {"agents_in_memory": awake},
+            "engine": engine,
         }
     )
 
 
-def measure(agents: int, awake: int, folder: Path) -> dict[str, Any]:
+def measure(agents: int, kind: str, awake: int, folder: Path) -> dict[str, Any]:
     """Run a fleet in this process and return its numbers."""
-    scenario = scenario_of(agents, awake)
+    scenario = scenario_of(agents, kind, awake)
     split = load_split(scenario.data, SEED)
     backbone = load_backbone(scenario.backbone, split)
     prepared = Prepared(
@@ -86,7 +91,7 @@ def measure(agents: int, awake: int, folder: Path) -> dict[str, Any]:
         preprocessing=backbone.preprocessing,
         features=open_bank(split, backbone, folder / "cache", "cpu", Quiet()),
     )
-    engine = InProcessEngine(prepared, folder / "run", Quiet())
+    engine = make_engine(prepared, folder / "run", Quiet())
     stages = []
     for stage in prepared.plan.stages:
         wall, processor = time.perf_counter(), time.process_time()
@@ -101,14 +106,14 @@ def measure(agents: int, awake: int, folder: Path) -> dict[str, Any]:
             }
         )
     engine.close()
-    return {"agents": agents, "stages": stages, "memory_mib": record.peak_memory_mib}
+    return {"agents": agents, "kind": kind, "stages": stages, "memory_mib": record.peak_memory_mib}
 
 
-def measure_apart(agents: int, awake: int) -> dict[str, Any]:
+def measure_apart(agents: int, kind: str, awake: int) -> dict[str, Any]:
     """Run a fleet in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.simulated_agents.run", "--here", folder]
-        command += ["--agents", str(agents), "--awake", str(awake)]
+        command += ["--agents", str(agents), "--kinds", kind, "--awake", str(awake)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -143,23 +148,27 @@ def main() -> None:
     """Measure all sizes, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agents", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--kinds", nargs="+", default=["full", "light"])
     parser.add_argument("--awake", type=int, default=64, help="agents in memory at a time")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--here", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
-        print(json.dumps(measure(arguments.agents[0], arguments.awake, arguments.here)))
+        agents, kind = arguments.agents[0], arguments.kinds[0]
+        print(json.dumps(measure(agents, kind, arguments.awake, arguments.here)))
         return
-    runs: dict[int, list[dict[str, Any]]] = {agents: [] for agents in arguments.agents}
+    runs: dict[tuple[int, str], list[dict[str, Any]]] = {
+        (agents, kind): [] for agents in arguments.agents for kind in arguments.kinds
+    }
     for _ in range(arguments.rounds):
-        for agents, found in runs.items():
-            found.append(measure_apart(agents, arguments.awake))
+        for (agents, kind), found in runs.items():
+            found.append(measure_apart(agents, kind, arguments.awake))
     results = {
         "command": f"python -m benchmarks.simulated_agents.run {' '.join(sys.argv[1:])}".strip(),
         "machine": describe_machine(*PACKAGES),
         "agents_in_memory": arguments.awake,
-        "fleets": {str(agents): summarise(found) for agents, found in runs.items()},
+        "fleets": {f"{agents} {kind}": summarise(found) for (agents, kind), found in runs.items()},
     }
     text = json.dumps(results, indent=2)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

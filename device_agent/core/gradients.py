@@ -10,6 +10,7 @@ from __future__ import annotations
 from device_agent.core import inputs
 from device_agent.core.changes.rounds import GradientsLost, GradientsWritten
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from device_agent.core.records import TrainingJob
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
 from schemas.proxy import PrototypeGradients
@@ -17,10 +18,15 @@ from schemas.proxy import PrototypeGradients
 
 def gradients_written(event: inputs.TrainingFinished) -> AgentDecision:
     """Return the message that goes with an answer; nothing where the training made none."""
-    made, job = event.gradients, event.job
+    made = event.gradients
     if made is None:
         return NOTHING_TO_DO
-    body = PrototypeGradients(
+    return change(GradientsWritten(gradients_message(event.job, made), made.attached))
+
+
+def gradients_message(job: TrainingJob, made: inputs.MadeGradients) -> PrototypeGradients:
+    """Return what the proxy is sent of the gradients that a training made."""
+    return PrototypeGradients(
         key=job.key,
         method=job.method,
         lineage=job.lineage,
@@ -28,7 +34,6 @@ def gradients_written(event: inputs.TrainingFinished) -> AgentDecision:
         payload_bytes=made.payload_bytes,
         offer=made.offer,
     )
-    return change(GradientsWritten(body, made.attached))
 
 
 def lost_due(state: AgentState, _now: float) -> AgentDecision:

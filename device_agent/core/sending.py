@@ -21,6 +21,7 @@ from schemas.contributions import Contribution, HeldPart
 from schemas.errors import SchemaError
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Later, Receipt, Refused
+from schemas.reports import Problem
 from schemas.rollouts import ModelComparison
 
 
@@ -44,7 +45,7 @@ def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float)
         case Accepted() as answer:
             return _proven(state, key, message, answer)
         case Refused(reason=reason):
-            return _refused(state, receipt, key, reason)
+            return _refused(state, key, reason)
         case Later(after_seconds=seconds):
             before = state.sending.tries.get(key, Try(0, now))
             return change(_with_try(state.sending, key, Try(before.count, now + seconds)))
@@ -89,8 +90,7 @@ def _without(presence: PresenceState, key: OutboxKey) -> PresenceState:
     return replace(presence, held={k: v for k, v in presence.held.items() if k != key.key})
 
 
-def _refused(state: AgentState, receipt: Receipt, key: OutboxKey, reason: str) -> AgentDecision:
-    text = f"{key.words}: refused: {reason}"
+def _refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecision:
     presence = state.presence
     if key.about == "withdrawal":
         # Not withdrawn again in this connection; the next welcome says what is still held.
@@ -98,11 +98,16 @@ def _refused(state: AgentState, receipt: Receipt, key: OutboxKey, reason: str) -
     changes = (
         RefusalNoted(key, reason),
         presence,
-        tell(state.told, [problem(receipt.about, text)], state.rules),
+        tell(state.told, [refusal_problem(key, reason)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
     return AgentDecision(changes)
+
+
+def refusal_problem(key: OutboxKey, reason: str) -> Problem:
+    """Return what is told of a message that was refused for good."""
+    return problem(key.about, f"{key.words}: refused: {reason}")
 
 
 def _retracted(state: AgentState, receipt: Receipt, answer: Refused) -> AgentDecision:

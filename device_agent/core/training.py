@@ -9,6 +9,7 @@ images alone is an order like any other, with another answer.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from device_agent.core import inputs
@@ -22,7 +23,7 @@ from device_agent.core.changes.rounds import (
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
 from device_agent.core.gradients import gradients_written
 from device_agent.core.policy import publishes_gradients, refusal, withheld
-from device_agent.core.records import ImageToCount, Training, TrainingJob
+from device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
 from device_agent.core.requests import Train
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
@@ -51,7 +52,7 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
         return change(RoundDeclined(assignment.stage, order.number, refused))
     if not _is_ready(state, assignment):
         return NOTHING_TO_DO
-    images = _images(state, order)
+    images = images_asked(state.scanning.images, order, unusable=state.records.unusable)
     if not images and not _remembers(state, assignment, order):
         return change(RoundDeclined(assignment.stage, order.number, _lacking(order)))
     job = _job(assignment, order)
@@ -178,17 +179,22 @@ def _is_ready(state: AgentState, assignment: Assignment) -> bool:
     )
 
 
-def _images(state: AgentState, order: RoundOrder) -> tuple[ImageToCount, ...]:
+def images_asked(
+    images: Mapping[Digest, Sighting],
+    order: RoundOrder,
+    *,
+    unusable: Collection[Digest] = (),
+) -> tuple[ImageToCount, ...]:
     """Return the images of the head's classes, by path; aliases count as what they mean.
 
     One that shows several goes by the first of them that the head has.
     """
     rows = set(order.class_names)
     found = []
-    for digest, sighting in state.scanning.images.items():
+    for digest, sighting in images.items():
         names = [order.aliases.get(name, name) for name in sighting.shown]
         known = [name for name in names if name in rows]
-        if known and digest not in state.records.unusable:
+        if known and digest not in unusable:
             found.append(ImageToCount(sighting.path, digest, known[0]))
     return tuple(sorted(found, key=lambda image: image.path))
 

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from device_agent.errors import DamagedError, StoreError
 from schemas.offers import Offer
@@ -23,6 +24,13 @@ from transport.part_file import drop_foreign
 PART = ".part"
 """Ends the name of a file that is being fetched."""
 _PIECE = 1 << 20
+
+
+class OffersPayloads(Protocol):
+    """Where payloads wait that are too large to be attached to a message."""
+
+    def offer(self, data: bytes) -> Offer:
+        """Keep a payload; return by what it is fetched."""
 
 
 class BlobFolder:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
+from device_agent.core.changes.durable import Durable, drafted
 from device_agent.core.records import OutboxKey
 from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
@@ -95,9 +94,7 @@ class AgentStore:
 
         Raises `StoreError`, and changes neither, if they cannot be written.
         """
-        draft = Draft.of(records)
-        for change in changes:
-            change(draft)
+        draft = drafted(records, changes)
         with self._translated("written"), self._db.atomic():
             write_draft(self._db, draft, records)
         draft.merge(records)

@@ -7,7 +7,7 @@ from random import Random
 
 from schemas.values import DeviceId
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.virtual.bench import Delivery
+from simulator.virtual.parts import Delivery
 
 
 def asked(stage: StagePlan, participation: float, seed: int) -> tuple[DeviceId, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.core.state import State
 from coordinator.topics.models.state import ModelVersion
 from schemas.values import ClassName
+from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 
@@ -21,6 +22,26 @@ def is_closed(state: State, numbers: tuple[int, ...]) -> bool:
     return bool(numbers) and all(
         state.stages.by_number[n].closed_index is not None for n in numbers
     )
+
+
+def is_learned(state: State, numbers: tuple[int, ...]) -> bool:
+    """Whether these stages are closed, and a model made since is the one that devices are to run.
+
+    Raises `EngineError` when that cannot be any more.
+    """
+    if state.models.failed is not None:
+        raise EngineError(f"no model: {state.models.failed.reason}")
+    if state.rounds.void.stopped is not None:
+        raise EngineError(state.rounds.void.stopped.reason)
+    model, desired = state.models.newest, state.models.desired
+    if not is_closed(state, numbers) or model is None or model.exported is None or desired is None:
+        return False
+    if state.lineages.in_rounds:  # taken right before its stage is closed
+        made = model.solved_index > state.stages.by_number[numbers[0]].opened_index
+    else:
+        closed = closed_index(state, numbers)
+        made = model.solved_index > closed or model.solved.inputs == state.contributions.inputs()
+    return made and desired.version == model.solved.version
 
 
 def closed_index(state: State, numbers: tuple[int, ...]) -> int:

@@ -53,6 +53,7 @@ class RowStore:
         self._folder = folder
         self._about = about
         self._place: dict[bytes, int] = {}
+        self._mapped: Floats | None = None
         self.refresh()
 
     @classmethod
@@ -132,8 +133,7 @@ class RowStore:
         """Return rows (n, width) of places that `find` gave."""
         if not len(places):
             return np.empty((0, self.width), np.float32)
-        stored = np.memmap(self._folder / "rows.f32", _FLOAT, "r", shape=(self._count, self.width))
-        return np.asarray(stored[places], np.float32)
+        return np.asarray(self._stored()[places], np.float32)
 
     def append(self, digests: Sequence[Digest], rows: Floats) -> None:
         """Add rows (n, width), on the disk when this returns; only inside `locked`."""
@@ -151,6 +151,13 @@ class RowStore:
         before, spent = self._timing()
         timing = {"rows": before + rows, "seconds": spent + seconds}
         _replace(self._folder / "timing.json", canonical_json(timing))
+
+    def _stored(self) -> Floats:
+        """Return all known rows, mapped once: to map them takes longer than to read one."""
+        if self._mapped is None or len(self._mapped) != self._count:
+            shape, path = (self._count, self.width), self._folder / "rows.f32"
+            self._mapped = np.memmap(path, _FLOAT, "r", shape=shape)
+        return self._mapped
 
     def _timing(self) -> tuple[int, float]:
         path = self._folder / "timing.json"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from device_agent.memory import quick_allocation
 from simulator.engines.interface import Engine, Prepared, Watch
+from simulator.scenario.checks import has_light_agents
 from simulator.scenario.trainer import JOINT
 
 
@@ -19,7 +20,7 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
         from simulator.engines.mqtt.engine import MqttEngine  # noqa: PLC0415
 
         return MqttEngine(prepared, folder, watch)
-    if prepared.scenario.engine.agents == "light":
+    if has_light_agents(prepared.scenario):
         from simulator.engines.inprocess.light.engine import LightEngine  # noqa: PLC0415
 
         return LightEngine(prepared, folder, watch)

@@ -212,41 +212,61 @@ def _check_absences(scenario: Scenario) -> None:
             raise ValueError(f"devices.absences: nobody is there in stage {stage}; let one stay")
 
 
+def asked_of_whole_agents(scenario: Scenario) -> dict[str, object]:
+    """Return what a scenario asks that light agents leave out: values by field."""
+    engine, usual, rollout = scenario.engine, type(scenario.engine)(), scenario.rollout
+    asked: dict[str, tuple[bool, object]] = {
+        "engine.kind": (engine.kind != "inprocess", engine.kind),
+        "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
+        "engine.agents_in_memory": (
+            engine.agents_in_memory != usual.agents_in_memory,
+            engine.agents_in_memory,
+        ),
+        "devices.stragglers": (scenario.devices.stragglers > 0, scenario.devices.stragglers),
+        "stages.opened_by": (
+            scenario.stages.opened_by != "schedule",
+            scenario.stages.opened_by,
+        ),
+        "detection.mode": (scenario.detection.mode != "off", scenario.detection.mode),
+        "rollout.candidate.kind": (rollout is not None, rollout and rollout.candidate.kind),
+    }
+    return {field: value for field, (is_asked, value) in asked.items() if is_asked}
+
+
+def has_light_agents(scenario: Scenario) -> bool:
+    """Whether the fleet of a scenario is one of light agents."""
+    if scenario.engine.agents == "auto":
+        return not asked_of_whole_agents(scenario)
+    return scenario.engine.agents == "light"
+
+
 def _check_agents(scenario: Scenario) -> None:
     """Check that nothing is asked of light agents that they leave out."""
-    engine, usual = scenario.engine, type(scenario.engine)()
-    _check_workers(engine)
-    _check_arithmetic(engine)
-    if engine.agents == "full":
+    _check_workers(scenario)
+    _check_arithmetic(scenario.engine)
+    if scenario.engine.agents != "light":
         return
-    asked = {
-        "engine.kind": engine.kind != "inprocess" and engine.kind,
-        "engine.latency_ms": engine.latency_ms != usual.latency_ms and engine.latency_ms,
-        "engine.agents_in_memory": engine.agents_in_memory != usual.agents_in_memory
-        and engine.agents_in_memory,
-        "devices.stragglers": scenario.devices.stragglers,
-        "stages.opened_by": scenario.stages.opened_by != "schedule" and scenario.stages.opened_by,
-    }
-    for field, value in asked.items():
-        if value is not False and value != 0:
-            raise ValueError(
-                f"{field}: {value!r} beside engine.agents 'light', which sends no messages, sees "
-                "nothing new by itself and is never late; leave one of them out"
-            )
+    for field, value in asked_of_whole_agents(scenario).items():
+        raise ValueError(
+            f"{field}: {value!r} beside engine.agents 'light', which send no messages, see nothing "
+            "new by themselves, install no model and are never late; leave one of them out"
+        )
 
 
-def _check_workers(engine: EngineSettings) -> None:
-    beside = {
-        "agents": engine.agents == "full" and engine.agents,
-        "training": engine.training != "loop" and engine.training,
-        "device": engine.device == "cuda" and engine.device,
-    }
+def _check_workers(scenario: Scenario) -> None:
+    engine = scenario.engine
+    if not engine.workers:
+        return
+    beside: dict[str, object] = {}
+    if not has_light_agents(scenario):
+        beside = asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    beside |= {"engine.training": engine.training} if engine.training != "loop" else {}
+    beside |= {"engine.device": engine.device} if engine.device == "cuda" else {}
     for field, value in beside.items():
-        if engine.workers and value:
-            raise ValueError(
-                f"engine.workers: {engine.workers} beside engine.{field} {value!r}; they train "
-                "'light' agents in a 'loop' on the CPU: set these, or leave workers out"
-            )
+        raise ValueError(
+            f"engine.workers: {engine.workers} beside {field} {value!r}; they train light agents "
+            "in a 'loop' on the CPU: leave one of them out"
+        )
 
 
 def _check_arithmetic(engine: EngineSettings) -> None:

@@ -59,16 +59,6 @@ def check_method(source: str, scenario: Scenario) -> None:
             f"{source}: method.on_features: {str(scenario.method.on_features).lower()} goes with a "
             f"method that trains in every stage, and not with {method.name!r} here; leave it out"
         )
-    if scenario.engine.agents == "light" and (trainer is None or first is not None):
-        raise ScenarioError(
-            f"{source}: engine.agents: 'light' agents train networks in rounds, and "
-            f"{method.name!r} sends statistics; leave it out"
-        )
-    if scenario.engine.agents == "light" and trainer and descriptor(trainer.method).observes:
-        raise ScenarioError(
-            f"{source}: engine.agents: 'light' agents do nothing but train, and {method.name!r} "
-            "has devices that are not asked look at their images; leave it out"
-        )
     if trainer is not None:
         _check_training(source, scenario)
 

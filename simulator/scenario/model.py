@@ -316,10 +316,10 @@ class EngineSettings(Renamed):
     keys: bool = False
     """Whether under `mqtt` every device enrols a key of its own, and the coordinator takes in
     nothing without."""
-    agents: Literal["full", "light"] = "full"
-    """What `inprocess` runs of a device. `full`: its agent. `light`: the training alone, for
-    methods that train: the same entries, sums and models, many times faster, and without messages,
-    so that nothing of a network is simulated."""
+    agents: Literal["auto", "full", "light"] = "auto"
+    """What `inprocess` runs of a device. `full`: its agent. `light`: counting and training alone:
+    the same entries, sums and models, many times faster, and without messages, so that nothing of
+    a network is simulated. `auto`: `light`, unless the scenario asks for what they leave out."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run, and where `inprocess` [computes and solves
     statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""

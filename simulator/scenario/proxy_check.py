@@ -15,11 +15,6 @@ def check_proxy(source: str, scenario: Scenario, method: str, settings: BaseMode
     """Raise `ScenarioError` where a proxy is needed that nobody runs, or that is sent nothing."""
     if not (descriptor(method).proxy and getattr(settings, "has_proxy", False)):
         return
-    if scenario.engine.agents == "light":
-        raise ScenarioError(
-            f"{source}: engine.agents: 'light' agents have no proxy, and {method!r} with these "
-            f"settings waits for one; leave it out, or {_WITHOUT}"
-        )
     if not scenario.devices.policy.publish_gradients:
         raise ScenarioError(
             f"{source}: devices.policy.publish_gradients: false, but {method!r} has devices send "

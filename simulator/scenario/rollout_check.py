@@ -23,11 +23,6 @@ def check_rollout(scenario: Scenario) -> None:
             f"rollout: beside engine.kind {engine.kind!r}; rollouts take days, which pass in no "
             "time with 'inprocess' alone"
         )
-    if engine.agents == "light":
-        raise ValueError(
-            "rollout: beside engine.agents 'light', which install no model and so have nothing to "
-            "compare; set it to 'full'"
-        )
     if scenario.method.name == _WITHOUT_FLEET:
         raise ValueError(
             f"rollout: beside method.name {_WITHOUT_FLEET!r}, which has no devices; take a method "

@@ -33,8 +33,3 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
             f"{source}: method.trunk: {method.trunk!r}, but {method.name!r} trains no network that "
             "gives every pixel a class; leave it out"
         )
-    if segments and scenario.engine.agents == "light":
-        raise ScenarioError(
-            f"{source}: engine.agents: 'light' agents know no masks, and {method.name!r} learns "
-            "from them; leave it out"
-        )

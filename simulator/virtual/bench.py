@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.bench import part_computed
 from device_agent.chance import part_context
 from device_agent.comparison.comparer import Comparer
 from device_agent.core import inputs
@@ -43,45 +42,39 @@ from device_agent.shell import AgentParts
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import instruction_of
-from device_agent.work import Extracted
 from learning.errors import LearningError
 from learning.numerics.detection import uncertainty
-from methods.registry import statistics_device
 from methods.training import LocalData
-from schemas.errors import FleetledgerError
 from schemas.models import DesiredModel
 from schemas.values import Digest
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.paths import index_of, sample_path
+from simulator.engines.paths import index_of
 from simulator.errors import EngineError
 from simulator.features.interface import Floats, FrozenFeatures
 from simulator.virtual.models import SharedModels, SharingInstaller
+from simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.scenes import SizedScenes
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import Trainee, TrainerPool
 
 _FAILS = "simulated: nothing new can be installed on this device"
-Indices = NDArray[np.int64]
-Delivery = tuple[int, Indices]
-"""Stage of arrival, and training samples."""
 
 
 @dataclass(frozen=True)
 class Resources:
     """What the benches of all devices share."""
 
-    train: SampleSet
+    lister: Lister
     features: Callable[[Digest], FrozenFeatures]
     """Gives the features of a frozen model."""
     models: SharedModels
     stopwatch: Stopwatch
     pictures: SizedPictures | SizedScenes | None
-    """Of `train`, at the size of the network; None of texts, on which no network is trained."""
+    """Of the samples, at the size of the network; None of texts, on which no network is trained."""
     trainers: TrainerPool
     minute: Callable[[], int] = lambda: 0
     """Tells the minute of the day, on every device the same."""
+    parts: PartMaker = field(default_factory=PartMaker)
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ class DeviceBench:
         """Do what is asked and return the inputs that tell about it."""
         match request:
             case Scan():
-                return (self._scan(),)
+                return (self.resources.lister.scanned(self.delivered),)
             case ComputePart():
                 return (self._compute(request),)
             case Train():
@@ -173,48 +166,17 @@ class DeviceBench:
         assert self.equipment is not None, "an agent at rest asks for nothing"
         return self.equipment
 
-    def _scan(self) -> inputs.Scanned:
-        images = [
-            self._image(stage, index)
-            for stage, indices in self.delivered
-            for index in indices.tolist()
-        ]
-        return inputs.Scanned(tuple(sorted(images, key=lambda image: image.path)))
-
-    def _image(self, stage: int, index: int) -> inputs.Image:
-        train = self.resources.train
-        names, path = train.class_names, sample_path(train, stage, index)
-        if not isinstance(train, TaskScenes):
-            return inputs.Image(path, train.digest(index), names[train.labels[index]])
-        first, *others = (names[label] for label in train.shown(index))
-        return inputs.Image(path, train.digest(index), first, tuple(sorted(others)))
-
     def _compute(self, request: ComputePart) -> Input:
         features = self._features(request.assignment.lineage, request.images)
         began = time.perf_counter()
+        home = self._at_hand.home
         with self.resources.stopwatch.phase("statistics"):
-            computed = self._computed(request, features)
+            context = part_context(home.settings, request.job, home.state_folder)
+            device = home.settings.device
+            place = PartPlace(context, self._at_hand.blobs)
+            part = self.resources.parts.computed(device, request, features, place)
         self.compute_seconds += time.perf_counter() - began
-        return computed
-
-    def _computed(self, request: ComputePart, features: Floats) -> Input:
-        side = statistics_device(request.assignment.method)
-        extracted = Extracted(
-            features,
-            tuple(image.class_name for image in request.images),
-            frozenset(image.digest for image in request.images),
-            (),
-        )
-        context = part_context(
-            self._at_hand.home.settings, request.job, self._at_hand.home.state_folder
-        )
-        try:
-            own = side.read_assignment(request.assignment.settings)
-            made = side.finish(own, extracted.features, extracted.labels, context)
-        except (FleetledgerError, LearningError) as error:
-            # A real agent would try again for ever; nothing would be another the next time.
-            raise EngineError(f"{self._at_hand.home.settings.device}: {error}") from error
-        return part_computed(request, extracted, made, self._at_hand.blobs)
+        return part
 
     def _train(self, request: Train) -> tuple[Input, ...]:
         """Enter the trainer pool; the agent that runs now is answered, if it still runs then."""
@@ -243,7 +205,7 @@ class DeviceBench:
     def _data(self, request: Train) -> LocalData:
         scenes = self.resources.pictures
         if isinstance(scenes, SizedScenes):
-            return _scenes(scenes, request.images)
+            return scenes.local_data(request.images)
         images, backbone = request.images, request.assignment.backbone
         return LocalData(
             self._pictures(images)
@@ -304,17 +266,6 @@ class DeviceBench:
             return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
         return inputs.UncertaintyMeasured(head_of(model), images, tuple(values.tolist()))
-
-
-def _scenes(scenes: SizedScenes, images: Sequence[ImageToCount]) -> LocalData:
-    shown = scenes.shown([index_of(image.path) for image in images])
-    return LocalData(
-        shown.pictures,
-        shown.class_names,
-        tuple(images[row].digest for row in shown.rows),
-        masks=shown.masks,
-        mask_class_names=shown.mask_class_names,
-    )
 
 
 def _to_nobody(answer: Input) -> None:

@@ -21,7 +21,7 @@ from schemas.values import BootId
 from simulator.virtual.exchange import VirtualExchange
 from simulator.virtual.loop import Endpoint
 from simulator.virtual.world import VirtualWorld
-from transport.meter import Counts
+from transport.meter import Counts, Meter
 from transport.transfer import Party
 
 PAUSE_SECONDS = 0.02
@@ -68,6 +68,13 @@ class ProxyTraffic:
     devices: Counts
     """On its own branch: gradients and receipts."""
 
+    @classmethod
+    def of(cls, control: Meter, models: Counts, gradients: Counts) -> ProxyTraffic:
+        """Return what messages and files of each branch came to."""
+        by_class = control.by_class().items()
+        own = sum((carried for kind, carried in by_class if kind.startswith(PROXY)), Counts())
+        return cls(models + control.total() - own, gradients + own)
+
     def __sub__(self, other: ProxyTraffic) -> ProxyTraffic:
         return ProxyTraffic(self.coordinator - other.coordinator, self.devices - other.devices)
 
@@ -105,11 +112,8 @@ class VirtualProxy:
 
     def traffic(self) -> ProxyTraffic:
         """Return what it has sent and received, to and from everybody."""
-        of_models, of_gradients = (exchange.traffic() for exchange in self._exchanges)
-        by_class = self._control.meter.by_class().items()
-        own = sum((carried for kind, carried in by_class if kind.startswith(PROXY)), Counts())
-        total = self._control.meter.total()
-        return ProxyTraffic(of_models + total - own, of_gradients + own)
+        models, gradients = (exchange.traffic() for exchange in self._exchanges)
+        return ProxyTraffic.of(self._control.meter, models, gradients)
 
     def close(self) -> None:
         """Close its files and be stepped no more."""

@@ -9,14 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from device_agent.core.records import ImageToCount
 from learning.errors import ImageError
 from learning.numerics.preprocessing import sized_mask, sized_pixels
+from methods.training import LocalData
 from schemas.models import Preprocessing
 from schemas.values import ClassName
 from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.masking import show_classes
 from simulator.datasets.segmentation.samples import value_of
 from simulator.datasets.segmentation.tasks import TaskScenes
+from simulator.engines.paths import index_of
 from simulator.errors import DatasetError
 from simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
 
@@ -73,6 +76,17 @@ class SizedScenes:
         most = counts[rows].argmax(axis=1) if len(rows) else rows
         return VisibleScenes(
             rows, pictures[rows], masks[rows], tuple(names[label] for label in most), names
+        )
+
+    def local_data(self, images: Sequence[ImageToCount]) -> LocalData:
+        """Return what a device trains on that has these images; raise `DatasetError`."""
+        shown = self.shown([index_of(image.path) for image in images])
+        return LocalData(
+            shown.pictures,
+            shown.class_names,
+            tuple(images[row].digest for row in shown.rows),
+            masks=shown.masks,
+            mask_class_names=shown.mask_class_names,
         )
 
     def _class_names(self, places: Indices) -> tuple[ClassName, ...]:

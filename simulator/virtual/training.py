@@ -235,7 +235,7 @@ def _looked(trainee: Trainee, settings: TrainerPoolSettings) -> tuple[Input, flo
     """Have a device look with the fleet's model, which is all that it is asked for."""
     began = time.perf_counter()
     request = trainee.request
-    asked = (request, trainee.instruction, trainee.data, trainee.memory)
+    asked = (request.assignment, trainee.instruction, trainee.data, trainee.memory)
     try:
         seen = check_novelty(*asked, settings.for_torch)
     except (AgentError, FleetledgerError, LearningError) as error:

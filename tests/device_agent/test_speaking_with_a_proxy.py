@@ -61,7 +61,7 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
         return TrainingDone(side.measured(None, begun) if begun is not None else None, 0.1)
 
     def look(
-        request: Train,
+        _assignment: object,
         instruction: FitInstruction,
         data: LocalData,
         memory: bytes | None,

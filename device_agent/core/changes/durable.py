@@ -10,6 +10,7 @@ itself the change, and the store leaves it out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from device_agent.core.draft import Draft
@@ -28,6 +29,7 @@ from device_agent.core.records import (
     Training,
 )
 from device_agent.core.saying import Line
+from device_agent.core.state import AgentRecords
 
 
 class Durable(ABC):
@@ -40,6 +42,14 @@ class Durable(ABC):
     def says(self) -> Line | None:
         """Return what the device's log says of it; None for what nobody asks about."""
         return None
+
+
+def drafted(records: AgentRecords, changes: Iterable[Durable]) -> Draft:
+    """Return the draft of all changes; the records become so with its `merge`."""
+    draft = Draft.of(records)
+    for change in changes:
+        change(draft)
+    return draft
 
 
 Piece: TypeAlias = (

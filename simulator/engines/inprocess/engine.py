@@ -7,6 +7,7 @@ from pathlib import Path
 from coordinator.topics.stages.commands import OpenStage
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
+from simulator.engines.inprocess.expected import ExpectedAnswers
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.inprocess.progress import AwaitedStage, Progress
 from simulator.engines.inprocess.rolling_out import RolloutTask, roll_out
@@ -117,7 +118,8 @@ class InProcessEngine(StageEngine):
         delay = max((stage.devices[name].delay_seconds for name in online), default=0.0)
         limit = world.now + engine.deadline_seconds + delay + _HOPE_SECONDS
         limit += rounds_seconds(self._scenario)
-        closing = Closing(self._fleet, progress, self._asked(stage), engine.quorum)
+        expected = ExpectedAnswers(self._asked(stage), engine.quorum)
+        closing = Closing(self._fleet, progress, expected)
         seen = -1
 
         def done() -> bool:

@@ -8,35 +8,25 @@ from pathlib import Path
 from coordinator.core.commands import Command
 from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from device_agent.capabilities import find_capabilities
-from device_agent.core.state import AgentRules
-from device_agent.measuring import detection_of
-from device_agent.settings import AgentDataSettings, AgentSettings, AgentTrainingSettings
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import make_blank_store
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId
 from simulator.datasets.segmentation.tasks import shown_labels
+from simulator.engines.inprocess.agents import rules_of, settings_of
 from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.inprocess.home import (
-    FLEET,
-    SCAN_SECONDS,
-    last_moment,
-    make_home,
-    prepared_backbone,
-)
+from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, make_home
 from simulator.engines.interface import Prepared
-from simulator.engines.rounds import network_of
 from simulator.errors import EngineError
 from simulator.rollouts.held_out import HeldOut, RolloutFleet
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.bench import Delivery, Indices, Resources
+from simulator.virtual.bench import Resources
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.coordinator import VirtualCoordinator
 from simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
 from simulator.virtual.files import BlobCache, SharedFiles
 from simulator.virtual.models import SharedModels
+from simulator.virtual.parts import Delivery, Indices, Lister
 from simulator.virtual.pictures import SizedPictures
 from simulator.virtual.proxy import ProxyTraffic, VirtualProxy
 from simulator.virtual.scenes import SizedScenes, sized_samples
@@ -47,10 +37,6 @@ from simulator.virtual.training import TrainerPool, TrainerPoolSettings
 from simulator.virtual.world import VirtualWorld
 from transport.meter import Counts
 
-_NEVER_SECONDS = 1e9
-"""An assignment makes a device look at its data at once, so that it need not look on its own."""
-_SELDOM_SECONDS = 20.0
-"""Before something is sent again: the virtual network loses nothing."""
 _COMMAND_SECONDS = 60.0
 
 
@@ -72,7 +58,7 @@ class Fleet:
         self._context = self._made_context(seed, era)
         self.coordinator.start()
         if self.coordinator.state.lineages.current is None:
-            self.command(_lineage(home, prepared))
+            self.command(first_lineage(home, prepared))
         self.proxy = self._made_proxy(seed, era)
 
     def command(self, command: Command) -> None:
@@ -175,7 +161,7 @@ class Fleet:
             swapper=Swapper(scenario.engine.agents_in_memory),
             files=files,
             resources=Resources(
-                train=self._prepared.split.train,
+                lister=Lister(self._prepared.split.train),
                 features=features,
                 models=models,
                 stopwatch=self.world.stopwatch,
@@ -185,30 +171,12 @@ class Fleet:
                 ),
                 minute=lambda: self.clock.time_ns() // 60_000_000_000 % (24 * 60),
             ),
-            rules=AgentRules(
-                scan_seconds=(
-                    SCAN_SECONDS if scenario.stages.opened_by == "reports" else _NEVER_SECONDS
-                ),
-                heartbeat_seconds=_NEVER_SECONDS,
-                birth_shortest=_SELDOM_SECONDS,
-                message_shortest=_SELDOM_SECONDS,
-                detection=detection_of(scenario.detection),
-                publish_features=scenario.devices.policy.publish_features,
-                publish_gradients=scenario.devices.policy.publish_gradients,
-                publish_images=scenario.devices.policy.publish_images,
-            ),
+            rules=rules_of(scenario),
             capabilities=find_capabilities(),
             seed=seed,
             blank_store=make_blank_store(self._folder / "files" / "agent.db"),
             agents=self._folder / "agents",
-            settings=AgentSettings(
-                device=DeviceId("device"),
-                fleet=FLEET,
-                data=AgentDataSettings(folder=Path("data")),
-                detection=scenario.detection,
-                policy=scenario.devices.policy,
-                training=AgentTrainingSettings(exemplars=scenario.devices.exemplars),
-            ),
+            settings=settings_of(scenario),
             era=era,
             rollout=self._made_gear(),
         )
@@ -221,14 +189,6 @@ class Fleet:
         fleet = RolloutFleet.drawn(settings, prepared.plan)
         pictures = HeldOut(fleet, prepared.split.test, self._folder / "files" / "held-out")
         return RolloutGear(fleet, pictures)
-
-
-def _lineage(home: Path, prepared: Prepared) -> Command:
-    """Return the command that begins with the run's network, trained or frozen."""
-    if trainer_of(prepared.scenario) is not None:
-        network = network_of(home, prepared)
-        return ImportNetwork(network=network)
-    return ImportBackbone(backbone=prepared_backbone(home, prepared))
 
 
 def _pictures(prepared: Prepared) -> SizedPictures | SizedScenes | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from coordinator.core.commands import Command
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.backbones import prepare_backbone
 from coordinator.paths import ledger_path
 from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
+from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.lineages.entries import BackboneImported
 from schemas.values import FleetId
 from simulator.engines.interface import Prepared
@@ -18,10 +20,12 @@ from simulator.engines.rounds import (
     INTAKE,
     ROLLOUTS,
     method_settings,
+    network_of,
     round_rules,
     rounds_seconds,
 )
 from simulator.scenario.model import Scenario
+from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import BEGINNING_NS
 from simulator.virtual.seeds import give_key
 
@@ -64,7 +68,15 @@ def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
     )
 
 
-def prepared_backbone(home: Path, prepared: Prepared) -> BackboneImported:
+def first_lineage(home: Path, prepared: Prepared) -> Command:
+    """Return the command that begins with the run's network, trained or frozen."""
+    if trainer_of(prepared.scenario) is not None:
+        network = network_of(home, prepared)
+        return ImportNetwork(network=network)
+    return ImportBackbone(backbone=_prepared_backbone(home, prepared))
+
+
+def _prepared_backbone(home: Path, prepared: Prepared) -> BackboneImported:
     """Build the frozen model and store its files; the command that imports it is still to be given.
 
     Raises what `prepare_backbone` raises.

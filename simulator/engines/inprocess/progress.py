@@ -10,7 +10,7 @@ from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.state import ModelVersion
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.stages import is_closed, ledger_stages
+from simulator.engines.stages import is_closed, is_learned, ledger_stages
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
@@ -76,36 +76,20 @@ class Progress:
 
     def _model(self) -> ModelVersion | None:
         """Return the stage's model once it is desired, looking only when entries have come."""
-        state = self._state
-        if state.models.failed is not None:
-            raise EngineError(
-                f"stage {self._goal.stage.number}: no model: {state.models.failed.reason}"
-            )
-        if state.rounds.void.stopped is not None:
-            raise EngineError(state.rounds.void.stopped.reason)
         if self._is_news():
-            self._ready = self._is_ready(self.stages)
-        return state.models.newest if self._ready else None
+            self._ready = self._is_ready()
+        return self._state.models.newest if self._ready else None
 
     def _is_news(self) -> bool:
         news, self._seen = self._seen != self._state.size, self._state.size
         return news
 
-    def _is_ready(self, stages: tuple[int, ...]) -> bool:
-        state = self._state
-        if not is_closed(state, stages) or not self._opened():
-            return False
-        model, desired = state.models.newest, state.models.desired
-        if model is None or model.exported is None or desired is None:
-            return False
-        closed = max(state.stages.by_number[number].closed_index or 0 for number in stages)
-        if state.lineages.in_rounds:  # taken right before its stage is closed
-            made = model.solved_index > state.stages.by_number[stages[0]].opened_index
-        else:
-            made = (
-                model.solved_index > closed or model.solved.inputs == state.contributions.inputs()
-            )
-        return made and desired.version == model.solved.version
+    def _is_ready(self) -> bool:
+        try:
+            learned = is_learned(self._state, self.stages)
+        except EngineError as error:
+            raise EngineError(f"stage {self._goal.stage.number}: {error}") from error
+        return learned and self._opened()
 
     def _opened(self) -> bool:
         return all(self._state.classes.knows(name) for name in self._goal.names)

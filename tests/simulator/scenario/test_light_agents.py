@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from methods.descriptor import Descriptor
-from methods.registry import descriptor
 from simulator.errors import ScenarioError
-from simulator.scenario import method_check
+from simulator.scenario.checks import has_light_agents
 from simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
@@ -24,6 +21,7 @@ HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n
         ('kind = "mqtt"', "engine.kind: 'mqtt'"),
         ("[devices]\nstragglers = 0.1", "devices.stragglers: 0.1"),
         ('[stages]\nopened_by = "reports"', "stages.opened_by: 'reports'"),
+        ('[detection]\nmode = "fixed-rise"', "detection.mode: 'fixed-rise'"),
     ],
 )
 def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: str) -> None:
@@ -35,25 +33,16 @@ def test_what_needs_messages_or_an_agent_is_refused_by_name(more: str, field: st
     "method",
     ['[method]\nname = "stsa"\n', '[method]\nname = "stsa"\n[method.first_stage]\nrounds = 2\n'],
 )
-def test_methods_of_statistics_need_whole_agents(method: str) -> None:
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents train networks"):
-        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
-
-
-def test_methods_that_have_others_look_need_whole_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looking(name: str) -> Descriptor:
-        return replace(descriptor(name), observes=True)
-
-    monkeypatch.setattr(method_check, "descriptor", looking)
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' agents do nothing but train"):
-        parse_scenario("s", HEAD, Path())
+def test_methods_of_statistics_may_have_light_agents(method: str) -> None:
+    made = parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    assert made.engine.agents == "light"
 
 
 @pytest.mark.parametrize("preset", ["without-psr", "fedavg", "fedavg-exemplars"])
-def test_lga_is_refused_by_name_also_where_it_needs_no_proxy(preset: str) -> None:
+def test_lga_may_have_light_agents_where_it_needs_no_proxy(preset: str) -> None:
     method = f'[method]\nname = "lga"\n[method.settings]\npreset = "{preset}"\n'
-    with pytest.raises(ScenarioError, match=r"engine\.agents: 'light' .* 'lga' has devices that"):
-        parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    made = parse_scenario("s", f'title = "x"\n{method}[engine]\nagents = "light"\n', Path())
+    assert made.engine.agents == "light"
 
 
 def test_a_usual_scenario_may_have_light_agents() -> None:
@@ -64,7 +53,8 @@ def test_a_usual_scenario_may_have_light_agents() -> None:
     ("engine", "field"),
     [
         ('agents = "full"', "engine.agents 'full'"),
-        ('agents = "light"\ntraining = "stack"', "engine.training 'stack'"),
+        ("latency_ms = 5.0", "engine.latency_ms 5.0"),
+        ('training = "stack"', "engine.training 'stack'"),
         ('agents = "light"\ndevice = "cuda"', "engine.device 'cuda'"),
     ],
 )
@@ -72,4 +62,19 @@ def test_workers_train_light_agents_in_a_loop_on_the_processor(engine: str, fiel
     head = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nworkers = 3\n'
     with pytest.raises(ScenarioError, match=f"engine.workers: 3 beside {field}"):
         parse_scenario("s", head + engine, Path())
-    assert parse_scenario("s", head + 'agents = "light"', Path()).engine.workers == 3
+    assert parse_scenario("s", head, Path()).engine.workers == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "light"),
+    [
+        ("", True),
+        ('[engine]\nagents = "full"', False),
+        ("[engine]\nlatency_ms = 5.0", False),
+        ("[devices]\nstragglers = 0.1", False),
+        ('[detection]\nmode = "baseline"', False),
+        ("[rollout]", False),
+    ],
+)
+def test_agents_are_light_unless_something_asks_for_whole_ones(text: str, *, light: bool) -> None:
+    assert has_light_agents(parse_scenario("s", f'title = "x"\n{text}\n', Path())) is light

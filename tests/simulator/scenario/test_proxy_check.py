@@ -13,14 +13,9 @@ HEAD = 'title = "proxy"\n[method]\nname = "lga"\n[method.settings]\nnetwork = "m
 ALLOWED = "[devices.policy]\npublish_gradients = true\n"
 
 
-def test_light_agents_refuse_a_method_that_has_one() -> None:
-    with pytest.raises(ScenarioError, match=r"'light' agents have no proxy, and 'lga'"):
-        parse_scenario("s", f'{HEAD}{ALLOWED}[engine]\nagents = "light"\n', Path())
-
-
-@pytest.mark.parametrize("kind", ["inprocess", "mqtt"])
-def test_whole_agents_run_one(kind: str, tmp_path: Path) -> None:
-    scenario = parse_scenario("s", f'{HEAD}{ALLOWED}[engine]\nkind = "{kind}"\n', tmp_path)
+@pytest.mark.parametrize("engine", ['agents = "light"', 'kind = "inprocess"', 'kind = "mqtt"'])
+def test_agents_of_every_kind_have_one(engine: str, tmp_path: Path) -> None:
+    scenario = parse_scenario("s", f"{HEAD}{ALLOWED}[engine]\n{engine}\n", tmp_path)
     assert scenario.devices.policy.publish_gradients
 
 

@@ -134,7 +134,6 @@ def test_a_method_for_pixels_wants_masks() -> None:
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        ({"engine": {"agents": "light"}}, "engine.agents: 'light' agents"),
         ({"detection": {"mode": "baseline"}}, "detection.mode: 'baseline' looks"),
         ({"evaluation": {"pooled_reference": True}}, "evaluation.pooled_reference: 'fbl'"),
         ({"backbone": {"network": "torchvision", "name": "resnet18"}}, "backbone.network:"),

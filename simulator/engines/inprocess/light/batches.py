@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from learning.errors import LearningError
 from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
+from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
@@ -19,7 +20,7 @@ from simulator.engines.inprocess.light.cohort import (
     Declined,
     Member,
 )
-from simulator.engines.inprocess.light.memories import write_memory
+from simulator.engines.inprocess.light.memories import write_gradients, write_memory
 from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer, packed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
@@ -40,6 +41,10 @@ class Said(NamedTuple):
     stored_samples: int
     memory: Path | None
     """Where the device's memory was written, if it remembers something new."""
+    observation: Observation | None = None
+    """What the device saw before it trained, of methods that look."""
+    gradients: Path | None = None
+    """Where those are that the proxy gets."""
 
 
 class Answered(NamedTuple):
@@ -124,9 +129,11 @@ class Adding:
         return done
 
     def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
-        path, samples = None, sum(answer.samples.values())
+        path, gradients, samples = None, None, sum(answer.samples.values())
         if answer.memory is not None:
             path = write_memory(self._memories, device, self._number, answer.memory)
+        if answer.gradients is not None:
+            gradients = write_gradients(self._memories, device, answer.gradients)
         began = time.perf_counter()
         try:
             self.total.add(answer.payload, samples)
@@ -134,7 +141,8 @@ class Adding:
             raise EngineError(f"{device}: {error}") from error
         self._stopwatch.spent("sums", time.perf_counter() - began)
         loss, stored = answer.loss, answer.stored_samples
-        return Said(answer.samples, samples, answer.steps, loss, stored, path)
+        seen = answer.observation
+        return Said(answer.samples, samples, answer.steps, loss, stored, path, seen, gradients)
 
 
 class AnsweredHere:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from device_agent.errors import AgentError
+from device_agent.observing import check_novelty
 from device_agent.training import TrainingSession
 from learning.errors import LearningError
 from methods.registry import training_device
-from methods.training import ClientUpdate, FitInstruction, LocalData
+from methods.training import ClientUpdate, FitInstruction, LocalData, Observed
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId
 from simulator.engines.inprocess.light.task import RoundTask
@@ -33,6 +35,8 @@ class CohortResources:
     """How uint8 pictures become inputs; None where the data are features."""
     memories: Path
     """The folder of what devices remember."""
+    publishes: bool = False
+    """Whether gradients may be kept for a proxy."""
 
 
 class Member(NamedTuple):
@@ -74,6 +78,32 @@ class TrainedMember(NamedTuple):
     seconds: float
 
 
+class ObservedMember(NamedTuple):
+    """What came of a device that only looked, and the seconds that it took."""
+
+    device: DeviceId
+    seen: Observed | None
+    """None where it has no images."""
+    seconds: float
+
+
+def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> ObservedMember:
+    """Have a device look at its images with the fleet's model; raise `EngineError`."""
+    began = time.perf_counter()
+    device, data, memory = member
+    if data is None:
+        return ObservedMember(device, None, 0.0)
+    assignment = task.looking
+    assert assignment.round is not None
+    instruction = replace(task.instruction, device=device, round=assignment.round)
+    remembered = None if memory is None else memory.read_bytes()
+    try:
+        seen = check_novelty(assignment, instruction, data, remembered, trainers.for_torch)
+    except (AgentError, FleetledgerError, LearningError) as error:
+        raise EngineError(f"{device}: {error}") from error
+    return ObservedMember(device, seen, time.perf_counter() - began)
+
+
 class Cohort:
     """Trains devices for one round."""
 
@@ -82,7 +112,8 @@ class Cohort:
         self._side = training_device(task.assignment.method)
         self._own = self._side.read_assignment(task.assignment.settings)
         self._instruction = task.instruction
-        self._fields: Mapping[str, Any] = dict(vars(task.instruction))
+        fields = {**vars(task.instruction), "gives_gradients": place.publishes}
+        self._fields: Mapping[str, Any] = fields
         self._engine = place.trainers.for_torch()
 
     def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:

@@ -1,11 +1,16 @@
-"""What all rounds of light agents stand on."""
+"""What light agents stand on: all of them, and those that train."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from schemas.values import DeviceId
+from coordinator.core import inputs
+from schemas.envelope import Sender
+from schemas.message import Message
+from schemas.proxy import PrototypeGradients
+from schemas.values import BootId, DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.holdings import Holdings
@@ -19,21 +24,14 @@ from simulator.virtual.stopwatch import Stopwatch
 
 @dataclass(frozen=True)
 class LightContext:
-    """A coordinator, and what there is of its devices."""
+    """A coordinator, and what is counted of its devices."""
 
     coordinator: LightCoordinator
     clock: VirtualClock
     stopwatch: Stopwatch
-    holdings: Holdings
-    memories: Memories
-    place: CohortResources
-    packer: Packer
-    """Packs what is trained in this process."""
-    pool: WorkerPool | None
-    """Trains beside this process."""
     traffic: Traffic
     progress: Callable[[int], None]
-    """Told how many of a round's cohort are done."""
+    """Told how many of those who are asked are done."""
     computing: dict[DeviceId, float] = field(default_factory=dict)
     """Seconds that each device has computed."""
 
@@ -44,3 +42,46 @@ class LightContext:
     def sent_ms(self) -> int:
         """Return the fleet's time in milliseconds."""
         return self.clock.time_ns() // 1_000_000
+
+
+class TakesGradients(Protocol):
+    """A proxy, as devices know it."""
+
+    def give(self, device: DeviceId, body: PrototypeGradients, payload: bytes) -> None:
+        """Take gradients of a device."""
+
+
+@dataclass(frozen=True)
+class TrainingContext:
+    """What rounds stand on, beside that."""
+
+    holdings: Holdings
+    memories: Memories
+    place: CohortResources
+    packer: Packer
+    """Packs what is trained in this process."""
+    pool: WorkerPool | None
+    """Trains beside this process."""
+    proxy: TakesGradients | None = None
+    """None where the method has none."""
+    withheld: str = ""
+    """What devices say that train: why their owners keep gradients from the proxy."""
+    told: set[DeviceId] = field(default_factory=set)
+    """Who has said it since it is there."""
+
+    def close(self) -> None:
+        """End the programs beside this one."""
+        self.packer.close()
+        if self.pool is not None:
+            self.pool.close()
+
+
+def device_message(
+    context: LightContext, device: DeviceId, message: Message, boot: BootId | None = None
+) -> inputs.DeviceMessage:
+    """Return a message as it comes from a device."""
+    known = context.coordinator.live.device(device).boot
+    own = boot or known
+    assert own is not None, "devices that are away say nothing"
+    sender = Sender(context.coordinator.fleet, device, own)
+    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=context.sent_ms()))

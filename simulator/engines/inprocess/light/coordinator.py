@@ -13,10 +13,12 @@ from coordinator.core.due import next_look
 from coordinator.core.live import Live
 from coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from coordinator.core.state import State
-from coordinator.core.work import AverageRound, ExportHead
+from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
 from coordinator.making.workshop import Finished
+from schemas.envelope import PROXY
+from schemas.message import Message
 from schemas.receipts import Receipt, Refused
-from schemas.values import BootId, Digest
+from schemas.values import BootId, DeviceId, Digest
 from simulator.errors import EngineError
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.inbox import MemoryInbox
@@ -34,6 +36,10 @@ class LightCoordinator:
         self.fleet = office.settings.fleet
         self.average: Average | None = None
         """Who averages a round, since answers are not kept."""
+        self.on_receipt: Callable[[DeviceId, Receipt], None] = lambda _device, _receipt: None
+        """Told what devices are answered that wait for it."""
+        self.on_proxy: Callable[[Message], None] = lambda _body: None
+        """Told what the proxy is sent."""
         self._rules = office.rules
         self._clock = clock
         self._stopwatch = stopwatch
@@ -68,15 +74,19 @@ class LightCoordinator:
         return self.take([inputs.Tick()])
 
     def take(
-        self, happenings: Iterable[inputs.Input], pruned: Mapping[Digest, int] | None = None
+        self,
+        happenings: Iterable[inputs.Input],
+        pruned: Mapping[Digest, int] | None = None,
+        small_blobs: Mapping[Digest, bytes] | None = None,
     ) -> bool:
         """Commit a group, and what came of it; return whether it led to entries or requests.
 
-        `pruned` are payloads, with their sizes, that were added to a sum and not kept. Raises
-        `EngineError` where a device is refused.
+        `pruned` are payloads, with their sizes, that were added to a sum and not kept;
+        `small_blobs` those that the ledger keeps. Both may be filled while happenings are drawn.
+        Raises `EngineError` where a device is refused.
         """
         before = self.engine.ledger.size
-        requests = self.engine.process(happenings, pruned=pruned)
+        requests = self.engine.process(happenings, small_blobs, pruned)
         moved = bool(requests) or self.engine.ledger.size > before
         waiting = deque(filter(_is_heard, requests))
         while waiting:
@@ -102,18 +112,30 @@ class LightCoordinator:
                 assert self.average is not None
                 with self._stopwatch.phase("solve"):
                     return self.average(request)
+            case SolveHead():
+                with self._stopwatch.phase("solve"):
+                    return self.maker.solve(request)
+            case FreezeNetwork():
+                with self._stopwatch.phase("export"):
+                    return self.maker.networks.freeze(request)
             case ExportHead():
                 with self._stopwatch.phase("export"):
                     return self.maker.export(request)
             case AnswerOperator(ticket, done, text):
                 self._inbox.answer(ticket, done=done, text=text)
+            case SendToDevice(device, _, body) if device == PROXY:
+                self.on_proxy(body)
             case SendToDevice(device, _, Receipt(answer=Refused(reason=reason))):
                 raise EngineError(f"{device}: {reason}")
+            case SendToDevice(device, _, Receipt() as receipt):
+                self.on_receipt(device, receipt)
             case _:
                 pass  # payloads to be deleted that nobody kept
         return None
 
 
 def _is_heard(request: Request) -> bool:
-    """Whether somebody minds a request: nobody hears messages, but a refusal is a mistake here."""
-    return not isinstance(request, SendToDevice) or request.leaf == "rcpt"
+    """Whether somebody minds a request: of messages the proxy, and whoever waits for a receipt."""
+    if not isinstance(request, SendToDevice):
+        return True
+    return request.leaf == "rcpt" or request.device == PROXY

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from coordinator.topics.stages.commands import OpenStage
+from coordinator.topics.stages.commands import CloseStage, OpenStage
+from simulator.engines.inprocess.expected import ExpectedAnswers
 from simulator.engines.inprocess.light.fleet import LightFleet
 from simulator.engines.inprocess.stage_engine import StageEngine
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.rounds import rounds_seconds
-from simulator.engines.stages import is_closed
+from simulator.engines.stages import is_learned
 from simulator.errors import EngineError
 from simulator.plan.fleet_plan import StagePlan
 
@@ -37,7 +39,7 @@ class LightEngine(StageEngine):
 
     def _lead(self, stage: StagePlan) -> None:
         self._watch.phase(f"stage {stage.number}: data reach the devices")
-        self._fleet.arrive(stage, self._online(stage))
+        self._fleet.arrive(stage, self._online)
         self._arrived_ns = self._fleet.clock.time_ns()
         if not self._numbers(stage):
             self._fleet.coordinator.command(OpenStage(class_names=self._plan.names(stage.classes)))
@@ -53,7 +55,7 @@ class LightEngine(StageEngine):
         if current is not None and current.closed is not None and not current.done:
             fleet.average_again(current)
         while not self._is_learned(stage):
-            if not self._go_on(stage) and not self._leap(limit):
+            if not self._go_on(stage) and not self._leap(stage, limit):
                 raise EngineError(f"stage {stage.number} does not end: {self._awaited()}")
         self._look_at_rounds(stage)
 
@@ -66,32 +68,43 @@ class LightEngine(StageEngine):
         if current is not None and current.closed is None:
             self._fleet.carry_out(current, partial(self._look_at_rounds, stage))
             return True
-        return self._fleet.coordinator.look_around()
+        fleet = self._fleet
+        # A score takes the proxy some time: what is due by then is done before.
+        return fleet.count() or fleet.coordinator.look_around() or fleet.score()
 
-    def _leap(self, limit: float) -> bool:
-        """Let time pass to when the rules may decide otherwise; return whether that is in time."""
-        moment = self._fleet.coordinator.next_look()
-        if moment is None or moment > limit:
+    def _leap(self, stage: StagePlan, limit: float) -> bool:
+        """Let time pass to when the rules or the operator may act; return whether that is in time.
+
+        The operator closes a stage for which the coordinator waits for devices that are away.
+        """
+        look, closing = self._fleet.coordinator.next_look(), self._closing(stage)
+        moment = min(math.inf if look is None else look, closing)
+        if moment > limit:
             return False
-        self._fleet.clock.now = moment
+        self._fleet.clock.now = max(self._fleet.clock.now, moment)
+        if closing <= moment:
+            self._fleet.coordinator.command(CloseStage())
         return True
+
+    def _closing(self, stage: StagePlan) -> float:
+        """Return when the operator closes the stage; infinity while that is not for him to do."""
+        expected = ExpectedAnswers(self._asked(stage), self._scenario.engine.quorum)
+        if expected.is_everybody(self._state):
+            return math.inf
+        return expected.closes_at(self._state, self._numbers(stage), self._fleet.clock)
 
     def _is_learned(self, stage: StagePlan) -> bool:
         """Whether the stage is closed and its model is the one that devices are to run."""
-        state, numbers = self._state, self._numbers(stage)
-        if state.models.failed is not None:
-            raise EngineError(f"stage {stage.number}: no model: {state.models.failed.reason}")
-        if state.rounds.void.stopped is not None:
-            raise EngineError(state.rounds.void.stopped.reason)
-        model, desired = state.models.newest, state.models.desired
-        if not is_closed(state, numbers) or model is None or model.exported is None:
-            return False
-        made = model.solved_index > state.stages.by_number[numbers[0]].opened_index
-        return made and desired is not None and desired.version == model.solved.version
+        try:
+            return is_learned(self._state, self._numbers(stage))
+        except EngineError as error:
+            raise EngineError(f"stage {stage.number}: {error}") from error
 
     def _awaited(self) -> str:
         """Say in words what is missing."""
         current = self._state.rounds.current
+        if not self._state.lineages.in_rounds:
+            return "the stage is not closed: too few devices have answered"
         if current is None:
             return "no round was opened: no device can train"
         closed = current.closed

@@ -5,34 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from coordinator.core.inputs import CoordinatorConnected
+from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
+from device_agent.core.policy import publishes_gradients, withheld
 from methods.registry import training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
-from simulator.engines.inprocess.home import FLEET, last_moment, make_home
+from simulator.engines.inprocess.agents import rules_of, settings_of
+from simulator.engines.inprocess.features import LineageFeatures
+from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, make_home
 from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.context import LightContext
+from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
+from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.packing import Packer
-from simulator.engines.inprocess.light.round import LightRound, device_message
+from simulator.engines.inprocess.light.proxy import LightProxy
+from simulator.engines.inprocess.light.round import LightRound
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.light.workers import WorkerPool
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_inputs import inputs_of
 from simulator.engines.presence import delivered
-from simulator.engines.rounds import network_of
+from simulator.engines.stages import ledger_stages
 from simulator.plan.fleet_plan import StagePlan
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
+from simulator.virtual.parts import Delivery
+from simulator.virtual.proxy import ProxyTraffic
 from simulator.virtual.seeds import seeded_boot
 from simulator.virtual.stopwatch import Stopwatch
 from simulator.virtual.training import TrainerPoolSettings
 from transport.meter import Counts
+
+OnlineIn = Callable[[StagePlan], tuple[DeviceId, ...]]
 
 
 class LightFleet:
@@ -47,55 +57,109 @@ class LightFleet:
         boot = seeded_boot(self._seed, "coordinator", self._era)
         self.coordinator = LightCoordinator(home, self.clock, boot, self.stopwatch)
         if self.coordinator.state.lineages.current is None:
-            network = network_of(home, prepared)
-            self.coordinator.command(ImportNetwork(network=network))
-        trainer = trainer_of(scenario)
-        assert trainer is not None, "a scenario with light agents trains"
-        sight, engine = inputs_of(prepared), scenario.engine
-        training_device(trainer.method)  # imported before anything is measured
-        trainers = TrainerPoolSettings.of(engine)
-        place = CohortResources(trainers, sight.pictures(), folder / "agents")
+            self.coordinator.command(first_lineage(home, prepared))
         self._context = LightContext(
             coordinator=self.coordinator,
             clock=self.clock,
             stopwatch=self.stopwatch,
+            traffic=Traffic(FLEET),
+            progress=lambda done: watch.agents(done, len(self._online)),
+        )
+        self._capabilities = find_capabilities()
+        proxy = ProxyHomeSettings(fleet=FLEET, device=scenario.engine.device)
+        self._proxy = self._made_proxy(folder / "proxy", proxy)
+        self._training = self._made_training(prepared, folder)
+        self._counting = self._made_counting(prepared)
+        self._delivered: dict[DeviceId, tuple[Delivery, ...]] = {}
+        self._online: tuple[DeviceId, ...] = ()
+        self._runs: dict[DeviceId, int] = {}
+
+    def _made_training(self, prepared: Prepared, folder: Path) -> TrainingContext | None:
+        """Return what rounds need; None where no network is trained."""
+        scenario, trainer = prepared.scenario, trainer_of(prepared.scenario)
+        if trainer is None:
+            return None
+        sight, engine = inputs_of(prepared), scenario.engine
+        training_device(trainer.method)  # imported before anything is measured
+        trainers = TrainerPoolSettings.of(engine)
+        rules, method = rules_of(scenario), trainer.method
+        publishes = publishes_gradients(rules, method)
+        place = CohortResources(trainers, sight.pictures(), folder / "agents", publishes)
+        return TrainingContext(
             holdings=Holdings(prepared.split.train, sight, scenario.devices.exemplars),
             memories=Memories(place.memories, self._is_done),
             place=place,
             packer=Packer(),
             pool=WorkerPool(place, engine.workers) if engine.workers else None,
-            traffic=Traffic(FLEET),
-            progress=lambda done: watch.agents(done, len(self._online)),
+            proxy=self._proxy,
+            withheld=withheld(rules, method),
         )
-        self._capabilities = find_capabilities()
-        self._online: tuple[DeviceId, ...] = ()
-        self._runs: dict[DeviceId, int] = {}
+
+    def _made_proxy(self, home: Path, settings: ProxyHomeSettings) -> LightProxy | None:
+        """Start a proxy where the network is of a method that has one."""
+        if self.coordinator.state.lineages.with_proxy is None:
+            return None
+        boot = seeded_boot(self._seed, "proxy", self._era)
+        proxy = LightProxy(self._context, home, settings, boot)
+        self.coordinator.take([CoordinatorConnected()])  # its order is told again
+        return proxy
+
+    def _made_counting(self, prepared: Prepared) -> Counting:
+        coordinator = self.coordinator
+        features = LineageFeatures(
+            prepared.features, coordinator.blobs, lambda: coordinator.state.lineages.current
+        )
+        scenario = prepared.scenario
+        return Counting(
+            self._context,
+            CountingSetup(
+                rules=rules_of(scenario),
+                form=settings_of(scenario).contribution_form,
+                capabilities=self._capabilities,
+                seed=self._seed,
+                train=prepared.split.train,
+                features=features,
+            ),
+        )
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there; else whoever comes later joins in."""
-        if self._context.pool is not None:
-            self._context.pool.wait()
+        if self._training is not None and self._training.pool is not None:
+            self._training.pool.wait()
 
-    def arrive(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
-        """Switch on who is there, with all data that reached them, and off who is not."""
+    def arrive(self, stage: StagePlan, online_in: OnlineIn) -> None:
+        """Switch on who is there, with all data that reached them, and off who is not.
+
+        `online_in` tells who is there in a stage. Who comes gives what it held back first.
+        """
+        online = online_in(stage)
         there, before = set(online), set(self._online)
         gone = [name for name in self._online if name not in there]
         goodbye = Death(reason="the agent was stopped")
         self.coordinator.take([device_message(self._context, name, goodbye) for name in gone])
         self._admit(tuple(stage.devices))
-        self._begin([name for name in online if name not in before])
+        came = [name for name in online if name not in before]
+        self._begin(came)
         self._online = online
-        self._context.holdings.bring(
-            {name: delivered(self._plan, name, stage.number) for name in online}
-        )
+        numbers = ledger_stages(self.coordinator.state, self._plan, stage)
+        self._catch_up(stage, came, online_in)
+        self._bring(stage.number if numbers else stage.number - 1, came)
+        self._counting.carry_out(came, self._delivered.__getitem__)
+        self._bring(stage.number, online)
+
+    def count(self) -> bool:
+        """Have devices count that are asked to; return whether there were any."""
+        asked = self._counting.asked(self._online)
+        self._counting.carry_out(asked, self._delivered.__getitem__)
+        return bool(asked)
 
     def carry_out(self, current: Round, meanwhile: Callable[[], None]) -> None:
         """Have the cohort of the open round trained; `meanwhile` is done beside workers."""
-        LightRound(self._context, current).carry_out(meanwhile)
+        LightRound(self._context, self._rounds, current).carry_out(meanwhile)
 
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""
-        closed = LightRound(self._context, current)
+        closed = LightRound(self._context, self._rounds, current)
         closed.sum_again(tuple(current.answers))
         self.coordinator.average = closed.average
 
@@ -118,15 +182,50 @@ class LightFleet:
         """Return the seconds that each device has computed."""
         return dict(self._context.computing)
 
-    def proxy_traffic(self) -> None:
-        """Light agents have no proxy."""
+    def proxy_traffic(self) -> ProxyTraffic | None:
+        """Return what the proxy has sent and received; None without one."""
+        return None if self._proxy is None else self._proxy.traffic()
+
+    def score(self) -> bool:
+        """Let the proxy do what it is asked; return whether it said anything."""
+        return self._proxy is not None and self._proxy.step()
 
     def close(self) -> None:
         """Close all files."""
-        self._context.packer.close()
-        if self._context.pool is not None:
-            self._context.pool.close()
+        if self._training is not None:
+            self._training.close()
+        if self._proxy is not None:
+            self._proxy.close()
         self.coordinator.close()
+
+    @property
+    def _rounds(self) -> TrainingContext:
+        assert self._training is not None, "rounds are of networks that are trained"
+        return self._training
+
+    def _bring(self, stage: int, devices: Sequence[DeviceId]) -> None:
+        """Let everything lie on devices that reaches them up to a stage."""
+        brought = {name: delivered(self._plan, name, stage) for name in devices}
+        self._delivered |= brought
+        if self._training is not None:
+            self._training.holdings.bring(brought)
+
+    def _catch_up(self, stage: StagePlan, devices: Sequence[DeviceId], online_in: OnlineIn) -> None:
+        """Let devices know what they counted before this process began."""
+        looks: dict[DeviceId, list[PastScan]] = {name: [] for name in devices}
+        before: set[DeviceId] = set()
+        last = 0
+        for led in self._plan.stages[: stage.number]:
+            numbers = ledger_stages(self.coordinator.state, self._plan, led)
+            there = set(online_in(led)).intersection(devices)
+            for name in there - before if last and numbers else ():  # gave what it held back first
+                looks[name].append(PastScan(last, delivered(self._plan, name, led.number - 1)))
+            if led.number < stage.number:
+                last, before = numbers[0], there
+                for name in there:
+                    looks[name].append(PastScan(last, delivered(self._plan, name, led.number)))
+        for name in devices:
+            self._counting.restore(name, looks[name])
 
     def _is_done(self, number: int) -> bool:
         """Whether nothing more comes of a round."""
@@ -141,6 +240,8 @@ class LightFleet:
     def _begin(self, devices: Sequence[DeviceId]) -> None:
         """Have devices tell that they are there, as their agents would."""
         births = []
+        if self._training is not None:
+            self._training.told.difference_update(devices)
         for name in devices:
             runs = self._runs[name] = self._runs.get(name, 0) + 1
             boot = seeded_boot(self._seed, name, self._era, runs)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from device_agent.core.records import Sighting
+from device_agent.core.scanning import sight
+from device_agent.core.training import images_asked
 from methods.training import Exemplars, LocalData
 from schemas.rounds import RoundOrder
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.datasets.samples import SampleSet
 from simulator.engines.network_inputs import SampleInputs
 from simulator.engines.paths import image_path
-from simulator.virtual.bench import Delivery
+from simulator.virtual.parts import Delivery, Lister
+from simulator.virtual.scenes import SizedScenes
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +38,14 @@ class HeldRows:
     """Class names that an order asks for, by label; None for classes that it leaves out."""
 
     names: tuple[ClassName | None, ...]
+    order: RoundOrder = field(compare=False)
 
     @classmethod
     def of(cls, order: RoundOrder, class_names: Sequence[ClassName]) -> HeldRows:
         """Return the rows of an order; aliases count as what they mean."""
         asked = set(order.class_names)
         meant = (order.aliases.get(name, name) for name in class_names)
-        return cls(tuple(name if name in asked else None for name in meant))
+        return cls(tuple(name if name in asked else None for name in meant), order)
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,15 @@ class Version:
 class Holdings:
     """The samples of a fleet's devices."""
 
-    def __init__(self, train: SampleSet, sight: SampleInputs, exemplars: Exemplars) -> None:
+    def __init__(self, train: SampleSet, inputs: SampleInputs, exemplars: Exemplars) -> None:
         self._train = train
-        self._sight = sight
+        self._inputs = inputs
         self._exemplars = exemplars
+        self._scenes = inputs.train if isinstance(inputs.train, SizedScenes) else None
+        self._lister = Lister(train)
         self._held: dict[DeviceId, _Held] = {}
+        self._sighted: dict[DeviceId, Mapping[Digest, Sighting]] = {}
+        """What is held of pictures with masks, each of which shows several classes."""
         self._deliveries = 0
 
     @property
@@ -70,7 +79,11 @@ class Holdings:
         """Let everything that has been delivered to devices lie on them."""
         self._deliveries += 1
         for device, delivered in deliveries.items():
-            self._held[device] = self._listed(delivered)
+            if self._scenes is None:
+                self._held[device] = self._listed(delivered)
+            else:
+                found = self._lister.scanned(delivered).images
+                self._sighted[device] = sight(found, counted={})[0]
 
     def version(self, rows: HeldRows) -> Version:
         """Return what changes when `data` of these rows would return something else."""
@@ -78,17 +91,20 @@ class Holdings:
 
     def data(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
         """Return the samples of a device that an order asks for; None where there are none."""
+        if self._scenes is not None:
+            images = images_asked(self._sighted.get(device, {}), rows.order)
+            return self._scenes.local_data(images) if images else None
         held = self._held.get(device, _NOTHING)
         found = [rows.names[label] for label in held.labels]
         names = tuple(name for name in found if name is not None)
         if not names:
             return None
         if len(names) == len(found):
-            return LocalData(self._sight.train(held.indices), names, held.digests, self._exemplars)
+            return LocalData(self._inputs.train(held.indices), names, held.digests, self._exemplars)
         chosen = [row for row, name in enumerate(found) if name is not None]
         digests = tuple(held.digests[row] for row in chosen)
-        inputs = self._sight.train(held.indices[chosen])
-        return LocalData(inputs, names, digests, self._exemplars)
+        shown = self._inputs.train(held.indices[chosen])
+        return LocalData(shown, names, digests, self._exemplars)
 
     def _listed(self, delivered: Sequence[Delivery]) -> _Held:
         train = self._train

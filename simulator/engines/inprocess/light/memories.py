@@ -24,6 +24,14 @@ def write_memory(folder: Path, device: DeviceId, number: int, memory: bytes) -> 
     return path
 
 
+def write_gradients(folder: Path, device: DeviceId, gradients: bytes) -> Path:
+    """Write what the proxy gets of a device, below `folder`, until it is handed over."""
+    path = folder / device / "gradients"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gradients)
+    return path
+
+
 class Memories:
     """A folder per device in `folder`; `is_closed` says whether a round is."""
 

@@ -49,6 +49,16 @@ class AnswerBody(NamedTuple):
     known: Digest | None = None
 
 
+class HashedPayloads:
+    """Offers payloads that lie nowhere: whoever gets one is handed its bytes."""
+
+    def offer(self, data: bytes) -> Offer:
+        """Return what a message says of a payload that is too large to be attached."""
+        offer = Packed(Digest.of(data), len(data)).offer
+        assert offer is not None
+        return offer
+
+
 class Packer:
     """Hashes lots of answers; what comes of them is given back in the order of the lots."""
 

@@ -15,22 +15,26 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import isfinite
+from pathlib import Path
 
 from coordinator.core import inputs
 from coordinator.core.work import AverageRound, RoundNotAveraged
 from coordinator.making.workshop import Finished
 from coordinator.topics.rounds.state import Round
+from device_agent.core.gradients import gradients_message
+from device_agent.core.records import TrainingJob
 from device_agent.core.telling import problem
+from device_agent.training import made_gradients
 from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.envelope import Sender
-from schemas.message import Message
 from schemas.rounds import RoundAnswer
-from schemas.values import BootId, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
-from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined
-from simulator.engines.inprocess.light.context import LightContext
+from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
+from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.holdings import HeldRows
+from simulator.engines.inprocess.light.memories import write_memory
+from simulator.engines.inprocess.light.packing import HashedPayloads
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
@@ -43,9 +47,10 @@ LEAST_BESIDE_WORKERS = 100
 class LightRound:
     """Carries out one round that is open, or averages again one that was closed."""
 
-    def __init__(self, context: LightContext, asked: Round) -> None:
+    def __init__(self, context: LightContext, training: TrainingContext, asked: Round) -> None:
         network = context.coordinator.state.lineages.trained
         self._context = context
+        self._training = training
         self._opened = opened = asked.opened
         coordinator = context.coordinator
         task = RoundTask.of(coordinator.state, asked, coordinator.blobs.get)
@@ -53,11 +58,11 @@ class LightRound:
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = descriptor(network.method).kind_of(opened.phase)
-        lookup = _lookup(context, task)
+        self._lookup = lookup = _lookup(training, task)
         self._answering: Answering = (
-            AnsweredHere(task, lookup, context.place, context.packer, context.stopwatch)
-            if context.pool is None
-            else AnsweredByWorkers(task, lookup, context.pool, context.stopwatch)
+            AnsweredHere(task, lookup, training.place, training.packer, context.stopwatch)
+            if training.pool is None
+            else AnsweredByWorkers(task, lookup, training.pool, context.stopwatch)
         )
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
@@ -74,17 +79,21 @@ class LightRound:
         self._answering.begin([device for device in opened.cohort if device not in quiet])
         meanwhile()
         context.traffic.begin(self._task.assignment, opened.cohort[0], context.sent_ms())
-        context.clock.now += context.place.trainers.seconds
+        context.clock.now += self._training.place.trainers.seconds
         context.coordinator.average = self.average
         # Two looks: the first closes the round, the second has it averaged.
-        happenings: Iterator[inputs.Input] = chain(self._train(), (inputs.Tick(), inputs.Tick()))
+        looked = current.looked
+        looking = [device for device in opened.observers if device not in looked]
+        happenings: Iterator[inputs.Input] = chain(
+            self._train(), self._look(looking), (inputs.Tick(), inputs.Tick())
+        )
         first = next(happenings, None)
         while first is not None:
             group = chain((first,), islice(happenings, self._together() - 1))
             context.coordinator.take(group, pruned=self._sizes)
             self._sizes.clear()
             first = next(happenings, None)
-        context.memories.settle()
+        self._training.memories.settle()
 
     def _together(self) -> int:
         """Return how many inputs are committed together next.
@@ -93,7 +102,7 @@ class LightRound:
         meanwhile, little waits for the disk when the round ends, and yet there are few commits,
         each of which writes pages of the same table again.
         """
-        if self._context.pool is None:
+        if self._training.pool is None:
             return GROUP_INPUTS
         return max(LEAST_BESIDE_WORKERS, (len(self._opened.cohort) - self._done) // 3)
 
@@ -116,6 +125,7 @@ class LightRound:
         for lot in self._answering.answers():
             sent_ms = context.sent_ms()
             for device, outcome, seconds in lot:
+                yield from self._tell_withheld(device)
                 context.spent(device, seconds)
                 context.traffic.asked(device)
                 if isinstance(outcome, Declined):
@@ -125,14 +135,53 @@ class LightRound:
             self._done += len(lot)
             context.progress(self._done)
 
+    def _tell_withheld(self, device: DeviceId) -> Iterator[inputs.Input]:
+        """Say once, as an agent does that has something to train on, what its policy withholds."""
+        told, text = self._training.told, self._training.withheld
+        if text and device not in told and self._lookup.data(device) is not None:
+            told.add(device)
+            yield device_message(self._context, device, problem("policy", text))
+
+    def _look(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
+        """Yield what devices say that only look; what they see does not depend on who trains."""
+        context, opened, training = self._context, self._opened, self._training
+        for name in devices:
+            context.traffic.asked(name)
+            with context.stopwatch.phase("looking"):
+                looked = look(self._task, self._lookup.member(name), training.place.trainers)
+            context.spent(name, looked.seconds)
+            if looked.seen is None:
+                yield from self._decline(name, "")
+                continue
+            if looked.seen.memory is not None:
+                folder, number = training.place.memories, opened.number
+                path = write_memory(folder, name, number, looked.seen.memory)
+                training.memories.written(name, path)
+            seen = looked.seen.observation
+            yield self._say_nothing(
+                name, Nothing(stage=opened.stage, round=opened.number, observation=seen)
+            )
+
     def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
         contribution, context = self._contribution(answered), self._context
         if answered.said.memory is not None:
-            context.memories.written(device, answered.said.memory)
+            self._training.memories.written(device, answered.said.memory)
+        if answered.said.gradients is not None:
+            self._give_gradients(device, answered.said.gradients)
         context.traffic.answered(device, contribution, sent_ms)
         self._summed.append(contribution.payload)
         self._sizes[contribution.payload] = contribution.payload_bytes
         return inputs.PayloadStored(device, contribution, waits=False)
+
+    def _give_gradients(self, device: DeviceId, file: Path) -> None:
+        """Let the proxy have what it gets of a device; the file goes."""
+        gradients, proxy = file.read_bytes(), self._training.proxy
+        file.unlink()
+        assert proxy is not None, "gradients are for a proxy"
+        job = TrainingJob(self._key, self._opened.phase, self._method, self._lineage)
+        message = gradients_message(job, made_gradients(gradients, HashedPayloads()))
+        self._context.traffic.gave(device, message)
+        proxy.give(device, message, gradients)
 
     def _contribution(self, answered: Answered) -> Contribution:
         said, payload = answered
@@ -152,8 +201,9 @@ class LightRound:
                 samples=said.samples,
                 steps=said.steps,
                 loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
-                seconds=self._context.place.trainers.seconds,  # of the fleet: equal runs are equal
+                seconds=self._training.place.trainers.seconds,  # of the fleet: equal runs are equal
                 stored_samples=said.stored_samples,
+                observation=said.observation,
             ),
         )
 
@@ -164,24 +214,17 @@ class LightRound:
             text = f"round {number}: {reason}"
             yield device_message(context, device, problem("training", text))
         nothing = Nothing(stage=self._opened.stage, round=number, reason=reason[:500])
-        yield device_message(context, device, nothing)
+        yield self._say_nothing(device, nothing)
+
+    def _say_nothing(self, device: DeviceId, nothing: Nothing) -> inputs.Input:
+        context = self._context
         context.traffic.declined(device, nothing, context.sent_ms())
+        return device_message(context, device, nothing)
 
 
-def _lookup(context: LightContext, task: RoundTask) -> DatasetLookup:
-    holdings = context.holdings
+def _lookup(training: TrainingContext, task: RoundTask) -> DatasetLookup:
+    holdings = training.holdings
     rows = HeldRows.of(task.instruction.round, holdings.class_names)
     return DatasetLookup(
-        partial(holdings.data, rows=rows), context.memories.newest, holdings.version(rows)
+        partial(holdings.data, rows=rows), training.memories.newest, holdings.version(rows)
     )
-
-
-def device_message(
-    context: LightContext, device: DeviceId, message: Message, boot: BootId | None = None
-) -> inputs.DeviceMessage:
-    """Return a message as it comes from a device."""
-    known = context.coordinator.live.device(device).boot
-    own = boot or known
-    assert own is not None, "devices that are away say nothing"
-    sender = Sender(context.coordinator.fleet, device, own)
-    return inputs.DeviceMessage(device, sender.seal(message, sent_ms=context.sent_ms()))

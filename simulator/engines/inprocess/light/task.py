@@ -69,6 +69,12 @@ class RoundTask:
         """The order of the first of the cohort; those of others have another name in it."""
         return instruction_of(self.assignment, self.files.__getitem__, self.opened.cohort[0])
 
+    @cached_property
+    def looking(self) -> Assignment:
+        """Return what those are asked who only look at their images."""
+        order = self.instruction.round.model_copy(update={"observes": True})
+        return self.assignment.model_copy(update={"round": order})
+
     def summing(self) -> Summing:
         """Return the empty sum; raise what the method's side raises."""
         side = training_coordinator(self.network.method)

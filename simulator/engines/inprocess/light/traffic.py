@@ -1,8 +1,8 @@
-"""Bytes that light devices would send and receive in rounds, from the sizes of real envelopes.
+"""Bytes that light devices would send and receive, from the sizes of real envelopes.
 
-An envelope of each kind is made once per round; what differs between devices, the length of their
-names, is added. Files count with their size and models are fetched once. Requests for blocks,
-births, deaths and what is sent again are not counted.
+An envelope of each kind is made once per round, or stage; what differs between devices, the length
+of their names, is added. Files count with their size and models are fetched once. Requests for
+blocks, births, deaths and what is sent again are not counted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.envelope import Sender, encode
 from schemas.message import Message
 from schemas.offers import Offer
+from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Receipt
 from schemas.values import BootId, DeviceId, FleetId
 from transport.meter import Counts
@@ -42,8 +43,7 @@ class Traffic:
         self._nothing: tuple[int, int] | None = None
 
     def begin(self, assignment: Assignment, device: DeviceId, sent_ms: int) -> None:
-        """Begin a round; `device` is one of its cohort."""
-        assert assignment.round is not None
+        """Begin a round, or a stage of statistics; `device` is one of those who are asked."""
         self._asked = self._size(device, assignment, sent_ms)
         self._files = frozenset(assignment.offers)
         self._lasting = frozenset(assignment.model_copy(update={"round": None}).offers)
@@ -69,6 +69,10 @@ class Traffic:
             self._answer = self._pair(device, contribution, receipt, sent_ms)
         self._count(device, *self._answer, contribution.payload_bytes)
 
+    def gave(self, device: DeviceId, gradients: PrototypeGradients) -> None:
+        """Count gradients for the proxy."""
+        self._up[device] = self._up.get(device, 0) + gradients.payload_bytes
+
     def declined(self, device: DeviceId, nothing: Nothing, sent_ms: int) -> None:
         """Count a word that there is no answer, and its receipt."""
         if self._nothing is None:
@@ -79,8 +83,9 @@ class Traffic:
 
     def fetched(self, device: DeviceId, files: frozenset[Offer]) -> None:
         """Count files that a device fetches when a stage is over; those of its rounds go."""
-        self._held[device] = self._held.get(device, _NOTHING) & self._lasting
-        self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files)
+        held = self._held.get(device, _NOTHING)
+        self._held[device] = held & self._lasting
+        self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files - held)
 
     def of(self, device: DeviceId) -> Counts:
         """Return what a device has sent and received."""

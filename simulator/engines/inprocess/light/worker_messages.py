@@ -7,7 +7,7 @@ its own choice: both sides know what may come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
 from methods.training import LocalData, Partial
+from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
@@ -83,7 +84,8 @@ def encode_work(work: Work) -> list[bytes]:
     match work:
         case Setting(place, methods, folders):
             head = {"hall": asdict(place.trainers), "pictures": _pictures(place)}
-            head |= {"memories": str(place.memories), "methods": methods, "folders": folders}
+            head |= {"memories": str(place.memories), "publishes": place.publishes}
+            head |= {"methods": methods, "folders": folders}
             return [to_json({"setting": head})]
         case DeviceBatch():
             return _encode_lot(work)
@@ -147,12 +149,13 @@ def _setting(head: dict[str, Any]) -> Setting:
     if pictures is not None:
         means = {name: tuple(pictures[name]) for name in ("mean", "deviation")}
         pictures = Pictures(**{**pictures, **means})
-    place = CohortResources(TrainerPoolSettings(**head["hall"]), pictures, Path(head["memories"]))
+    trainers = TrainerPoolSettings(**head["hall"])
+    place = CohortResources(trainers, pictures, Path(head["memories"]), head["publishes"])
     return Setting(place, tuple(head["methods"]), tuple(head["folders"]))
 
 
 def _encode_lot(lot: DeviceBatch) -> list[bytes]:
-    arrays = [found.inputs for found in lot.data.values() if found is not None]
+    arrays = [array for found in lot.data.values() for array in _arrays(found)]
     head = {
         "devices": [(name, memory and str(memory)) for name, memory in lot.devices],
         "data": [(name, _about(found)) for name, found in lot.data.items()],
@@ -164,11 +167,17 @@ def _encode_lot(lot: DeviceBatch) -> list[bytes]:
     return [to_json({"lot": head}), *map(_bytes, arrays), *files]
 
 
+def _arrays(data: LocalData | None) -> Sequence[Array]:
+    if data is None:
+        return ()
+    return (data.inputs,) if data.masks is None else (data.inputs, data.masks)
+
+
 def _about(data: LocalData | None) -> Any:  # noqa: ANN401 - JSON
     if data is None:
         return None
-    assert data.masks is None, "light agents know no masks"
-    return [_shape(data.inputs), data.class_names, data.digests, data.exemplars_as]
+    masks = None if data.masks is None else [_shape(data.masks), data.mask_class_names]
+    return [_shape(data.inputs), data.class_names, data.digests, data.exemplars_as, masks]
 
 
 def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> DeviceBatch:
@@ -188,13 +197,18 @@ def _lot(head: dict[str, Any], parts: Sequence[bytes]) -> DeviceBatch:
 def _data(about: Any, left: Any) -> LocalData | None:  # noqa: ANN401 - JSON
     if about is None:
         return None
-    shape, class_names, digests, exemplars_as = about
-    return LocalData(
+    shape, class_names, digests, exemplars_as, masks = about
+    data = LocalData(
         _array(next(left), *shape).copy(),  # torch wants arrays that could be written to
         tuple(map(ClassName.known, class_names)),
         tuple(map(Digest.known, digests)),
         exemplars_as,
     )
+    if masks is None:
+        return data
+    shape, shown = masks
+    names = tuple(map(ClassName.known, shown))
+    return replace(data, masks=_array(next(left), *shape).copy(), mask_class_names=names)
 
 
 def _plain(done: Done) -> list[Any]:
@@ -203,9 +217,10 @@ def _plain(done: Done) -> list[Any]:
     if isinstance(outcome, Declined):
         return [seconds, outcome.reason]
     said = outcome.said
-    memory = said.memory and str(said.memory)
     numbers = [said.samples, said.steps, said.loss, said.stored_samples]
-    return [seconds, said.per_class, numbers, memory, told(outcome.packed)]
+    seen = said.observation and said.observation.model_dump()
+    files = [path and str(path) for path in (said.memory, said.gradients)]
+    return [seconds, said.per_class, numbers, files, seen, told(outcome.packed)]
 
 
 def _done(device: DeviceId, values: list[Any]) -> Done:
@@ -213,10 +228,11 @@ def _done(device: DeviceId, values: list[Any]) -> Done:
     seconds, *outcome = values
     if len(outcome) == 1:
         return Done(device, Declined(outcome[0]), seconds)
-    classes, (samples, steps, loss, stored), memory, packed = outcome
+    classes, (samples, steps, loss, stored), files, observed, packed = outcome
     per_class = {ClassName.known(name): count for name, count in classes.items()}
-    path = None if memory is None else Path(memory)
-    said = Said(per_class, samples, steps, loss, stored, path)
+    memory, gradients = (None if file is None else Path(file) for file in files)
+    seen = None if observed is None else Observation.model_validate(observed)
+    said = Said(per_class, samples, steps, loss, stored, memory, seen, gradients)
     return Done(device, Answered(said, read_packed(packed)), seconds)
 
 

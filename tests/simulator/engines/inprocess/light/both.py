@@ -27,6 +27,7 @@ _LEFT_OUT = {
     "weights.averaged": {"inputs", "seconds"},
     "model.solved": {"inputs", "seconds"},
     "model.exported": {"manifest"},
+    "old-model.chosen": {"action"},
 }
 """Indices and seconds; a manifest tells both."""
 
@@ -90,3 +91,14 @@ def means(learned: Learned) -> list[tuple[Digest, Digest, float]]:
         (body.aggregate, body.weights.digest, body.client_drift)
         for body in learned.bodies(WeightsAveraged)
     ]
+
+
+def by_round(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
+    """Return the same with what comes when it may at the end: looks, and the proxy's choices.
+
+    No round waits for a device that only looks, and no stage for a score of its last round.
+    """
+    told = said(ledger)
+    later = [one for one in told if one[0] == "old-model.chosen" or "'entropy'" in one[3]]
+    later = [one for one in later if one[0] != "contribution.accepted"]
+    return [one for one in told if one not in later] + sorted(later, key=repr)

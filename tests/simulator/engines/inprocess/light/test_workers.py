@@ -206,7 +206,7 @@ def test_a_program_that_is_killed_is_told_of_and_the_run_goes_on_afterwards(
 
 def test_whoever_stops_a_run_does_not_wait_for_what_is_being_trained(tmp_path: Path) -> None:
     engine = waited_for(with_workers(prepared(small()), 1), tmp_path, Quiet())
-    pool = engine._fleet._context.pool
+    pool = engine._fleet._training.pool
     assert pool is not None
     (handle,) = pool.handles
     os.kill(handle.program._process.pid, signal.SIGSTOP)  # it will not do anything any more

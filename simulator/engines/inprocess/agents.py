@@ -1,0 +1,45 @@
+"""The agents of a scenario: by which rules they decide, and how their owners set them up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from device_agent.core.state import AgentRules
+from device_agent.measuring import detection_of
+from device_agent.settings import AgentDataSettings, AgentSettings, AgentTrainingSettings
+from schemas.values import DeviceId
+from simulator.engines.inprocess.home import FLEET, SCAN_SECONDS
+from simulator.scenario.model import Scenario
+
+_NEVER_SECONDS = 1e9
+"""An assignment makes a device look at its data at once, so that it need not look on its own."""
+_SELDOM_SECONDS = 20.0
+"""Before something is sent again: the virtual network loses nothing."""
+
+
+def rules_of(scenario: Scenario) -> AgentRules:
+    """Return the rules of every agent."""
+    policy = scenario.devices.policy
+    looks = scenario.stages.opened_by == "reports"
+    return AgentRules(
+        scan_seconds=SCAN_SECONDS if looks else _NEVER_SECONDS,
+        heartbeat_seconds=_NEVER_SECONDS,
+        birth_shortest=_SELDOM_SECONDS,
+        message_shortest=_SELDOM_SECONDS,
+        detection=detection_of(scenario.detection),
+        publish_features=policy.publish_features,
+        publish_gradients=policy.publish_gradients,
+        publish_images=policy.publish_images,
+    )
+
+
+def settings_of(scenario: Scenario) -> AgentSettings:
+    """Return the settings of every agent, but for its name."""
+    return AgentSettings(
+        device=DeviceId("device"),
+        fleet=FLEET,
+        data=AgentDataSettings(folder=Path("data")),
+        detection=scenario.detection,
+        policy=scenario.devices.policy,
+        training=AgentTrainingSettings(exemplars=scenario.devices.exemplars),
+    )
