@@ -67,7 +67,7 @@ Nothing here reads a clock or a file: `now` is any clock in seconds that does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from device_agent.core import (
@@ -101,20 +101,32 @@ Commit = Callable[[AgentRecords, tuple[Durable, ...]], None]
 Rule = Callable[[AgentState, float], AgentDecision]
 
 
-def decide(state: AgentState, event: inputs.Input, now: float) -> AgentDecision:
-    """Decide about one input; for `Ticked`, the first rule that has something to do decides."""
+def decide(
+    state: AgentState, event: inputs.Input, now: float, rules: Sequence[Rule] | None = None
+) -> AgentDecision:
+    """Decide about one input; for `Ticked`, the first rule that has something to do decides.
+
+    `rules` are all that there are, unless others are given.
+    """
     if isinstance(event, inputs.Ticked):
-        return _look_around(state, now)
+        return _look_around(state, now, _WHEN_DUE if rules is None else rules)
     return _BY_INPUT[type(event)](state, event, now)
 
 
-def turn(state: AgentState, event: inputs.Input, now: float, commit: Commit) -> Iterator[Request]:
+def turn(
+    state: AgentState,
+    event: inputs.Input,
+    now: float,
+    commit: Commit,
+    rules: Sequence[Rule] | None = None,
+) -> Iterator[Request]:
     """Decide and commit until there is nothing left to do; yield requests after commits.
 
     Whoever iterates carries each request out at once. If `commit` raises, nothing has changed.
+    `rules` are those of `decide`.
     """
     for _ in range(_MAX_STEPS):
-        decision = decide(state, event, now)
+        decision = decide(state, event, now, rules)
         durable = tuple(item for item in decision.changes if isinstance(item, Durable))
         if durable:
             commit(state.records, durable)
@@ -128,8 +140,8 @@ def turn(state: AgentState, event: inputs.Input, now: float, commit: Commit) -> 
     raise AssertionError(f"the rules did not come to rest after {_MAX_STEPS} steps")
 
 
-def _look_around(state: AgentState, now: float) -> AgentDecision:
-    for rule in _WHEN_DUE:
+def _look_around(state: AgentState, now: float, rules: Sequence[Rule]) -> AgentDecision:
+    for rule in rules:
         decision = rule(state, now)
         if decision:
             return decision
@@ -186,6 +198,22 @@ _WHEN_DUE: tuple[Rule, ...] = (
     presence.heartbeat_due,
     presence.health_due,
 )
+
+COUNTING: tuple[Rule, ...] = tuple(
+    rule
+    for rule in _WHEN_DUE
+    if rule
+    in {
+        scanning.scan_due,
+        detecting.names_due,
+        counting.work_due,
+        sending.messages_due,
+        telling.reports_due,
+        telling.problems_due,
+    }
+)
+"""The rules of a device that is connected, counts, and does nothing else: those of models, rounds,
+files and the connection find nothing to do on it."""
 
 # Each function takes the input under which it is listed; one table cannot say so in types.
 _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {

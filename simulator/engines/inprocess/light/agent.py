@@ -16,15 +16,13 @@ from device_agent.core import inputs
 from device_agent.core.changes.durable import Durable, drafted
 from device_agent.core.records import Files, OwnReports, PresenceState
 from device_agent.core.requests import (
-    CleanFiles,
     ComputePart,
-    Say,
     Scan,
     Send,
     SendOutboxMessage,
     WakeAt,
 )
-from device_agent.core.session import turn
+from device_agent.core.session import COUNTING, turn
 from device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
 from schemas.assignments import Assignment
 from schemas.contributions import HeldPart
@@ -93,7 +91,7 @@ class CountingAgent:
     ) -> Iterator[Message]:
         waiting = deque([event])
         while waiting:
-            for request in turn(self._state, waiting.popleft(), now, commit):
+            for request in turn(self._state, waiting.popleft(), now, commit, COUNTING):
                 match request:
                     case Scan() if found is not None:
                         waiting.append(found)
@@ -101,8 +99,8 @@ class CountingAgent:
                         waiting.append(compute(request))
                     case SendOutboxMessage(_, body) | Send(_, body):
                         yield body
-                    case WakeAt() | CleanFiles() | Say():
-                        pass  # time passes elsewhere, and there is neither a disk nor an owner
+                    case WakeAt():
+                        pass  # time passes elsewhere
                     case _:
                         name = type(request).__name__
                         raise EngineError(f"engine.agents: {name} asks for 'full' agents")
