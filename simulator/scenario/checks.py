@@ -238,7 +238,7 @@ def _check_agents(scenario: Scenario) -> None:
 def _check_workers(engine: EngineSettings) -> None:
     beside = {
         "agents": engine.agents == "full" and engine.agents,
-        "training": engine.training != "loop" and engine.training,
+        "training": engine.training not in (None, "loop") and engine.training,
         "device": engine.device == "cuda" and engine.device,
     }
     for field, value in beside.items():

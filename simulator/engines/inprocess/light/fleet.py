@@ -53,8 +53,7 @@ class LightFleet:
         assert trainer is not None, "a scenario with light agents trains"
         sight, engine = inputs_of(prepared), scenario.engine
         training_device(trainer.method)  # imported before anything is measured
-        trainers = TrainerPoolSettings.of(engine)
-        place = CohortResources(trainers, sight.pictures(), folder / "agents")
+        place = CohortResources(TrainerPoolSettings.of(engine), sight.pictures(), folder / "agents")
         self._context = LightContext(
             coordinator=self.coordinator,
             clock=self.clock,
