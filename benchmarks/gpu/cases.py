@@ -89,6 +89,8 @@ class Case:
     small: Mapping[str, Any]
     make: Callable[..., LocalRound]
     stackable: bool = False
+    float32_within: float = 1e-5
+    """How far stack and loop may be apart in float32, relative to each tensor's largest value."""
     checked: Mapping[str, Any] | None = None
     """The size in which it is compared with the processor, which is slow; None: with a stack."""
     protocol: str = ""
@@ -179,7 +181,8 @@ CASES = (
         stackable=True,
     ),
     _fleet("mlp", 100, stackable=True),
-    _fleet("resnet8", 20, checked=_checked({"network": "resnet8", "epochs": 2})),
+    # Of 10^6 values behind a ReLU rounding moves some over zero: 1e-3 apart on a processor.
+    _fleet("resnet8", 20, stackable=True, float32_within=1e-2),
     Case(
         "stsa first stage",
         {"agents": 5, "images": 1000, "side": 32, "settings": dict(FIRST_STAGE)},

@@ -94,15 +94,6 @@ def peaks(device: str) -> dict[str, int] | None:
     }
 
 
-def free_bytes(device: str) -> int | None:
-    """Return what the card has free; None without a GPU."""
-    if torch.device(device).type != "cuda":
-        return None
-    place = torch.device(device).index
-    free: int = torch.cuda.mem_get_info(torch.cuda.current_device() if place is None else place)[0]
-    return free
-
-
 def _driver() -> str:
     if _DRIVER.exists():
         return _DRIVER.read_text(encoding="utf-8").splitlines()[0].partition(":")[2].strip()

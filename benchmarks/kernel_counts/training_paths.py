@@ -24,6 +24,7 @@ from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from learning.networks.pictures import Pictures
 from learning.networks.plan import initial_arrays
+from learning.networks.registry import build_network
 from learning.networks.vision_transformer import VisionTransformer
 from learning.training import stepping
 from learning.training.chance import Chance
@@ -74,6 +75,8 @@ def training_paths() -> Mapping[str, TrainingPath]:
         "fedhaf body, loop": TrainingPath(_fedhaf_bodies),
         "rounds mlp, stack": TrainingPath(_mlps, stacked=True),
         "rounds mlp, loop": TrainingPath(_mlps),
+        "rounds resnet8, stack": TrainingPath(_resnets, stacked=True),
+        "rounds resnet8, loop": TrainingPath(_resnets),
         "rounds adapters of vit_b_16, loop": TrainingPath(_adapters),
         "lga resnet18 first task, loop": TrainingPath(lambda *size: _lga("first task", *size)),
         "lga resnet18 later task, loop": TrainingPath(lambda *size: _lga("later task", *size)),
@@ -81,6 +84,7 @@ def training_paths() -> Mapping[str, TrainingPath]:
             lambda *size: _lga("later task", *size), captured=True
         ),
         "rounds mlp, captured": TrainingPath(_mlps, captured=True),
+        "lga resnet8 later task, stack": TrainingPath(_lga_fleet, stacked=True),
         "fbl small_dense later task, loop": TrainingPath(_scenes),
     }
 
@@ -122,7 +126,15 @@ def _with_rows(work: Work, rows: int) -> Work:
 
 
 def _mlps(epochs: int, batches: int) -> list[Work]:
-    network = Network(Mlp(3 * 8 * 8, (32, 16), axes=3, dropout=0.2))
+    return _rounds(Network(Mlp(3 * 8 * 8, (32, 16), axes=3, dropout=0.2)), epochs, batches)
+
+
+def _resnets(epochs: int, batches: int) -> list[Work]:
+    return _rounds(build_network("resnet8", (3, 8, 8)), epochs, batches)
+
+
+def _rounds(network: Network, epochs: int, batches: int) -> list[Work]:
+    """Return the works of a fleet that trains a network on pictures by cross-entropy."""
     parameters, buffers = to_tensors(network.initial(1, _NAMES))
     loss = ComposedLoss(network, (Weighted(1.0, CrossEntropy()),))
     return _ragged(
@@ -165,6 +177,13 @@ def _adapters(epochs: int, batches: int) -> list[Work]:
 def _lga(task: str, epochs: int, batches: int) -> list[Work]:
     of = assignment("resnet18", side=8, batch=_BATCH, epochs=1)
     return [_lasting(works(of, batches * _BATCH)[task], epochs)]
+
+
+def _lga_fleet(epochs: int, batches: int) -> list[Work]:
+    of = assignment("resnet8", side=8, batch=_BATCH, epochs=1)
+    work = _lasting(works(of, batches * _BATCH)["later task"], epochs)
+    each = [Chance(1, f"agent-{agent}") for agent in range(_AGENTS)]
+    return _ragged([replace(work, chance=one, batching=Batching(_BATCH)) for one in each])
 
 
 def _scenes(epochs: int, batches: int) -> list[Work]:

@@ -18,6 +18,8 @@ EPSILON = 1e-5
 """Added to variances that batch normalisation divides by."""
 MOMENTUM = 0.1
 """Share of a batch in the running statistics of batch normalisation."""
+WIDEST_STACKED = 64
+"""Channels up to which convolutions of several agents are computed in one call."""
 
 V = TypeVar("V")
 """What flows through the layers: a torch tensor where torch computes."""
@@ -41,7 +43,7 @@ class Layers(Protocol[V]):
     def convolution(
         self, name: str, values: V, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> V:
-        """Return the convolution of values (n, c, h, w), with a bias where a tensor is named so.
+        """Return the convolution of values (..., n, c, h, w), with a bias where one is named so.
 
         Padded by half the side that the dilated kernel spans: stride 1 keeps the size.
         """
@@ -50,7 +52,7 @@ class Layers(Protocol[V]):
     def batch_norm(
         self, name: str, values: V, epsilon: float = EPSILON, momentum: float = MOMENTUM
     ) -> V:
-        """Return the batch normalisation of values (..., n, d) or (n, c, h, w)."""
+        """Return the batch normalisation of values (..., n, d) or (..., n, c, h, w)."""
         ...
 
     def dropout(self, values: V, rate: float, layer: int) -> V:
@@ -70,7 +72,7 @@ class Layers(Protocol[V]):
         ...
 
     def mean_pool(self, values: V) -> V:
-        """Return the mean over all pixels, (n, c)."""
+        """Return the mean over all pixels, (..., n, c)."""
         ...
 
     def patches(self, name: str, values: V) -> V:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from learning.networks.body import Layers, V
+from learning.networks.body import WIDEST_STACKED, Layers, V
 from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
 
 
@@ -27,8 +27,8 @@ class ConvNet:
 
     @property
     def stackable(self) -> bool:
-        """Grouped convolutions are slow: agents train one after another."""
-        return False
+        """Narrow networks are; of wider ones each convolution is work enough for a device."""
+        return max(self.widths) <= WIDEST_STACKED
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors layer by layer."""

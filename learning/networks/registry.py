@@ -33,6 +33,10 @@ def _resnet32(shape: Shape) -> Body:
     return ResNet(_picture(shape)[0], (16, 32, 64), (5, 5, 5))
 
 
+def _resnet20(shape: Shape) -> Body:
+    return ResNet(_picture(shape)[0], (16, 32, 64), (3, 3, 3))
+
+
 def _resnet8(shape: Shape) -> Body:
     return ResNet(_picture(shape)[0], (16, 32, 64), (1, 1, 1))
 
@@ -43,6 +47,10 @@ def _resnet18_signed(shape: Shape) -> Body:
 
 def _resnet32_signed(shape: Shape) -> Body:
     return ResNet(_picture(shape)[0], (16, 32, 64), (5, 5, 5), signed=True)
+
+
+def _resnet20_signed(shape: Shape) -> Body:
+    return ResNet(_picture(shape)[0], (16, 32, 64), (3, 3, 3), signed=True)
 
 
 def _resnet8_signed(shape: Shape) -> Body:
@@ -73,9 +81,11 @@ BODIES: Mapping[str, Callable[[Shape], Body]] = {
     "convnet": _convnet,
     "resnet8": _resnet8,
     "resnet18": _resnet18,
+    "resnet20": _resnet20,
     "resnet32": _resnet32,
     "resnet8_signed": _resnet8_signed,
     "resnet18_signed": _resnet18_signed,
+    "resnet20_signed": _resnet20_signed,
     "resnet32_signed": _resnet32_signed,
     "vit_b_16": _vit_b_16,
     "fam": _fam,

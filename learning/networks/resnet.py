@@ -7,6 +7,7 @@ wants them (LUCIR: Hou et al., CVPR 2019).
 
     resnet18   2, 2, 2, 2 blocks of 64, 128, 256, 512 channels
     resnet32   5, 5, 5 blocks of 16, 32, 64 channels
+    resnet20   3, 3, 3 blocks of 16, 32, 64 channels
     resnet8    1, 1, 1 blocks of 16, 32, 64 channels
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import Layers, V
+from learning.networks.body import WIDEST_STACKED, Layers, V
 from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
 
 
@@ -76,8 +77,8 @@ class ResNet:
 
     @property
     def stackable(self) -> bool:
-        """Grouped convolutions are slow: agents train one after another."""
-        return False
+        """Narrow networks are; of wider ones each convolution is work enough for a device."""
+        return max(self.widths) <= WIDEST_STACKED
 
     def plan(self) -> Sequence[TensorPlan]:
         """Return the tensors from stem to last block."""

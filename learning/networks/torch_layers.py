@@ -1,6 +1,7 @@
 """Layers carried out by torch, for one agent or for a stack of agents at once.
 
-In a stack every trained tensor has a leading axis of agents, and so have the values: (A, n, d).
+In a stack every trained tensor has a leading axis of agents, and so have the values: (A, n, d),
+of pictures (A, n, c, h, w).
 What all agents share, a teacher for instance, has none and is used by all. Rows of weight 0 pad
 agents with fewer samples; batch normalisation measures the valid rows only. Nothing is changed in
 place: new buffers come back beside the results.
@@ -21,6 +22,14 @@ from learning.errors import TrainingError
 from learning.networks.body import EPSILON, MOMENTUM
 from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
 from learning.networks.network import Network
+from learning.networks.stacked_maps import (
+    MapNorm,
+    Window,
+    convolved,
+    max_pooled,
+    normalised_by_batch,
+    normalised_in_use,
+)
 from learning.networks.stacked_norm import masked_norm
 from learning.networks.torch_tokens import (
     attended,
@@ -51,6 +60,8 @@ class Mode:
     """In a stack (A, n): weight / sum of an agent's weights, where that is known already."""
     unbiasing: Tensor | None = None
     """In a stack (A, 1): sum / (sum - 1) of an agent's weights, likewise."""
+    all_count: bool = False
+    """Whether it is known that no row of a stack pads."""
 
     @property
     def measured(self) -> bool:
@@ -171,15 +182,19 @@ class TorchLayers:
     def convolution(
         self, name: str, values: Tensor, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> Tensor:
-        """Return the convolution of values (n, c, h, w), padded by half the kernel's span."""
+        """Return the convolution of values (..., n, c, h, w), padded by half the kernel's span."""
         kernel, bias = self.parameters[f"{name}.weight"], self.parameters.get(f"{name}.bias")
         padding = kernel.shape[-1] // 2 * dilation
+        if self.mode.weight is not None:
+            return convolved(values, kernel, bias, Window(stride, padding, dilation, groups))
         return functional.conv2d(values, kernel, bias, stride, padding, dilation, groups)
 
     def batch_norm(
         self, name: str, values: Tensor, epsilon: float = EPSILON, momentum: float = MOMENTUM
     ) -> Tensor:
-        """Return the batch normalisation of values (..., n, d) or (n, c, h, w)."""
+        """Return the batch normalisation of values (..., n, d) or (..., n, c, h, w)."""
+        if self.mode.weight is not None and values.dim() == 5:
+            return self._stacked_map_norm(name, values, epsilon, momentum)
         if self.mode.weight is not None:
             return self._stacked_norm(name, values, self.mode.weight)
         if self.mode.measured and len(values) < 2:
@@ -220,10 +235,13 @@ class TorchLayers:
 
     def max_pool(self, values: Tensor, side: int = 2) -> Tensor:
         """Return the largest of `side` x `side` pixels around every second pixel."""
-        return functional.max_pool2d(values, side, stride=2, padding=(side - 1) // 2)
+        padding = (side - 1) // 2
+        if self.mode.weight is not None:
+            return max_pooled(values, side, padding)
+        return functional.max_pool2d(values, side, stride=2, padding=padding)
 
     def mean_pool(self, values: Tensor) -> Tensor:
-        """Return the mean over all pixels, (n, c)."""
+        """Return the mean over all pixels, (..., n, c)."""
         return values.mean(dim=(-2, -1))
 
     def patches(self, name: str, values: Tensor) -> Tensor:
@@ -277,15 +295,44 @@ class TorchLayers:
             count = weight.sum(dim=-1, keepdim=True)
             share, unbiasing = weight / count, count / (count - 1)
         seen, mean, variance = masked_norm(values, gain, shift, share)
-        self._follow(name, mean, variance, unbiasing)
+        self._follow(name, mean, variance * unbiasing)
         return seen
 
-    def _follow(self, name: str, mean: Tensor, variance: Tensor, unbiasing: Tensor) -> None:
-        """Move the running statistics towards a batch's; variances as sample variances.
+    def _stacked_map_norm(
+        self, name: str, values: Tensor, epsilon: float, momentum: float
+    ) -> Tensor:
+        """Return the normalisation of maps (A, n, c, h, w) by each agent's rows of weight 1."""
+        gain, shift = self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
+        if not self.mode.measured:
+            norm = MapNorm(*self._statistics(name), gain, shift, epsilon)
+            return normalised_in_use(values, norm)
+        own = self._own_statistics(name, (len(values), values.shape[2]))
+        if self.mode.all_count:
+            return normalised_by_batch(values, MapNorm(*own, gain, shift, epsilon), momentum)
+        share = self.mode.share
+        if share is None:
+            assert self.mode.weight is not None
+            share = self.mode.weight / self.mode.weight.sum(dim=-1, keepdim=True)
+        seen, mean, variance = masked_norm(values, gain, shift, share, epsilon)
+        # N / (N - 1) of N pixels: no agent's first row pads, so that its share is 1 / rows.
+        fewer = torch.rsub(share[:, :1], 1, alpha=1 / values[0, 0, 0].numel())
+        torch._foreach_lerp_(own, [mean, variance / fewer], momentum)
+        return seen
+
+    def _own_statistics(self, name: str, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Return running statistics (A, c) that a norm may change: the engine's, or copies."""
+        before = self._statistics(name)
+        if not self.mode.owned or any(values.shape != shape for values in before):
+            before = before[0].expand(shape).clone(), before[1].expand(shape).clone()
+        self._change(name, *before)
+        return before
+
+    def _follow(self, name: str, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics towards a batch's; variances are sample variances.
 
         Statistics that agents share so far become each agent's own.
         """
-        before, measured = self._statistics(name), [mean, variance * unbiasing]
+        before, measured = self._statistics(name), [mean, variance]
         if self.mode.owned and before[0].dim() == before[1].dim() == mean.dim():
             torch._foreach_lerp_(before, measured, MOMENTUM)
             self._change(name, *before)

@@ -1,25 +1,36 @@
 """The door to training: any number of works, in a loop, in stacks, or whichever is faster here.
 
 Loop and stack draw the same chance and do the same steps; their results differ by rounding. So
-`auto`, which measures, gives results that may differ in the last bits from run to run.
+`auto`, which measures, gives results that may differ in the last bits from machine to machine, and
+from run to run where what was measured is not kept.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
+import torch
+
+from learning.training.calibration import (
+    Calibration,
+    agents_timed,
+    by_size,
+    kind_of,
+    shortest,
+    versions_here,
+)
 from learning.training.loop import check, train_alone
 from learning.training.memory import agents_per_stack
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
 from learning.training.stacking import alone_because, signature
+from learning.training.stepping import LEAST_STEPS
 from learning.training.work import Trained, Work, shortened
 
 _CALIBRATION_RUNS = 3
 _CALIBRATION_BATCHES = 3
-_ALONE, _STACKED = 2, 8
-"""Agents that the loop and the stack are timed on; more in a stack are no slower each."""
+_ALONE, _STACKED_ON_HOST, _STACKED_ON_CARD = 2, 8, 32
+"""Agents that the loop and the stack are timed on: a card has room for many side by side."""
 
 _Train = Callable[[Sequence[Work], TrainingEngineSettings], list[Trained]]
 
@@ -74,23 +85,28 @@ def _train_group(works: Sequence[Work], settings: TrainingEngineSettings) -> lis
 
 
 def _faster(works: Sequence[Work], settings: TrainingEngineSettings) -> _Train:
-    """Return the faster way, by a few batches of each."""
+    """Return the faster way, as it was measured here before or else is measured now."""
     if len(works) == 1 or alone_because(works[0]) is not None:
         return train_in_loop
-    short = [shortened(work, _CALIBRATION_BATCHES) for work in works]
+    on_host = torch.device(settings.device).type == "cpu"
+    agents = agents_timed(len(works), _STACKED_ON_HOST if on_host else _STACKED_ON_CARD)
+    kind = kind_of(works[0], agents, settings)
+    kept, versions = settings.calibrations, versions_here()
+    found = None if kept is None else kept.find(kind, versions)
+    if found is None:
+        found = _calibrated(by_size(works, agents), settings)
+        if kept is not None:
+            kept.keep(kind, versions, found)
+    return train_in_stacks if found.stack_is_faster else train_in_loop
+
+
+def _calibrated(works: Sequence[Work], settings: TrainingEngineSettings) -> Calibration:
+    """Time a few batches of the works both ways."""
+    # Steps of few batches are not captured, and compiled ones are compiled in the first run.
+    batches = _CALIBRATION_BATCHES if settings.steps == "eager" else LEAST_STEPS
+    short = [shortened(work, batches) for work in works]
     alone = short[:_ALONE]
-    stacked = short[: min(_STACKED, agents_per_stack(works, settings))]
-    loop = _seconds(train_in_loop, alone, settings) / len(alone)
-    stack = _seconds(train_stacked, stacked, settings) / len(stacked)
-    return train_in_loop if loop <= stack else train_in_stacks
-
-
-def _seconds(train_some: _Train, works: Sequence[Work], settings: TrainingEngineSettings) -> float:
-    """Return the shortest time of a few runs: the first warms up, others may be disturbed."""
-    return min(_timed(train_some, works, settings) for _ in range(_CALIBRATION_RUNS))
-
-
-def _timed(train_some: _Train, works: Sequence[Work], settings: TrainingEngineSettings) -> float:
-    start = time.perf_counter()
-    train_some(works, settings)
-    return time.perf_counter() - start
+    stacked = short[: agents_per_stack(short, settings)]
+    loop = shortest(lambda: train_in_loop(alone, settings), _CALIBRATION_RUNS)
+    stack = shortest(lambda: train_stacked(stacked, settings), _CALIBRATION_RUNS)
+    return Calibration(loop / len(alone), stack / len(stacked))

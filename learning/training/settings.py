@@ -14,6 +14,7 @@ from torch import Tensor
 from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
+from learning.training.calibration import Calibrations
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
@@ -49,8 +50,11 @@ class TrainingEngineSettings:
     """bfloat16 where torch deems it safe; weights and their steps stay as they are (float32)."""
     inference_batch: int = 256
     """Samples of a full pass at once; of scenes no more than a batch of training."""
-    stack_bytes: int = 1 << 30
-    """Memory that a stack of agents may take; more agents are trained in several stacks."""
+    stack_bytes: int | None = None
+    """Memory that a stack of agents may take; more agents are trained in several stacks. None: a
+    share of what is free when training begins."""
+    calibrations: Calibrations | None = None
+    """Where `auto` keeps what it has measured; None: it measures every time."""
     steps: StepsName = "eager"
     """How a step is carried out: call by call; compiled as one graph by `torch.compile`; captured
     once as a CUDA graph and replayed for all agents that train in a loop."""

@@ -87,6 +87,7 @@ class Batch:
             self.buffers_owned,
             self.share,
             self.unbiasing,
+            self.all_count,
         )
 
 

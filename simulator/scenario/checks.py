@@ -260,7 +260,7 @@ def _check_workers(scenario: Scenario) -> None:
     beside: dict[str, object] = {}
     if not has_light_agents(scenario):
         beside = asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
-    beside |= {"engine.training": engine.training} if engine.training != "loop" else {}
+    beside |= {"engine.training": engine.training} if engine.training not in (None, "loop") else {}
     beside |= {"engine.device": engine.device} if engine.device == "cuda" else {}
     for field, value in beside.items():
         raise ValueError(

@@ -325,10 +325,14 @@ class EngineSettings(Renamed):
     statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""
     latency_ms: float = Field(default=20.0, ge=0)
     """Mean time of a message on the virtual network."""
-    training: Literal["loop", "stack", "auto"] = "loop"
-    """How `inprocess` trains the devices of a round: `loop`, one after the other; `stack`, all in
-    one call, by which small networks on a GPU gain; `auto`, whichever is faster here, so that last
-    bits may differ from run to run."""
+    training: Literal["loop", "stack", "auto"] | None = None
+    """How `inprocess` trains the devices of a round: `loop`, one after the other; `stack`, as many
+    in one call as memory holds, for small networks; `auto`, whichever is faster here for each kind
+    of work, so that last bits may differ from machine to machine. Left out: `auto` on a GPU, and
+    `loop` on the processor."""
+    stack_mib: int | None = Field(default=None, ge=1)
+    """Memory that devices in one stack may take; left out, half of what the GPU has free, or an
+    eighth of the memory that is available to the processor."""
     bfloat16: bool = False
     """Whether training computes in bfloat16 where torch deems it safe."""
     channels_last: bool = False

@@ -26,6 +26,7 @@ from methods.training import ClientUpdate, FitInstruction, LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.errors import EngineError
+from simulator.virtual.calibrations import CalibrationFolder
 from simulator.virtual.loop import Loop
 from simulator.virtual.stopwatch import Stopwatch
 
@@ -60,13 +61,15 @@ class Trainee:
 class TrainerPoolSettings:
     """How devices are trained, and how long that takes by their clock."""
 
-    engine: EngineName = "loop"
+    engine: EngineName | None = "loop"
+    """None: `auto` on a GPU, and `loop` on the processor."""
     device: str = "cpu"
     bfloat16: bool = False
     seconds: float = 10.0
     channels_last: bool = False
     tf32: bool | None = None
     steps: StepsName = "eager"
+    stack_bytes: int | None = None
 
     @classmethod
     def of(cls, engine: EngineSettings) -> TrainerPoolSettings:
@@ -79,7 +82,15 @@ class TrainerPoolSettings:
             engine.channels_last,
             engine.tf32,
             engine.steps,
+            None if engine.stack_mib is None else engine.stack_mib << 20,
         )
+
+    @property
+    def way(self) -> EngineName:
+        """How devices are trained here; raises `EngineError` for a GPU that is not there."""
+        if self.engine is not None:
+            return self.engine
+        return "loop" if torch_device(self.device) == "cpu" else "auto"
 
     def for_torch(self) -> TrainingEngineSettings:
         """Return what `learning.training` takes; raise `MissingError` without torch."""
@@ -87,9 +98,11 @@ class TrainerPoolSettings:
         from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
 
         return TrainingEngineSettings(
-            self.engine,
+            self.way,
             torch_device(self.device),
             self.bfloat16,
+            stack_bytes=self.stack_bytes,
+            calibrations=CalibrationFolder.of_user(),
             channels_last=self.channels_last,
             tf32=self.tf32,
             steps=self.steps,
@@ -246,7 +259,7 @@ def _looked(trainee: Trainee, settings: TrainerPoolSettings) -> tuple[Input, flo
 
 def number_at_once(instruction: FitInstruction, settings: TrainerPoolSettings) -> int:
     """Return how many devices are trained together at most."""
-    if settings.engine == "loop":
+    if settings.way == "loop":
         return 1  # one after the other, so only one needs to be in memory
     each = _COPIES * (len(instruction.weights) + sum(map(len, instruction.extras.values())))
     return max(1, _MEMORY_BYTES // max(1, each))

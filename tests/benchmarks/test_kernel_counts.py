@@ -50,6 +50,7 @@ def test_a_round_costs_what_was_written_down(name: str) -> None:
 BUDGETS = {
     "fedhaf head, stack": 105,
     "fedhaf body, stack": 165,
+    "rounds resnet8, stack": 90,
     "lga resnet18 first task, loop": 170,
     "lga resnet18 later task, loop": 255,
     "lga resnet18 later task, captured": 10,
@@ -70,6 +71,11 @@ def test_no_convolution_is_computed_on_the_processor() -> None:
     every = [*WRITTEN["rounds"].values()]
     every += [term for path in WRITTEN["training"].values() for term in path.values()]
     assert all("host_convolutions" not in counts for counts in every)
+
+
+def test_a_stack_of_convolutions_asks_for_hardly_more_than_one_agent_does() -> None:
+    step = {way: WRITTEN["training"][f"rounds resnet8, {way}"]["step"] for way in ("stack", "loop")}
+    assert step["stack"]["kernels"] <= step["loop"]["kernels"] + 3
 
 
 @pytest.mark.parametrize("name", BUDGETS)

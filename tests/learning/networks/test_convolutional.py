@@ -162,7 +162,7 @@ def test_forty_steps_of_the_loop_are_those_of_torchs_optimiser(family):
     assert max(float((ours[n] - v).abs().max()) for n, v in module.state().items()) < 1e-12
 
 
-@pytest.mark.parametrize("name", ["resnet8", "resnet18", "resnet32"])
+@pytest.mark.parametrize("name", ["resnet8", "resnet18", "resnet20", "resnet32"])
 def test_a_signed_network_has_the_same_tensors_and_features_below_zero(name):
     plain, signed = (build_network(n, (3, 16, 16), "cosine") for n in (name, f"{name}_signed"))
     assert signed.shapes(3) == plain.shapes(3)
@@ -186,7 +186,8 @@ def test_resnet18_has_the_tensors_of_torchvisions_but_for_stem_and_classifier():
 
 
 @pytest.mark.parametrize(
-    ("name", "millions"), [("resnet18", 11.17), ("resnet32", 0.46), ("resnet8", 0.078)]
+    ("name", "millions"),
+    [("resnet18", 11.17), ("resnet32", 0.46), ("resnet20", 0.27), ("resnet8", 0.078)],
 )
 def test_networks_have_about_as_many_weights_as_published(name, millions):
     network = build_network(name, (3, 32, 32))

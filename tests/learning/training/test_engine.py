@@ -1,16 +1,26 @@
 """The door to training: whatever the engine, each work gets what it would get alone."""
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
+import torch
 
 from learning.errors import TrainingError
 from learning.training import engine
+from learning.training.calibration import Calibration, Kind
 from learning.training.engine import train
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Sgd
-from tests.learning.training.agents import largest_difference, make_works
+from tests.learning.training.agents import (
+    CROSS_ENTROPY,
+    NETWORK,
+    largest_difference,
+    make_works,
+    tensors,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -68,12 +78,45 @@ def test_agents_beyond_the_memory_train_in_further_stacks(monkeypatch):
         )
 
 
+@dataclass
+class Kept:
+    """Calibrations in memory."""
+
+    found: dict[str, Calibration] = field(default_factory=dict)
+
+    def find(self, kind: Kind, versions: Kind) -> Calibration | None:
+        return self.found.get(json.dumps([kind, versions]))
+
+    def keep(self, kind: Kind, versions: Kind, found: Calibration) -> None:
+        self.found[json.dumps([kind, versions])] = found
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """How many agents were timed alone and in a stack, each time."""
+    times: list[tuple[int, int]] = []
+    ways = {"train_in_loop": 0, "train_stacked": 1}
+
+    def shortest(run: Any, _: int) -> float:
+        counts = [0, 0]
+        with monkeypatch.context() as patched:
+            for name, place in ways.items():
+
+                def seen(works: Any, settings: Any, place: int = place) -> None:
+                    counts[place] = len(works)
+
+                patched.setattr(engine, name, seen)
+            run()
+        times.append((counts[0], counts[1]))
+        return 1.0
+
+    monkeypatch.setattr(engine, "shortest", shortest)
+    return times
+
+
 @pytest.mark.parametrize(("loop", "stack"), [(1.0, 100.0), (100.0, 1.0)])
 def test_auto_takes_the_way_that_was_faster(monkeypatch, loop, stack):
-    def seconds(way, works, settings):
-        return len(works) * (stack if way is engine.train_stacked else loop)
-
-    monkeypatch.setattr(engine, "_seconds", seconds)
+    monkeypatch.setattr(engine, "_calibrated", lambda works, settings: Calibration(loop, stack))
     works = make_works((5, 9), epochs=1)
     chosen = engine._faster(works, TrainingEngineSettings("auto"))
     assert chosen is (engine.train_in_loop if loop < stack else engine.train_in_stacks)
@@ -86,7 +129,67 @@ def test_auto_takes_the_way_that_was_faster(monkeypatch, loop, stack):
 
 def test_auto_times_real_runs():
     works = make_works((20, 20, 20), epochs=1)
-    assert engine._seconds(engine.train_in_loop, works, TrainingEngineSettings()) > 0
+    found = engine._calibrated(works, TrainingEngineSettings("auto"))
+    assert found.loop > 0
+    assert found.stack > 0
+
+
+def test_what_was_measured_is_kept_and_not_measured_again(timed):
+    settings = TrainingEngineSettings("auto", calibrations=Kept())
+    works = make_works((5, 9, 20, 7, 30), epochs=1)
+    train(works, settings)
+    assert timed == [(2, 0), (0, 4)]  # a power of two of the largest
+    train(make_works((40, 9, 20, 7), epochs=2), settings)
+    assert len(timed) == 2, "other sizes, epochs and a few agents less are of the same kind"
+
+
+def test_a_head_that_has_grown_is_of_the_same_kind(timed):
+    settings = TrainingEngineSettings("auto", calibrations=Kept())
+    works = make_works((5, 9), epochs=1)
+    train(works, settings)
+    rows = {"head.weight": torch.zeros(9, 8), "head.bias": torch.zeros(9)}
+    grown = {**works[0].parameters, **{name: row.double() for name, row in rows.items()}}
+    train([replace(work, parameters=grown) for work in works], settings)
+    assert len(timed) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"batching": Batching(4)},
+        {"loss": replace(CROSS_ENTROPY, training="head")},
+        {"loss": replace(CROSS_ENTROPY, network=replace(NETWORK, head="cosine"))},
+        {"dtype": torch.float32},
+        {"sizes": (5, 9, 7, 8, 6, 5, 9, 8)},
+    ],
+    ids=["batch", "loss", "network", "precision", "agents"],
+)
+def test_another_kind_of_work_is_measured_by_itself(timed, change):
+    settings = TrainingEngineSettings("auto", calibrations=Kept())
+    train(make_works((5, 9), epochs=1), settings)
+    if change.get("loss", CROSS_ENTROPY).network != NETWORK:
+        parameters, buffers = tensors(change["loss"].network, torch.float64)
+        change = {**change, "parameters": parameters, "buffers": buffers}
+    given = {name: change[name] for name in change.keys() - {"parameters", "buffers"}}
+    works = make_works(**{"sizes": (5, 9), "epochs": 1, **given})
+    own = {name: change[name] for name in change.keys() & {"parameters", "buffers"}}
+    train([replace(work, **own) for work in works], settings)
+    assert len(timed) == 4
+
+
+def test_what_was_measured_with_other_versions_is_not_asked_for(timed, monkeypatch):
+    settings = TrainingEngineSettings("auto", calibrations=Kept())
+    works = make_works((5, 9), epochs=1)
+    train(works, settings)
+    monkeypatch.setattr(engine, "versions_here", lambda: {"torch": "another", "threads": 1})
+    train(works, settings)
+    assert len(timed) == 4
+
+
+def test_without_a_place_to_keep_it_auto_measures_every_time(timed):
+    for _ in range(2):
+        train(make_works((5, 9), epochs=1), TrainingEngineSettings("auto"))
+    assert len(timed) == 4
 
 
 def test_a_network_without_stacked_layers_is_trained_alone_or_refused():

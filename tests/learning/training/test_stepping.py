@@ -130,7 +130,10 @@ def test_more_forms_than_are_kept_are_not_compiled(monkeypatch) -> None:
     assert len(stepping._COMPILED) == 1
 
 
-@pytest.mark.parametrize(("name", "forms"), [("fedhaf head, stack", 1), ("rounds mlp, stack", 2)])
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [("fedhaf head, stack", 1), ("rounds mlp, stack", 2), ("rounds resnet8, stack", 2)],
+)
 def test_a_stack_is_compiled_where_all_its_rows_count_and_where_some_pad(name, forms) -> None:
     agents = works(name)
     found, wanted = train_stacked(agents, COMPILED), train_stacked(agents, EAGER)

@@ -121,7 +121,7 @@ class Cohort:
 
         Raises `EngineError` for what no later try would make better.
         """
-        if self._place.trainers.engine == "loop":
+        if self._place.trainers.way == "loop":
             yield from map(self._alone, members)
             return
         waiting = iter(members)
