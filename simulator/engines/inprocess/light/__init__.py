@@ -1,6 +1,6 @@
-"""Light agents: of a device only its data and its memory, under the real coordinator.
+"""Light agents: of a device only its data, its records and its memory, under the real coordinator.
 
-A round's cohort is trained by the method's device side, and the answers go to the coordinator's
-core in groups. There are no agents, no messages and no network; docs/simulator.md says what that
-leaves out.
+Devices count by the agent's rules, and are trained by the method's device side; what they say goes
+to the coordinator's core in groups. There are no programs and no network; docs/simulator.md says
+what that leaves out.
 """

@@ -34,6 +34,8 @@ class Traffic:
         self._sent: dict[DeviceId, int] = {}
         self._held: dict[DeviceId, frozenset[Offer]] = {}
         """Files of the last order that a device got: it fetched them, and has no others."""
+        self._models: dict[DeviceId, frozenset[Offer]] = {}
+        """Files of the model that each device fetched last."""
         self._asked = 0
         self._files: frozenset[Offer] = frozenset()
         self._lasting: frozenset[Offer] = frozenset()
@@ -83,8 +85,9 @@ class Traffic:
 
     def fetched(self, device: DeviceId, files: frozenset[Offer]) -> None:
         """Count files that a device fetches when a stage is over; those of its rounds go."""
-        held = self._held.get(device, _NOTHING)
-        self._held[device] = held & self._lasting
+        held = self._held.get(device, _NOTHING) | self._models.get(device, _NOTHING)
+        self._held[device] = self._held.get(device, _NOTHING) & self._lasting
+        self._models[device] = files
         self._down[device] = self._down.get(device, 0) + sum(offer.size for offer in files - held)
 
     def of(self, device: DeviceId) -> Counts:

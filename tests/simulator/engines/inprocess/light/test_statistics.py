@@ -68,6 +68,12 @@ def test_payloads_that_whole_agents_offer_in_blocks(cache: Path, tmp_path: Path)
     full, light = both(fleet_of(cache, method=method), tmp_path)
     assert_same(full, light)
     assert max(body.payload_bytes for body in light.bodies(ContributionAccepted)) > 64 * 1024
+    for one, two in zip(full.records, light.records, strict=True):
+        for name, device in one.devices.items():
+            other = two.devices[name]
+            assert other.bytes_up == pytest.approx(device.bytes_up, rel=0.1)
+            assert 0 <= device.bytes_down - other.bytes_down < 12_000  # welcomes, requests
+            assert other.compute_seconds > 0
 
 
 def test_devices_drop_out_come_back_join_late_leave_and_have_nothing(
