@@ -20,6 +20,7 @@ from learning.training.stacking import signature
 from learning.training.work import Trained
 from methods.lga.assignment import NEW_MODEL
 from methods.network_weights import decode_weights
+from methods.rounds.settings import PRESETS
 from methods.training import ClientUpdate, FitJob, LocalData, RoundConfig, RoundOutcome
 from schemas.values import ClassName
 from tests.learning.training.agents import largest_difference
@@ -167,20 +168,7 @@ def learned(method: Method, **settings: Any) -> Cohort:
     return cohort
 
 
-@pytest.mark.parametrize(
-    "preset",
-    [
-        "fedavg",
-        "fedavg-task",
-        "fedavg-exemplars",
-        "fedprox",
-        "fedmax",
-        "fed-ewc",
-        "fed-lwf",
-        "flwf-2t",
-        "icarl",
-    ],
-)
+@pytest.mark.parametrize("preset", PRESETS)
 def test_rounds(preset: str) -> None:
     settings = {"fedmax": {"fedmax": 5.0}, "fed-ewc": {"ewc": 10.0}}.get(preset, {})
     cohort = learned(ROUNDS, preset=preset, **RESNET8, **SHAKEN, **settings)

@@ -18,7 +18,7 @@ _PHASES = {
     "proxy": "the proxy works",
     "intake": "answers are checked",
     "sums": "answers are added to the sum",
-    "packing": "answers are hashed",
+    "hashing": "answers are hashed",
     "solve": "sums, averages and heads are made",
     "export": "models are exported",
     "ledger": "entries are written to the ledger",

@@ -1,4 +1,4 @@
-"""Lots of devices: trained, added to the sum, packed; what is said of them alone is kept."""
+"""Lots of devices: trained, added to the sum, hashed; what is said of them alone is kept."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from simulator.engines.inprocess.light.cohort import (
     Declined,
     Member,
 )
+from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
 from simulator.engines.inprocess.light.memories import write_gradients, write_memory
-from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer, packed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 
 _PACKED_ANSWERS = 32
 _PACKED_BYTES = 4 << 20
-"""Bodies that wait to be packed together."""
+"""Bodies that wait to be hashed together."""
 
 
 class Said(NamedTuple):
@@ -51,7 +51,7 @@ class Answered(NamedTuple):
     """An answer that is in the sum."""
 
     said: Said
-    packed: Packed
+    hashed: HashedAnswer
 
 
 class Done(NamedTuple):
@@ -79,7 +79,7 @@ class Answering(Protocol):
 
 
 class Added(NamedTuple):
-    """What came of a device, before it is packed."""
+    """What came of a device, before it is hashed."""
 
     device: DeviceId
     said: Said | Declined
@@ -87,18 +87,18 @@ class Added(NamedTuple):
     """None where there is no answer."""
     seconds: float
 
-    def done(self, packed: Packed | None) -> Done:
-        """Return it with what is said of the packed body."""
+    def done(self, hashed: HashedAnswer | None) -> Done:
+        """Return it with what is said of the hashed body."""
         if isinstance(self.said, Declined):
             return Done(self.device, self.said, self.seconds)
-        assert packed is not None
-        return Done(self.device, Answered(self.said, packed), self.seconds)
+        assert hashed is not None
+        return Done(self.device, Answered(self.said, hashed), self.seconds)
 
 
 class Adding:
     """Trains devices of a round, writes what they remember, and adds their answers.
 
-    The stopwatch counts adding as `sums`, and answers that are packed here as `packing`.
+    The stopwatch counts adding as `sums`, and answers that are hashed here as `hashing`.
     """
 
     def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
@@ -119,13 +119,13 @@ class Adding:
                 yield Added(device, self._add(device, outcome), body, seconds)
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
-        """Train a lot and pack its answers."""
-        return [one.done(self._packed(one.body)) for one in self.train(members)]
+        """Train a lot and hash its answers."""
+        return [one.done(self._hashed(one.body)) for one in self.train(members)]
 
-    def _packed(self, body: AnswerBody | None) -> Packed | None:
+    def _hashed(self, body: AnswerBody | None) -> HashedAnswer | None:
         began = time.perf_counter()
-        done = None if body is None else packed(body)
-        self._stopwatch.spent("packing", time.perf_counter() - began)
+        done = None if body is None else hashed(body)
+        self._stopwatch.spent("hashing", time.perf_counter() - began)
         return done
 
     def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
@@ -153,16 +153,16 @@ class AnsweredHere:
         task: RoundTask,
         lookup: DatasetLookup,
         place: CohortResources,
-        packer: Packer,
+        hasher: AnswerHasher,
         stopwatch: Stopwatch,
     ) -> None:
         self._adding = Adding(task, place, stopwatch)
         self._lookup = lookup
-        self._packer = packer
+        self._hasher = hasher
         self._stopwatch = stopwatch
         self._devices: Sequence[DeviceId] = ()
-        self._packing: deque[list[Added]] = deque()
-        """Lots whose bodies the packer has."""
+        self._hashing: deque[list[Added]] = deque()
+        """Lots whose bodies the hasher has."""
 
     def begin(self, devices: Sequence[DeviceId]) -> None:
         """Take the devices in."""
@@ -177,27 +177,27 @@ class AnsweredHere:
             lot.append(one)
             size += 0 if one.body is None else len(one.body.data)
             if len(lot) == _PACKED_ANSWERS or size >= _PACKED_BYTES:
-                self._pack(lot)
+                self._hash(lot)
                 lot, size = [], 0
-                yield from self._packed(wait=False)
-        self._pack(lot)
-        yield from self._packed(wait=True)
+                yield from self._hashed(wait=False)
+        self._hash(lot)
+        yield from self._hashed(wait=True)
 
     def total(self) -> Summing:
         """Return the sum."""
         return self._adding.total
 
-    def _pack(self, lot: Sequence[Added]) -> None:
-        with self._stopwatch.phase("packing"):
-            self._packer.pack([one.body for one in lot if one.body is not None])
-        self._packing.append([one._replace(body=None) for one in lot])
+    def _hash(self, lot: Sequence[Added]) -> None:
+        with self._stopwatch.phase("hashing"):
+            self._hasher.hash([one.body for one in lot if one.body is not None])
+        self._hashing.append([one._replace(body=None) for one in lot])
 
-    def _packed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
-        """Yield lots that are packed; all of them, if it waits."""
-        while self._packing and (wait or self._packer.is_ready):
-            with self._stopwatch.phase("packing"):
-                packed = iter(self._packer.take())
+    def _hashed(self, *, wait: bool) -> Iterator[Sequence[Done]]:
+        """Yield lots that are hashed; all of them, if it waits."""
+        while self._hashing and (wait or self._hasher.is_ready):
+            with self._stopwatch.phase("hashing"):
+                hashed = iter(self._hasher.take())
             yield [
-                one.done(None if isinstance(one.said, Declined) else next(packed))
-                for one in self._packing.popleft()
+                one.done(None if isinstance(one.said, Declined) else next(hashed))
+                for one in self._hashing.popleft()
             ]

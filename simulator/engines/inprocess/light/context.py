@@ -13,9 +13,9 @@ from schemas.proxy import PrototypeGradients
 from schemas.values import BootId, DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
+from simulator.engines.inprocess.light.hashing import AnswerHasher
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
-from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.traffic import Traffic
 from simulator.engines.inprocess.light.workers import WorkerPool
 from simulator.virtual.clock import VirtualClock
@@ -58,7 +58,7 @@ class TrainingContext:
     holdings: Holdings
     memories: Memories
     place: CohortResources
-    packer: Packer
+    hasher: AnswerHasher
     """Packs what is trained in this process."""
     pool: WorkerPool | None
     """Trains beside this process."""
@@ -71,7 +71,7 @@ class TrainingContext:
 
     def close(self) -> None:
         """End the programs beside this one."""
-        self.packer.close()
+        self.hasher.close()
         if self.pool is not None:
             self.pool.close()
 

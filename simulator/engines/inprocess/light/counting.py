@@ -39,7 +39,7 @@ from simulator.datasets.samples import SampleSet
 from simulator.engines.inprocess.features import LineageFeatures
 from simulator.engines.inprocess.light.agent import AgentMemory, CountingAgent, commit
 from simulator.engines.inprocess.light.context import LightContext, device_message
-from simulator.engines.inprocess.light.packing import HashedPayloads
+from simulator.engines.inprocess.light.hashing import HashedPayloads
 from simulator.engines.paths import index_of
 from simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
 from simulator.virtual.seeds import seeded_boot, seeded_secret

@@ -21,9 +21,9 @@ from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
+from simulator.engines.inprocess.light.hashing import AnswerHasher
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
-from simulator.engines.inprocess.light.packing import Packer
 from simulator.engines.inprocess.light.proxy import LightProxy
 from simulator.engines.inprocess.light.round import LightRound
 from simulator.engines.inprocess.light.traffic import Traffic
@@ -89,7 +89,7 @@ class LightFleet:
             holdings=Holdings(prepared.split.train, sight, scenario.devices.exemplars),
             memories=Memories(place.memories, self._is_done),
             place=place,
-            packer=Packer(),
+            hasher=AnswerHasher(),
             pool=WorkerPool(place, engine.workers) if engine.workers else None,
             proxy=self._proxy,
             withheld=withheld(rules, method),

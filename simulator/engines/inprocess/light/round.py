@@ -1,6 +1,6 @@
-"""One round of light agents: answers are trained, summed, packed, recorded, and dropped.
+"""One round of light agents: answers are trained, summed, hashed, recorded, and dropped.
 
-The order of things for an answer: its integers are added to the exact sum, its bytes are packed and
+The order of things for an answer: its integers are added to the exact sum, its bytes are hashed and
 hashed, what is said of it goes to the coordinator's core with others, and nothing of it is kept.
 With the last group the round is closed and averaged from the sum.
 
@@ -32,9 +32,9 @@ from schemas.values import DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
 from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
+from simulator.engines.inprocess.light.hashing import HashedPayloads
 from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.memories import write_memory
-from simulator.engines.inprocess.light.packing import HashedPayloads
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers import AnsweredByWorkers
 
@@ -60,7 +60,7 @@ class LightRound:
         self._kind = descriptor(network.method).kind_of(opened.phase)
         self._lookup = lookup = _lookup(training, task)
         self._answering: Answering = (
-            AnsweredHere(task, lookup, training.place, training.packer, context.stopwatch)
+            AnsweredHere(task, lookup, training.place, training.hasher, context.stopwatch)
             if training.pool is None
             else AnsweredByWorkers(task, lookup, training.pool, context.stopwatch)
         )

@@ -21,7 +21,7 @@ from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
-from simulator.engines.inprocess.light.packing import read_packed, told
+from simulator.engines.inprocess.light.hashing import read_hashed, told
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.virtual.training import TrainerPoolSettings
 
@@ -220,7 +220,7 @@ def _plain(done: Done) -> list[Any]:
     numbers = [said.samples, said.steps, said.loss, said.stored_samples]
     seen = said.observation and said.observation.model_dump()
     files = [path and str(path) for path in (said.memory, said.gradients)]
-    return [seconds, said.per_class, numbers, files, seen, told(outcome.packed)]
+    return [seconds, said.per_class, numbers, files, seen, told(outcome.hashed)]
 
 
 def _done(device: DeviceId, values: list[Any]) -> Done:
@@ -228,12 +228,12 @@ def _done(device: DeviceId, values: list[Any]) -> Done:
     seconds, *outcome = values
     if len(outcome) == 1:
         return Done(device, Declined(outcome[0]), seconds)
-    classes, (samples, steps, loss, stored), files, observed, packed = outcome
+    classes, (samples, steps, loss, stored), files, observed, hashed = outcome
     per_class = {ClassName.known(name): count for name, count in classes.items()}
     memory, gradients = (None if file is None else Path(file) for file in files)
     seen = None if observed is None else Observation.model_validate(observed)
     said = Said(per_class, samples, steps, loss, stored, memory, seen, gradients)
-    return Done(device, Answered(said, read_packed(packed)), seconds)
+    return Done(device, Answered(said, read_hashed(hashed)), seconds)
 
 
 def _shape(array: Array) -> tuple[str, tuple[int, ...]]:

@@ -67,6 +67,12 @@ def learn(
         engine.close()
 
 
+def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
+    """Let the same fleet learn with whole agents, and with light ones."""
+    full = learn(InProcessEngine, what, folder / "full")
+    return full, learn(LightEngine, what, folder / "light")
+
+
 def said(ledger: Sequence[tuple[Entry, EntryBody]]) -> list[tuple[Any, ...]]:
     """Return what entries say, without indices and seconds; what devices say in a round, sorted."""
     told: list[tuple[Any, ...]] = []

@@ -60,16 +60,16 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = []
-    pack = AnsweredHere._pack
+    hash_lot = AnsweredHere._hash
 
-    def packed(self: AnsweredHere, lot: Sequence[Added]) -> None:
-        held.append(len(lot) + sum(map(len, self._packing)))
-        pack(self, lot)
+    def hashed(self: AnsweredHere, lot: Sequence[Added]) -> None:
+        held.append(len(lot) + sum(map(len, self._hashing)))
+        hash_lot(self, lot)
 
-    monkeypatch.setattr(AnsweredHere, "_pack", packed)
+    monkeypatch.setattr(AnsweredHere, "_hash", hashed)
     monkeypatch.setattr(batches, "_PACKED_BYTES", 1)
     learn(LightEngine, prepared(small(devices={"count": 12}, rounds={"per_stage": 1})), tmp_path)
-    assert max(held) == 1  # lots so small are packed at once
+    assert max(held) == 1  # lots so small are hashed at once
 
 
 def test_memories_outlast_the_process_from_the_round_that_is_done(tmp_path: Path) -> None:

@@ -9,19 +9,12 @@ import pytest
 
 from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
 from coordinator.topics.devices.entries import DeviceProblem
-from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
-from tests.simulator.engines.inprocess.light.both import Learned, by_round, learn, means
+from tests.simulator.engines.inprocess.light.both import Learned, both, by_round, learn, means
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import QUICK_LGA, prepared, small
 
 pytestmark = pytest.mark.torch
-
-
-def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    full = learn(InProcessEngine, what, folder / "full")
-    return full, learn(LightEngine, what, folder / "light")
 
 
 def assert_same(full: Learned, light: Learned) -> None:

@@ -13,10 +13,10 @@ from coordinator.making.network_maker import NetworkMaker
 from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
 from schemas.values import Digest
 from schemas.zstd_frames import framed
-from simulator.engines.inprocess.light import batches, packing
+from simulator.engines.inprocess.light import batches, hashing
 from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer
+from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer
 from simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means
 from tests.simulator.rounds.small import prepared, small
@@ -81,7 +81,7 @@ def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
         patch.setattr(batches, "_PACKED_ANSWERS", 1)
-        patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
+        patch.setattr(AnswerHasher, "hash", cut_at(lot, AnswerHasher.hash))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
     assert_goes_on(what, whole, tmp_path)
@@ -104,17 +104,17 @@ def test_a_round_in_which_a_former_version_recorded_frames(
 ) -> None:
     frames = 0
 
-    def as_frame(body: AnswerBody) -> Packed:
+    def as_frame(body: AnswerBody) -> HashedAnswer:
         nonlocal frames
         frame = framed(body.data)
         frames += frame is not None
-        return Packed(Digest.of(frame or body.data), len(frame or body.data))
+        return HashedAnswer(Digest.of(frame or body.data), len(frame or body.data))
 
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
         patch.setattr(batches, "_PACKED_ANSWERS", 1)
-        patch.setattr(packing, "packed", as_frame)
-        patch.setattr(Packer, "pack", cut_at(lot, Packer.pack))
+        patch.setattr(hashing, "hashed", as_frame)
+        patch.setattr(AnswerHasher, "hash", cut_at(lot, AnswerHasher.hash))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
     assert frames

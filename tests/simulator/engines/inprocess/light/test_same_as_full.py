@@ -13,12 +13,9 @@ import pytest
 
 from coordinator.topics.rounds.entries import RoundOpened
 from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import batches, packing
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.packing import AnswerBody, Packed, packed
-from simulator.engines.interface import Prepared
-from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
+from simulator.engines.inprocess.light import batches, hashing
+from simulator.engines.inprocess.light.hashing import AnswerBody, HashedAnswer, hashed
+from tests.simulator.engines.inprocess.light.both import Learned, both, means, said
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import prepared, small
 
@@ -28,11 +25,6 @@ THIRD = DeviceId("device-3")
 
 
 TIMES = {"seconds": 0.0, "training_seconds": 0.0}
-
-
-def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    full = learn(InProcessEngine, what, folder / "full")
-    return full, learn(LightEngine, what, folder / "light")
 
 
 def assert_same(full: Learned, light: Learned) -> None:
@@ -59,7 +51,7 @@ def test_everybody_takes_part(tmp_path: Path) -> None:
     for record in full.records:
         assert min(record.seconds[phase] for phase in ("training", "intake", "ledger")) > 0
     for record in light.records:
-        phases = ("training", "sums", "packing", "solve", "export", "ledger", "fleet")
+        phases = ("training", "sums", "hashing", "solve", "export", "ledger", "fleet")
         assert min(record.seconds[phase] for phase in phases) > 0
         within = sum(s for name, s in record.seconds.items() if name not in {"total", "evaluation"})
         assert within == pytest.approx(record.seconds["total"])
@@ -70,13 +62,13 @@ def test_large_answers_are_hashed_beside_the_engine(
 ) -> None:
     threads = set()
 
-    def noted(body: AnswerBody) -> Packed:
+    def noted(body: AnswerBody) -> HashedAnswer:
         threads.add(threading.current_thread().name.partition("_")[0])
-        return packed(body)
+        return hashed(body)
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    monkeypatch.setattr(packing, "_LARGE_BYTES", 0)
-    monkeypatch.setattr(packing, "packed", noted)
+    monkeypatch.setattr(hashing, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(hashing, "hashed", noted)
     monkeypatch.setattr(batches, "_PACKED_ANSWERS", 2)
     assert_same(*both(prepared(small()), tmp_path))
     assert "hashing" in threads

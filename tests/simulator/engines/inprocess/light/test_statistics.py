@@ -15,12 +15,11 @@ from coordinator.topics.models.entries import ModelSolved
 from schemas.values import DeviceId
 from simulator.datasets.digits import split_digits
 from simulator.datasets.npz import save_npz
-from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light import counting
 from simulator.engines.inprocess.light.counting import Counting
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.interface import Prepared
-from tests.simulator.engines.inprocess.light.both import Learned, learn, said
+from tests.simulator.engines.inprocess.light.both import Learned, both, learn, said
 from tests.simulator.engines.inprocess.small import changed, fleet_of
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -29,11 +28,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedcof": {},
     "pooled": {"devices": {"count": 3, "policy": {"publish_features": True}}},
 }
-
-
-def both(what: Prepared, folder: Path) -> tuple[Learned, Learned]:
-    full = learn(InProcessEngine, what, folder / "full")
-    return full, learn(LightEngine, what, folder / "light")
 
 
 def assert_same(full: Learned, light: Learned) -> None:

@@ -12,7 +12,7 @@ from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.batches import Answered, Done, Said
 from simulator.engines.inprocess.light.cohort import CohortResources, Declined
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.packing import AnswerBody, packed
+from simulator.engines.inprocess.light.hashing import AnswerBody, hashed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.worker_messages import (
     AskSum,
@@ -115,13 +115,13 @@ def test_what_came_of_devices_however_large_or_diverged() -> None:
     said = Said({NAME: 3, ClassName("b"): 4}, 7, 9, 0.1 + 0.2, 5, None)
     noise = np.random.default_rng(1).bytes(200_000)
     done = [
-        Done(ONE, Answered(said, packed(AnswerBody(b"small"))), 0.25),
+        Done(ONE, Answered(said, hashed(AnswerBody(b"small"))), 0.25),
         Done(TWO, Declined("training left the numbers"), 1e-9),
-        Done(THREE, Answered(replace_loss(said), packed(AnswerBody(noise))), 2.0),
+        Done(THREE, Answered(replace_loss(said), hashed(AnswerBody(noise))), 2.0),
     ]
     large = done[2].outcome
     assert isinstance(large, Answered)
-    assert large.packed.offer is not None
+    assert large.hashed.offer is not None
     result = decode_result(encode_result(Carried(done, 0.5)), [ONE, TWO, THREE])
     assert isinstance(result, Carried)
     assert repr(result) == repr(Carried(done, 0.5))  # NaN is not equal to itself

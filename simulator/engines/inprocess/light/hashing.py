@@ -24,7 +24,7 @@ _WAITING = 2
 """Bodies by thread that are kept at a time, to be hashed; what is more is hashed at once."""
 
 
-class Packed(NamedTuple):
+class HashedAnswer(NamedTuple):
     """What is said of a payload."""
 
     digest: Digest
@@ -54,33 +54,33 @@ class HashedPayloads:
 
     def offer(self, data: bytes) -> Offer:
         """Return what a message says of a payload that is too large to be attached."""
-        offer = Packed(Digest.of(data), len(data)).offer
+        offer = HashedAnswer(Digest.of(data), len(data)).offer
         assert offer is not None
         return offer
 
 
-class Packer:
+class AnswerHasher:
     """Hashes lots of answers; what comes of them is given back in the order of the lots."""
 
     def __init__(self) -> None:
         self._threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1)
         self._pool: ThreadPoolExecutor | None = None
-        self._lots: deque[list[Packed | Future[Packed]]] = deque()
-        self._waiting: list[Future[Packed]] = []
+        self._lots: deque[list[HashedAnswer | Future[HashedAnswer]]] = deque()
+        self._waiting: list[Future[HashedAnswer]] = []
 
     @property
     def is_ready(self) -> bool:
         """Whether `take` need not wait."""
-        return all(isinstance(item, Packed) or item.done() for item in self._lots[0])
+        return all(isinstance(item, HashedAnswer) or item.done() for item in self._lots[0])
 
-    def pack(self, bodies: Sequence[AnswerBody]) -> None:
+    def hash(self, bodies: Sequence[AnswerBody]) -> None:
         """Hash a lot, or have it hashed."""
         self._lots.append([self._one(body) for body in bodies])
 
-    def take(self) -> list[Packed]:
+    def take(self) -> list[HashedAnswer]:
         """Return what came of the oldest lot."""
         lot = self._lots.popleft()
-        return [item if isinstance(item, Packed) else item.result() for item in lot]
+        return [item if isinstance(item, HashedAnswer) else item.result() for item in lot]
 
     def close(self) -> None:
         """End the threads."""
@@ -88,18 +88,18 @@ class Packer:
             self._pool.shutdown()
             self._pool = None
 
-    def _one(self, body: AnswerBody) -> Packed | Future[Packed]:
+    def _one(self, body: AnswerBody) -> HashedAnswer | Future[HashedAnswer]:
         if len(body.data) < _LARGE_BYTES:
-            return packed(body)
+            return hashed(body)
         self._waiting = [item for item in self._waiting if not item.done()]
         if len(self._waiting) >= _WAITING * self._threads:
-            return packed(body)
+            return hashed(body)
         self._pool = self._pool or ThreadPoolExecutor(self._threads, "hashing")
-        self._waiting.append(self._pool.submit(packed, body))
+        self._waiting.append(self._pool.submit(hashed, body))
         return self._waiting[-1]
 
 
-def packed(body: AnswerBody) -> Packed:
+def hashed(body: AnswerBody) -> HashedAnswer:
     """Return what is said of an answer.
 
     Where the ledger has it under another digest, which a version before 2 of the protocol made of
@@ -110,16 +110,16 @@ def packed(body: AnswerBody) -> Packed:
         frame = framed(body.data) or body.data
         former = Digest.of(frame)
         if former == body.known:
-            return Packed(former, len(frame))
-    return Packed(digest, len(body.data))
+            return HashedAnswer(former, len(frame))
+    return HashedAnswer(digest, len(body.data))
 
 
-def told(packed: Packed) -> list[object]:
+def told(hashed: HashedAnswer) -> list[object]:
     """Return JSON values of what is said of a payload."""
-    return list(packed)
+    return list(hashed)
 
 
-def read_packed(values: Sequence[object]) -> Packed:
+def read_hashed(values: Sequence[object]) -> HashedAnswer:
     """Return what `told` gave."""
     digest, size = values
-    return Packed(Digest.known(cast(str, digest)), cast(int, size))
+    return HashedAnswer(Digest.known(cast(str, digest)), cast(int, size))

@@ -12,7 +12,7 @@ import pytest
 from schemas.envelope import INLINE_LIMIT
 from schemas.values import Digest
 from schemas.zstd_frames import framed
-from simulator.engines.inprocess.light.packing import AnswerBody, Packed, Packer, packed
+from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
 
 LARGE = 1_200_000
 
@@ -23,62 +23,64 @@ def bodies(seed: int, count: int, size: int) -> list[AnswerBody]:
     return [AnswerBody(row.tobytes()) for row in drawn]
 
 
-def expected(lot: list[AnswerBody]) -> list[Packed]:
-    return [Packed(Digest.of(body.data), len(body.data)) for body in lot]
+def expected(lot: list[AnswerBody]) -> list[HashedAnswer]:
+    return [HashedAnswer(Digest.of(body.data), len(body.data)) for body in lot]
 
 
 @pytest.fixture
-def packer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Packer]:
-    """Give a packer on a machine with three cores."""
+def hasher(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnswerHasher]:
+    """Give a hasher on a machine with three cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    made = Packer()
+    made = AnswerHasher()
     yield made
     made.close()
 
 
-def test_lots_of_threads_and_of_this_one_come_back_in_order(packer: Packer) -> None:
+def test_lots_of_threads_and_of_this_one_come_back_in_order(hasher: AnswerHasher) -> None:
     lots = [bodies(number, 3, LARGE + number) for number in range(4)]
     lots += [bodies(20, 2, 400_000), bodies(21, 3, 10), bodies(22, 1, LARGE)]
     for lot in lots:
-        packer.pack(lot)
-    found = [packer.take() for _ in lots]
+        hasher.hash(lot)
+    found = [hasher.take() for _ in lots]
     assert found == [expected(lot) for lot in lots]
     for item in (item for lot in found for item in lot):
         assert (item.offer is not None) == (item.size > INLINE_LIMIT)
 
 
-def test_few_bodies_wait_for_threads_and_the_others_are_hashed_at_once(packer: Packer) -> None:
+def test_few_bodies_wait_for_threads_and_the_others_are_hashed_at_once(
+    hasher: AnswerHasher,
+) -> None:
     lot = bodies(1, 12, LARGE)
     for _ in range(3):
-        packer.pack(lot)
-        waiting = [item for some in packer._lots for item in some if isinstance(item, Future)]
+        hasher.hash(lot)
+        waiting = [item for some in hasher._lots for item in some if isinstance(item, Future)]
         assert waiting
         assert sum(not item.done() for item in waiting) <= 4
-    while packer._lots:
-        assert packer.take() == expected(lot)
+    while hasher._lots:
+        assert hasher.take() == expected(lot)
 
 
-def test_small_answers_start_no_thread(packer: Packer) -> None:
+def test_small_answers_start_no_thread(hasher: AnswerHasher) -> None:
     lot = bodies(1, 32, 40_000)
-    packer.pack(lot)
-    assert packer.is_ready
-    assert packer.take() == expected(lot)
-    assert packer._pool is None
+    hasher.hash(lot)
+    assert hasher.is_ready
+    assert hasher.take() == expected(lot)
+    assert hasher._pool is None
 
 
 def test_one_core_hashes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    packer, lot = Packer(), bodies(1, 2, LARGE)
-    packer.pack(lot)
-    assert packer.take() == expected(lot)
-    assert packer._pool is None
+    hasher, lot = AnswerHasher(), bodies(1, 2, LARGE)
+    hasher.hash(lot)
+    assert hasher.take() == expected(lot)
+    assert hasher._pool is None
 
 
 def test_an_answer_that_a_former_version_recorded_as_a_frame_is_that_one() -> None:
     (body,) = bodies(1, 1, 40_000)
     frame = framed(body.data)
     assert frame is not None
-    former = Packed(Digest.of(frame), len(frame))
-    assert packed(body._replace(known=former.digest)) == former
-    assert packed(body._replace(known=Digest.of(b"another"))) == packed(body)
-    assert packed(body._replace(known=Digest.of(body.data))) == packed(body)
+    former = HashedAnswer(Digest.of(frame), len(frame))
+    assert hashed(body._replace(known=former.digest)) == former
+    assert hashed(body._replace(known=Digest.of(b"another"))) == hashed(body)
+    assert hashed(body._replace(known=Digest.of(body.data))) == hashed(body)
