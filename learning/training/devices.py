@@ -36,11 +36,14 @@ def memory_watched() -> Iterator[None]:
 
 
 @contextmanager
-def exact_float32() -> Iterator[None]:
-    """Compute products of float32 in float32 for the block, and put back what was set before."""
+def products_in_tf32(*, allowed: bool) -> Iterator[None]:
+    """Let a GPU multiply float32 by TF32 in the block, or forbid it; put back what was set before.
+
+    It holds for matrices and convolutions. TF32 has 10 bits after the leading one.
+    """
     matmul, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, convolutions.allow_tf32
-    matmul.allow_tf32 = convolutions.allow_tf32 = False
+    matmul.allow_tf32 = convolutions.allow_tf32 = allowed
     try:
         yield
     finally:

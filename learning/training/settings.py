@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.training.calibration import Calibrations
+from learning.training.devices import products_in_tf32
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
@@ -70,19 +71,9 @@ class TrainingEngineSettings:
         """What of this changes a step's arithmetic."""
         return Arithmetic(self.device, self.autocast, self.channels_last)
 
-    @contextmanager
-    def products(self) -> Iterator[None]:
+    def products(self) -> AbstractContextManager[None]:
         """Multiply float32 as `tf32` says inside, and as before behind."""
-        if self.tf32 is None:
-            yield
-            return
-        matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-        before = matrices.allow_tf32, convolutions.allow_tf32
-        matrices.allow_tf32 = convolutions.allow_tf32 = self.tf32
-        try:
-            yield
-        finally:
-            matrices.allow_tf32, convolutions.allow_tf32 = before
+        return nullcontext() if self.tf32 is None else products_in_tf32(allowed=self.tf32)
 
     def inference(self, pictures: Pictures | None) -> Inference:
         """Return how networks in use are computed here.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
-from learning.training.devices import exact_float32, memory_watched
+from learning.training.devices import memory_watched, products_in_tf32
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ class TorchAccelerator:
 
     def gram_triangle(self, features: npt.NDArray[np.float32], rows: int) -> Integers:
         """Return the upper triangle of H^T H as int64; see `Accelerator.gram_triangle`."""
-        with torch.inference_mode(), exact_float32(), memory_watched():
+        with torch.inference_mode(), products_in_tf32(allowed=False), memory_watched():
             H = self._there(features)
             columns = H.shape[1]
             gram = torch.zeros(columns, columns, dtype=torch.int64, device=self._device)

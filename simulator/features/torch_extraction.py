@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor, nn
 
-from learning.training.devices import exact_float32
+from learning.training.devices import products_in_tf32
 from schemas.models import AnyPreprocessing
 from simulator.features.extraction import Sample, cores, in_order, preprocessed
 from simulator.features.interface import Floats
@@ -46,7 +46,7 @@ class TorchExtractor:
         batches = (samples[start : start + self._batch] for start in starts)
         began = time.perf_counter()
         running: Tensor | None = None
-        with ThreadPoolExecutor(cores()) as pool, exact_float32():
+        with ThreadPoolExecutor(cores()) as pool, products_in_tf32(allowed=False):
             for inputs in in_order(pool, self._uploadable, batches, _AHEAD):
                 following = self._start(inputs)
                 if running is not None:
