@@ -37,6 +37,7 @@ class EngineOption(str, Enum):
 
     inprocess = "inprocess"
     mqtt = "mqtt"
+    ray = "ray"
 
 
 ScenarioArgument = Annotated[
@@ -56,7 +57,16 @@ Out = Annotated[
 ]
 Engine = Annotated[
     EngineOption | None,
-    typer.Option(help="All in this process, or a broker and a process for each agent."),
+    typer.Option(
+        help="All in this process, a broker and a process for each agent, or workers on Ray."
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Train in workers on this cluster of Ray; implies --engine ray.",
+    ),
 ]
 Seeds = Annotated[
     str | None, typer.Option(metavar="N,N", help="Seeds, like 1,2,3: one run of the fleet each.")
@@ -104,6 +114,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     changes: Changes = None,
     out: Out = None,
     engine: Engine = None,
+    address: Address = None,
     seeds: Seeds = None,
     chaos: Chaos = None,
     resume: Resume = None,
@@ -121,7 +132,11 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
     _only_one({"SCENARIO": scenario, "--resume": resume, "--list": list_shipped, "--show": show})
+    if address:
+        _only_one({"--address": address, "--engine": engine not in {None, EngineOption.ray}})
+        engine = EngineOption.ray
     told = [f"engine.kind={engine.value}"] if engine else []
+    told += [f"engine.address={address}"] if address else []
     told += [f"seeds=[{seeds}]"] if seeds else []
     overrides = [*(changes or []), *told]
     showing = _showing(wanted=dashboard, port=dashboard_port)

@@ -53,6 +53,12 @@ class FleetPlan:
         """Every device that is ever there, in the order of joining."""
         return tuple(dict.fromkeys(name for stage in self.stages for name in stage.devices))
 
+    @property
+    def dealt(self) -> NDArray[np.int64]:
+        """All training samples that ever reach a device, ascending, (N,)."""
+        parts = [part.indices for stage in self.stages for part in stage.devices.values()]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+
     def seen(self, stage: int) -> tuple[int, ...]:
         """Return the classes of all stages up to number `stage`, in the order of coming."""
         return tuple(label for item in self.stages[:stage] for label in item.classes)

@@ -14,7 +14,7 @@ def accelerator_of(engine: EngineSettings) -> Accelerator | None:
 
     Raises `EngineError` where the GPU does not compute exactly.
     """
-    if engine.kind != "inprocess" or engine.device == "cpu" or not torch_has_cuda():
+    if engine.kind == "mqtt" or engine.device == "cpu" or not torch_has_cuda():
         return None
     from learning.training.torch_accelerator import TorchAccelerator  # noqa: PLC0415 - an extra
 

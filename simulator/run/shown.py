@@ -34,7 +34,7 @@ class RunDashboard:
     def __init__(self, console: Console, scenario: Scenario) -> None:
         self._console = console
         self._scenario = scenario
-        self._virtual = scenario.engine.kind == "inprocess"
+        self._virtual = scenario.engine.kind != "mqtt"
         self._url = ""
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -24,6 +24,8 @@ ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 _SAID_BY_SETTING = ("count", "first")
 WITH_OWNERS = ("omniglot", "npz", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
+_SHARED_GPU = 0.5
+"""Of a GPU: two that ask for no more can be given the same one."""
 OF_CIFAR_100 = ("cifar100", "npz")
 """Data sets that can hold the classes of CIFAR-100."""
 
@@ -216,7 +218,7 @@ def asked_of_whole_agents(scenario: Scenario) -> dict[str, object]:
     """Return what a scenario asks that light agents leave out: values by field."""
     engine, usual, rollout = scenario.engine, type(scenario.engine)(), scenario.rollout
     asked: dict[str, tuple[bool, object]] = {
-        "engine.kind": (engine.kind != "inprocess", engine.kind),
+        "engine.kind": (engine.kind == "mqtt", engine.kind),
         "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
         "engine.agents_in_memory": (
             engine.agents_in_memory != usual.agents_in_memory,
@@ -255,17 +257,39 @@ def _check_agents(scenario: Scenario) -> None:
 
 def _check_workers(scenario: Scenario) -> None:
     engine = scenario.engine
-    if not engine.workers:
+    _check_cluster(engine)
+    if not engine.workers and engine.kind != "ray":
         return
     beside: dict[str, object] = {}
     if not has_light_agents(scenario):
         beside = asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
-    beside |= {"engine.training": engine.training} if engine.training not in (None, "loop") else {}
-    beside |= {"engine.device": engine.device} if engine.device == "cuda" else {}
-    for field, value in beside.items():
+    if not engine.worker_gpus:
+        beside |= (
+            {"engine.training": engine.training} if engine.training not in (None, "loop") else {}
+        )
+        beside |= {"engine.device": engine.device} if engine.device == "cuda" else {}
+    field = f"engine.workers: {engine.workers}" if engine.kind != "ray" else "engine.kind: 'ray'"
+    for other, value in beside.items():
         raise ValueError(
-            f"engine.workers: {engine.workers} beside {field} {value!r}; they train light agents "
-            "in a 'loop' on the CPU: leave one of them out"
+            f"{field} beside {other} {value!r}; workers train light agents in a 'loop' on the CPU: "
+            "leave one of them out"
+        )
+
+
+def _check_cluster(engine: EngineSettings) -> None:
+    """Check what is said of a cluster of Ray."""
+    usual = type(engine)()
+    for field in ("address", "worker_cpus", "worker_gpus"):
+        value = getattr(engine, field)
+        if engine.kind != "ray" and value != getattr(usual, field):
+            raise ValueError(
+                f"engine.{field}: {value!r} beside engine.kind {engine.kind!r}; it is of a "
+                "cluster: set engine.kind to 'ray', or leave it out"
+            )
+    if 0 < engine.worker_gpus <= _SHARED_GPU:
+        raise ValueError(
+            f"engine.worker_gpus: {engine.worker_gpus} lets workers share a GPU, whose memory "
+            "nobody would divide; give 1, and let devices train at once by engine.training 'stack'"
         )
 
 

@@ -308,9 +308,10 @@ class EngineSettings(Renamed):
 
     former_fields: ClassVar[dict[str, str]] = {"awake_agents": "agents_in_memory"}
 
-    kind: Literal["inprocess", "mqtt"] = "inprocess"
+    kind: Literal["inprocess", "mqtt", "ray"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
-    a real broker and a process for each agent."""
+    a real broker and a process for each agent. `ray`: as `inprocess` with light agents, which train
+    in workers on a [cluster of Ray](simulator.md#on-a-cluster)."""
     broker: Literal["auto", "mosquitto", "amqtt"] = "auto"
     """What `mqtt` starts; `auto` takes Mosquitto where it is installed, else amqtt."""
     keys: bool = False
@@ -350,7 +351,19 @@ class EngineSettings(Renamed):
     """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
     workers: int = Field(default=0, ge=0, le=256)
     """Programs beside this one that train light agents, too, on the CPU; at best one for each
-    further core. Each of them, and this one, then computes on one thread."""
+    further core. Each of them, and this one, then computes on one thread. Under `ray` the actors of
+    the cluster, one at least, which train in place of this program."""
+    worker_cpus: float = Field(default=1.0, gt=0)
+    """Processors of the cluster that each worker takes, under `ray`."""
+    worker_gpus: float = Field(default=0.0, ge=0, le=1)
+    """GPUs that each worker takes, under `ray`: 0, or more than a half, since two would not know of
+    each other's memory; several devices train at once on one by `training` `stack`."""
+    address: str | None = Field(default=None, min_length=1)
+    """Of the cluster's head, under `ray`, like `10.0.0.1:6379`; left out, a cluster is started on
+    this machine for the run."""
+    store: str | None = Field(default=None, min_length=1)
+    """Where light agents' memories lie between rounds: a URL of fsspec, or a folder, that all
+    workers reach; left out, the run's folder."""
     agents_in_memory: int = Field(default=64, ge=1)
     """Agents that `inprocess` keeps in memory at a time; the others rest on disk."""
     quorum: Share = 1.0

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from learning.errors import LearningError
 from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
 from schemas.rounds import Observation
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
@@ -21,7 +20,6 @@ from simulator.engines.inprocess.light.cohort import (
     Member,
 )
 from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
-from simulator.engines.inprocess.light.memories import write_gradients, write_memory
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
@@ -39,12 +37,12 @@ class Said(NamedTuple):
     steps: int
     loss: float | None
     stored_samples: int
-    memory: Path | None
-    """Where the device's memory was written, if it remembers something new."""
+    memory: Digest | None
+    """Of what the device remembers now, in the store of memories, if it is something new."""
     observation: Observation | None = None
     """What the device saw before it trained, of methods that look."""
-    gradients: Path | None = None
-    """Where those are that the proxy gets."""
+    gradients: bytes | None = None
+    """What the proxy gets."""
 
 
 class Answered(NamedTuple):
@@ -103,9 +101,8 @@ class Adding:
 
     def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
         self._cohort = Cohort(task, place)
-        self._number = task.instruction.round.number
         self._known = task.known
-        self._memories = place.memories
+        self._place = place
         self._stopwatch = stopwatch
         self.total = task.summing()
 
@@ -129,11 +126,9 @@ class Adding:
         return done
 
     def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
-        path, gradients, samples = None, None, sum(answer.samples.values())
+        memory, samples = None, sum(answer.samples.values())
         if answer.memory is not None:
-            path = write_memory(self._memories, device, self._number, answer.memory)
-        if answer.gradients is not None:
-            gradients = write_gradients(self._memories, device, answer.gradients)
+            memory = self._place.store.put(answer.memory)
         began = time.perf_counter()
         try:
             self.total.add(answer.payload, samples)
@@ -141,8 +136,8 @@ class Adding:
             raise EngineError(f"{device}: {error}") from error
         self._stopwatch.spent("sums", time.perf_counter() - began)
         loss, stored = answer.loss, answer.stored_samples
-        seen = answer.observation
-        return Said(answer.samples, samples, answer.steps, loss, stored, path, seen, gradients)
+        seen, given = answer.observation, answer.gradients
+        return Said(answer.samples, samples, answer.steps, loss, stored, memory, seen, given)
 
 
 class AnsweredHere:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coordinator.errors import BlobError
+from coordinator.ledger.blobs import BlobStore
 from device_agent.errors import AgentError
 from device_agent.observing import check_novelty
 from device_agent.training import TrainingSession
@@ -16,7 +18,8 @@ from learning.errors import LearningError
 from methods.registry import training_device
 from methods.training import ClientUpdate, FitInstruction, LocalData, Observed
 from schemas.errors import FleetledgerError
-from schemas.values import DeviceId
+from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.holdings import HeldSamples
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out_one, number_at_once
@@ -33,10 +36,22 @@ class CohortResources:
     trainers: TrainerPoolSettings
     pictures: Pictures | None
     """How uint8 pictures become inputs; None where the data are features."""
-    memories: Path
-    """The folder of what devices remember."""
+    memories: str
+    """The store of what devices remember: a folder, or a URL that all workers reach."""
     publishes: bool = False
     """Whether gradients may be kept for a proxy."""
+
+    @cached_property
+    def store(self) -> BlobStore:
+        """The store of memories; raises `BlobError` where it cannot be opened."""
+        return BlobStore(self.memories)
+
+    def remembered(self, memory: Digest | None) -> bytes | None:
+        """Return what a device remembers; raise `EngineError` where the store lacks it."""
+        try:
+            return None if memory is None else self.store.get(memory)
+        except BlobError as error:
+            raise EngineError(f"engine.store: {error}") from error
 
 
 class Member(NamedTuple):
@@ -45,8 +60,8 @@ class Member(NamedTuple):
     device: DeviceId
     data: LocalData | None
     """What the order asks for; None where there is nothing."""
-    memory: Path | None
-    """The file with what it remembers."""
+    memory: Digest | None
+    """Of what it remembers, in the store of memories."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +69,9 @@ class DatasetLookup:
     """What devices have, as far as a round asks for it."""
 
     data: Callable[[DeviceId], LocalData | None]
-    memory: Callable[[DeviceId], Path | None]
-    version: Hashable
-    """Data stay as they are while this is equal."""
+    samples: Callable[[DeviceId], HeldSamples | LocalData | None]
+    """The same, where inputs need not be with it."""
+    memory: Callable[[DeviceId], Digest | None]
 
     def member(self, device: DeviceId) -> Member:
         """Return a device with what it has."""
@@ -87,7 +102,7 @@ class ObservedMember(NamedTuple):
     seconds: float
 
 
-def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> ObservedMember:
+def look(task: RoundTask, member: Member, place: CohortResources) -> ObservedMember:
     """Have a device look at its images with the fleet's model; raise `EngineError`."""
     began = time.perf_counter()
     device, data, memory = member
@@ -96,9 +111,9 @@ def look(task: RoundTask, member: Member, trainers: TrainerPoolSettings) -> Obse
     assignment = task.looking
     assert assignment.round is not None
     instruction = replace(task.instruction, device=device, round=assignment.round)
-    remembered = None if memory is None else memory.read_bytes()
+    remembered = place.remembered(memory)
     try:
-        seen = check_novelty(assignment, instruction, data, remembered, trainers.for_torch)
+        seen = check_novelty(assignment, instruction, data, remembered, place.trainers.for_torch)
     except (AgentError, FleetledgerError, LearningError) as error:
         raise EngineError(f"{device}: {error}") from error
     return ObservedMember(device, seen, time.perf_counter() - began)
@@ -152,7 +167,7 @@ class Cohort:
         if data is None:
             return None
         instruction = FitInstruction(**{**self._fields, "device": device})
-        remembered = None if memory is None else memory.read_bytes()
+        remembered = self._place.remembered(memory)
         pictures = self._place.pictures
         try:
             job = self._side.begin(self._own, instruction, data, remembered, pictures, self._engine)

@@ -17,7 +17,7 @@ from simulator.engines.inprocess.light.hashing import AnswerHasher
 from simulator.engines.inprocess.light.holdings import Holdings
 from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers import WorkerPool
+from simulator.engines.inprocess.light.workers.dealing import WorkerPool
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.stopwatch import Stopwatch
 
@@ -72,6 +72,7 @@ class TrainingContext:
     def close(self) -> None:
         """End the programs beside this one."""
         self.hasher.close()
+        self.memories.close()
         if self.pool is not None:
             self.pool.close()
 

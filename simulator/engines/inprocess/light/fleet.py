@@ -27,12 +27,15 @@ from simulator.engines.inprocess.light.memories import Memories
 from simulator.engines.inprocess.light.proxy import LightProxy
 from simulator.engines.inprocess.light.round import LightRound
 from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers import WorkerPool
+from simulator.engines.inprocess.light.workers.dealing import WorkerPool
+from simulator.engines.inprocess.light.workers.interface import Workers
+from simulator.engines.inprocess.light.workers.processes import LocalWorkers
 from simulator.engines.interface import Prepared, Watch
 from simulator.engines.network_inputs import inputs_of
 from simulator.engines.presence import delivered
 from simulator.engines.stages import ledger_stages
 from simulator.plan.fleet_plan import StagePlan
+from simulator.scenario.model import EngineSettings
 from simulator.scenario.trainer import trainer_of
 from simulator.virtual.clock import VirtualClock
 from simulator.virtual.parts import Delivery
@@ -84,13 +87,18 @@ class LightFleet:
         trainers = TrainerPoolSettings.of(engine)
         rules, method = rules_of(scenario), trainer.method
         publishes = publishes_gradients(rules, method)
-        place = CohortResources(trainers, sight.pictures(), folder / "agents", publishes)
+        store = engine.store or (folder / "agents").resolve().as_uri()
+        place = CohortResources(trainers, sight.pictures(), store, publishes)
+        holdings = Holdings(prepared.split.train, prepared.plan, sight, scenario.devices.exemplars)
+        workers = _workers(place, engine)
+        if workers is not None and holdings.shared is not None:
+            workers.share(holdings.shared)
         return TrainingContext(
-            holdings=Holdings(prepared.split.train, sight, scenario.devices.exemplars),
-            memories=Memories(place.memories, self._is_done),
+            holdings=holdings,
+            memories=Memories(place.store, folder / "memories.jsonl", self._is_done),
             place=place,
             hasher=AnswerHasher(),
-            pool=WorkerPool(place, engine.workers) if engine.workers else None,
+            pool=None if workers is None else WorkerPool(place, workers),
             proxy=self._proxy,
             withheld=withheld(rules, method),
         )
@@ -249,3 +257,22 @@ class LightFleet:
             birth = Birth(installation=installation, capabilities=self._capabilities)
             births.append(device_message(self._context, name, birth, boot))
         self.coordinator.take(births)
+
+
+def _workers(place: CohortResources, engine: EngineSettings) -> Workers | None:
+    """Start the workers that a scenario asks for; raise `EngineError`."""
+    if engine.kind == "ray":
+        from simulator.engines.inprocess.light.workers.ray_cluster import (  # noqa: PLC0415 - an extra
+            RaySettings,
+            RayWorkers,
+        )
+
+        cluster = RaySettings(
+            max(1, engine.workers),
+            engine.address,
+            engine.worker_cpus,
+            engine.worker_gpus,
+            engine.store,
+        )
+        return RayWorkers(place, cluster)
+    return LocalWorkers(place, engine.workers) if engine.workers else None

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from schemas.envelope import INLINE_LIMIT
 from schemas.offers import Offer
@@ -112,14 +112,3 @@ def hashed(body: AnswerBody) -> HashedAnswer:
         if former == body.known:
             return HashedAnswer(former, len(frame))
     return HashedAnswer(digest, len(body.data))
-
-
-def told(hashed: HashedAnswer) -> list[object]:
-    """Return JSON values of what is said of a payload."""
-    return list(hashed)
-
-
-def read_hashed(values: Sequence[object]) -> HashedAnswer:
-    """Return what `told` gave."""
-    digest, size = values
-    return HashedAnswer(Digest.known(cast(str, digest)), cast(int, size))

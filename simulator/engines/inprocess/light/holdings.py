@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,28 @@ from schemas.values import ClassName, DeviceId, Digest
 from simulator.datasets.samples import SampleSet
 from simulator.engines.network_inputs import SampleInputs
 from simulator.engines.paths import image_path
+from simulator.plan.fleet_plan import FleetPlan
 from simulator.virtual.parts import Delivery, Lister
 from simulator.virtual.scenes import SizedScenes
+
+TrainInputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+_SHARED_BYTES = 2 << 30
+"""Sets whose inputs take more are read again each time."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSamples:
+    """The samples of a device that an order asks for, without their inputs."""
+
+    indices: npt.NDArray[np.int64]
+    """Of training samples; for workers, the rows of the shared inputs."""
+    class_names: tuple[ClassName, ...]
+    digests: tuple[Digest, ...]
+    exemplars_as: Exemplars
+
+    def local_data(self, inputs: TrainInputs) -> LocalData:
+        """Return them with their inputs, one row each."""
+        return LocalData(inputs, self.class_names, self.digests, self.exemplars_as)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +69,14 @@ class HeldRows:
         return cls(tuple(name if name in asked else None for name in meant), order)
 
 
-@dataclass(frozen=True)
-class Version:
-    """What devices hold stays as it is while this is equal."""
-
-    deliveries: int
-    rows: HeldRows
-
-
 class Holdings:
     """The samples of a fleet's devices."""
 
-    def __init__(self, train: SampleSet, inputs: SampleInputs, exemplars: Exemplars) -> None:
+    def __init__(
+        self, train: SampleSet, plan: FleetPlan, inputs: SampleInputs, exemplars: Exemplars
+    ) -> None:
         self._train = train
+        self._dealt = plan.dealt
         self._inputs = inputs
         self._exemplars = exemplars
         self._scenes = inputs.train if isinstance(inputs.train, SizedScenes) else None
@@ -68,7 +84,6 @@ class Holdings:
         self._held: dict[DeviceId, _Held] = {}
         self._sighted: dict[DeviceId, Mapping[Digest, Sighting]] = {}
         """What is held of pictures with masks, each of which shows several classes."""
-        self._deliveries = 0
 
     @property
     def class_names(self) -> tuple[ClassName, ...]:
@@ -77,7 +92,6 @@ class Holdings:
 
     def bring(self, deliveries: Mapping[DeviceId, Sequence[Delivery]]) -> None:
         """Let everything that has been delivered to devices lie on them."""
-        self._deliveries += 1
         for device, delivered in deliveries.items():
             if self._scenes is None:
                 self._held[device] = self._listed(delivered)
@@ -85,12 +99,35 @@ class Holdings:
                 found = self._lister.scanned(delivered).images
                 self._sighted[device] = sight(found, counted={})[0]
 
-    def version(self, rows: HeldRows) -> Version:
-        """Return what changes when `data` of these rows would return something else."""
-        return Version(self._deliveries, rows)
-
     def data(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
-        """Return the samples of a device that an order asks for; None where there are none."""
+        """Return what a device trains on by an order; None where there is nothing."""
+        held = self._asked(device, rows)
+        if isinstance(held, HeldSamples):
+            return held.local_data(self._inputs.train(held.indices))
+        return held
+
+    def samples(self, device: DeviceId, rows: HeldRows) -> HeldSamples | LocalData | None:
+        """Return the same for workers: the rows of `shared`, or data where nothing is shared."""
+        if self.shared is None:
+            return self.data(device, rows)
+        held = self._asked(device, rows)
+        if isinstance(held, HeldSamples):
+            return replace(held, indices=np.searchsorted(self._dealt, held.indices))
+        return held
+
+    @cached_property
+    def shared(self) -> TrainInputs | None:
+        """Inputs of all samples that are dealt to devices; None where they would fill the memory.
+
+        None for scenes, too, whose masks depend on what else a device holds.
+        """
+        shape, itemsize = self._inputs.shape, 1 if self._inputs.preprocessing else 4
+        if self._scenes or len(self._dealt) * int(np.prod(shape)) * itemsize > _SHARED_BYTES:
+            return None
+        inputs: TrainInputs = self._inputs.train(self._dealt)
+        return inputs
+
+    def _asked(self, device: DeviceId, rows: HeldRows) -> HeldSamples | LocalData | None:
         if self._scenes is not None:
             images = images_asked(self._sighted.get(device, {}), rows.order)
             return self._scenes.local_data(images) if images else None
@@ -100,11 +137,10 @@ class Holdings:
         if not names:
             return None
         if len(names) == len(found):
-            return LocalData(self._inputs.train(held.indices), names, held.digests, self._exemplars)
+            return HeldSamples(held.indices, names, held.digests, self._exemplars)
         chosen = [row for row, name in enumerate(found) if name is not None]
         digests = tuple(held.digests[row] for row in chosen)
-        shown = self._inputs.train(held.indices[chosen])
-        return LocalData(shown, names, digests, self._exemplars)
+        return HeldSamples(held.indices[chosen], names, digests, self._exemplars)
 
     def _listed(self, delivered: Sequence[Delivery]) -> _Held:
         train = self._train

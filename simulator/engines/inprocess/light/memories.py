@@ -1,70 +1,105 @@
-"""What devices remember between rounds, on the disk, so that only one is in memory.
+"""What devices remember between rounds: files by digest in a store, and an index of whose they are.
 
-A memory is kept under the number of the round that wrote it, and the one before goes when that
-round is closed. So a run that was killed in a round trains it again from the memory before it.
+Only one memory is in this process at a time, and workers on other machines reach them, too. A
+memory stays until the round after it is closed: so a run that was killed in a round trains it again
+from the memories before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from schemas.values import DeviceId
+from pydantic import ValidationError
 
-_SUFFIX = ".partial"
-
-
-def write_memory(folder: Path, device: DeviceId, number: int, memory: bytes) -> Path:
-    """Write what a device remembers of a round below `folder`; return where."""
-    path = folder / device / f"memory-{number:08}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + _SUFFIX)
-    partial.write_bytes(memory)
-    partial.replace(path)
-    return path
+from coordinator.ledger.blobs import BlobStore
+from schemas.message import Strict
+from schemas.values import DeviceId, Digest
+from simulator.errors import EngineError
 
 
-def write_gradients(folder: Path, device: DeviceId, gradients: bytes) -> Path:
-    """Write what the proxy gets of a device, below `folder`, until it is handed over."""
-    path = folder / device / "gradients"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gradients)
-    return path
+class _Written(Strict):
+    """A line of the index."""
+
+    device: DeviceId
+    round: int
+    memory: Digest
 
 
 class Memories:
-    """A folder per device in `folder`; `is_closed` says whether a round is."""
+    """The memories in `store`, told apart by the file `index`; `is_closed` says whether a round is.
 
-    def __init__(self, folder: Path, is_closed: Callable[[int], bool]) -> None:
-        self.folder = folder
-        self._newest: dict[DeviceId, Path] = {}
-        self._written: dict[DeviceId, Path] = {}
-        for path in sorted(folder.glob("*/memory-*"), key=_round_of):
-            if path.name.endswith(_SUFFIX) or not is_closed(_round_of(path)):
-                path.unlink()
+    A torn last line is of a round that is trained again.
+    """
+
+    def __init__(self, store: BlobStore, index: Path, is_closed: Callable[[int], bool]) -> None:
+        self._store = store
+        self._newest: dict[DeviceId, _Written] = {}
+        self._written: list[_Written] = []
+        self._holders: Counter[Digest] = Counter()
+        """How many devices remember the same."""
+        for line in _lines(index):
+            self._hold(line)
+            if is_closed(line.round):
+                self._replace(line)
             else:
-                self._replace(DeviceId(path.parent.name), path)
+                self._let_go(line)
+        index.parent.mkdir(parents=True, exist_ok=True)
+        partial = index.with_name(index.name + ".partial")
+        partial.write_text("".join(f"{line.model_dump_json()}\n" for line in self._newest.values()))
+        partial.replace(index)
+        self._index = index.open("a", encoding="utf-8", buffering=1)
 
-    def newest(self, device: DeviceId) -> Path | None:
-        """Return the file with what a device remembers; None for nothing yet."""
-        return self._newest.get(device)
+    def newest(self, device: DeviceId) -> Digest | None:
+        """Return the digest of what a device remembers; None for nothing yet."""
+        line = self._newest.get(device)
+        return None if line is None else line.memory
 
-    def written(self, device: DeviceId, path: Path) -> None:
-        """Note what was written in this round; `settle` makes it the newest."""
-        self._written[device] = path
+    def written(self, device: DeviceId, number: int, memory: Digest) -> None:
+        """Note what the store has of a round; `settle` makes it the newest."""
+        line = _Written(device=device, round=number, memory=memory)
+        self._index.write(f"{line.model_dump_json()}\n")
+        self._hold(line)
+        self._written.append(line)
 
     def settle(self) -> None:
         """Forget what was before: the round that wrote is closed."""
-        for device, path in self._written.items():
-            self._replace(device, path)
+        for line in self._written:
+            self._replace(line)
         self._written.clear()
 
-    def _replace(self, device: DeviceId, path: Path) -> None:
-        before = self._newest.get(device)
-        if before is not None and before != path:
-            before.unlink()
-        self._newest[device] = path
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+
+    def _replace(self, line: _Written) -> None:
+        before = self._newest.get(line.device)
+        self._newest[line.device] = line
+        if before is not None:
+            self._let_go(before)
+
+    def _hold(self, line: _Written) -> None:
+        self._holders[line.memory] += 1
+
+    def _let_go(self, line: _Written) -> None:
+        self._holders[line.memory] -= 1
+        if not self._holders[line.memory]:
+            del self._holders[line.memory]
+            self._store.delete(line.memory)
 
 
-def _round_of(path: Path) -> int:
-    return int(path.name.removesuffix(_SUFFIX).rpartition("-")[2])
+def _lines(index: Path) -> Iterator[_Written]:
+    """Yield what an index says; raise `EngineError` for one that is no index."""
+    if not index.is_file():
+        return
+    lines = index.read_text(encoding="utf-8").splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith("\n"):
+            return
+        try:
+            yield _Written.model_validate_json(line)
+        except ValidationError as error:
+            raise EngineError(
+                f"{index}: line {number} says nothing of a memory; begin the run again elsewhere"
+            ) from error

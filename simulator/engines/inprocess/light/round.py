@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from math import isfinite
-from pathlib import Path
 
 from coordinator.core import inputs
 from coordinator.core.work import AverageRound, RoundNotAveraged
@@ -34,9 +33,8 @@ from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, lo
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.hashing import HashedPayloads
 from simulator.engines.inprocess.light.holdings import HeldRows
-from simulator.engines.inprocess.light.memories import write_memory
 from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers import AnsweredByWorkers
+from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
 
 GROUP_INPUTS = 4096
 """What is committed together."""
@@ -148,15 +146,14 @@ class LightRound:
         for name in devices:
             context.traffic.asked(name)
             with context.stopwatch.phase("looking"):
-                looked = look(self._task, self._lookup.member(name), training.place.trainers)
+                looked = look(self._task, self._lookup.member(name), training.place)
             context.spent(name, looked.seconds)
             if looked.seen is None:
                 yield from self._decline(name, "")
                 continue
             if looked.seen.memory is not None:
-                folder, number = training.place.memories, opened.number
-                path = write_memory(folder, name, number, looked.seen.memory)
-                training.memories.written(name, path)
+                memory = training.place.store.put(looked.seen.memory)
+                training.memories.written(name, opened.number, memory)
             seen = looked.seen.observation
             yield self._say_nothing(
                 name, Nothing(stage=opened.stage, round=opened.number, observation=seen)
@@ -165,7 +162,7 @@ class LightRound:
     def _stored(self, device: DeviceId, answered: Answered, sent_ms: int) -> inputs.Input:
         contribution, context = self._contribution(answered), self._context
         if answered.said.memory is not None:
-            self._training.memories.written(device, answered.said.memory)
+            self._training.memories.written(device, self._opened.number, answered.said.memory)
         if answered.said.gradients is not None:
             self._give_gradients(device, answered.said.gradients)
         context.traffic.answered(device, contribution, sent_ms)
@@ -173,10 +170,9 @@ class LightRound:
         self._sizes[contribution.payload] = contribution.payload_bytes
         return inputs.PayloadStored(device, contribution, waits=False)
 
-    def _give_gradients(self, device: DeviceId, file: Path) -> None:
-        """Let the proxy have what it gets of a device; the file goes."""
-        gradients, proxy = file.read_bytes(), self._training.proxy
-        file.unlink()
+    def _give_gradients(self, device: DeviceId, gradients: bytes) -> None:
+        """Let the proxy have what it gets of a device."""
+        proxy = self._training.proxy
         assert proxy is not None, "gradients are for a proxy"
         job = TrainingJob(self._key, self._opened.phase, self._method, self._lineage)
         message = gradients_message(job, made_gradients(gradients, HashedPayloads()))
@@ -226,5 +222,7 @@ def _lookup(training: TrainingContext, task: RoundTask) -> DatasetLookup:
     holdings = training.holdings
     rows = HeldRows.of(task.instruction.round, holdings.class_names)
     return DatasetLookup(
-        partial(holdings.data, rows=rows), training.memories.newest, holdings.version(rows)
+        partial(holdings.data, rows=rows),
+        partial(holdings.samples, rows=rows),
+        training.memories.newest,
     )

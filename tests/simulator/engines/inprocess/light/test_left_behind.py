@@ -18,13 +18,14 @@ from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light import batches
 from simulator.engines.inprocess.light.batches import Added, AnsweredHere
 from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.memories import Memories, write_memory
+from simulator.engines.inprocess.light.memories import Memories
+from simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
 
 pytestmark = pytest.mark.torch
 
-ONE = DeviceId("device-1")
+ONE, TWO = DeviceId("device-1"), DeviceId("device-2")
 
 
 def test_the_ledger_verifies_and_says_that_answers_were_not_kept(tmp_path: Path) -> None:
@@ -73,18 +74,45 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
 
 
 def test_memories_outlast_the_process_from_the_round_that_is_done(tmp_path: Path) -> None:
-    done = {1, 2}
-    memories = Memories(tmp_path, done.__contains__)
+    done, store, index = {1, 2}, BlobStore(tmp_path / "store"), tmp_path / "memories.jsonl"
+    memories = Memories(store, index, done.__contains__)
     assert memories.newest(ONE) is None
+    before = None
     for number in (1, 2):
-        path = write_memory(tmp_path, ONE, number, b"%d" % number)
-        memories.written(ONE, path)
-        assert memories.newest(ONE) == (None if number == 1 else path.with_name("memory-00000001"))
+        memory = store.put(b"%d" % number)
+        memories.written(ONE, number, memory)
+        assert memories.newest(ONE) == before
         memories.settle()
-        assert memories.newest(ONE) == path
-    write_memory(tmp_path, ONE, 3, b"of a round that was cut off")
-    (tmp_path / ONE / "memory-00000004.partial").write_bytes(b"half")
-    found = Memories(tmp_path, done.__contains__).newest(ONE)
+        assert memories.newest(ONE) == memory
+        before = memory
+    memories.written(ONE, 3, store.put(b"of a round that was cut off"))
+    memories.close()
+    with index.open("a") as file:
+        file.write('{"device":"device-1","rou')  # torn, as the process was killed
+    found = Memories(store, index, done.__contains__).newest(ONE)
     assert found is not None
-    assert found.read_bytes() == b"2"
-    assert list((tmp_path / ONE).iterdir()) == [found]
+    assert store.get(found) == b"2"
+    assert [path.name for path in (tmp_path / "store").glob("??/*")] == [found]
+
+
+def test_a_memory_stays_as_long_as_one_device_of_several_has_it(tmp_path: Path) -> None:
+    store, index = BlobStore(tmp_path / "store"), tmp_path / "memories.jsonl"
+    memories = Memories(store, index, lambda _: True)
+    same = store.put(b"the same")
+    memories.written(ONE, 1, same)
+    memories.written(TWO, 1, same)
+    memories.settle()
+    memories.written(ONE, 2, store.put(b"another"))
+    memories.settle()
+    assert store.has(same)
+    memories.written(TWO, 2, store.put(b"a third"))
+    memories.settle()
+    assert not store.has(same)
+    memories.close()
+
+
+def test_an_index_that_is_none_is_refused(tmp_path: Path) -> None:
+    index = tmp_path / "memories.jsonl"
+    index.write_text("what is this?\n")
+    with pytest.raises(EngineError, match=r"memories\.jsonl: line 1 says nothing of a memory"):
+        Memories(BlobStore(tmp_path / "store"), index, lambda _: True)

@@ -1,0 +1,1 @@
+"""Workers beside the engine that train devices, too: in processes of this machine, or on Ray."""

@@ -1,0 +1,75 @@
+"""What a worker does, in whichever process it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+import learning.training.engine  # noqa: F401 - before a lot is waited for
+from methods import __path__ as method_folders
+from methods import registry
+from methods.training import Partial
+from simulator.engines.inprocess.light.batches import Adding
+from simulator.engines.inprocess.light.cohort import CohortResources, Member
+from simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
+from simulator.engines.inprocess.light.task import RoundTask
+from simulator.engines.inprocess.light.workers.interface import LotMember, Trained
+from simulator.virtual.stopwatch import Stopwatch
+
+
+class LotTrainer:
+    """Trains lots of one round after the other, and adds up their answers.
+
+    It computes on one thread, as the engine does, so that it does not matter who trains whom.
+    """
+
+    def __init__(
+        self, place: CohortResources, methods: tuple[str, ...], folders: tuple[str, ...]
+    ) -> None:
+        """Know `methods`, which lie in `folders`, as the engine's process does."""
+        torch.set_num_threads(1)
+        registry.METHODS = methods
+        method_folders[:] = folders
+        self._place = place
+        self._task: RoundTask | None = None
+        self._adding: Adding | None = None
+        self._inputs: TrainInputs | None = None
+
+    def begin(self, task: RoundTask, inputs: TrainInputs | None) -> None:
+        """Begin with a round, and an empty sum; `inputs` are those of all training samples."""
+        self._task, self._inputs = task, inputs
+        self._adding = Adding(task, self._place, Stopwatch())
+
+    def train(self, lot: Sequence[LotMember]) -> Trained:
+        """Train the devices of a lot; raise `EngineError` for what no later try makes better."""
+        assert self._adding is not None, "lots are of rounds"
+        began = time.perf_counter()
+        done = self._adding.carry_out(map(self._member, lot))
+        return Trained(done, time.perf_counter() - began)
+
+    def partial(self) -> Partial:
+        """Return what was added in this round."""
+        assert self._adding is not None, "sums are of rounds"
+        return self._adding.total.partial()
+
+    def joined(self, *others: Partial) -> Partial:
+        """Return what was added in this round here and by others."""
+        assert self._task is not None, "sums are of rounds"
+        total = self._task.summing()
+        for one in (self.partial(), *others):
+            total.join(one)
+        return total.partial()
+
+    def _member(self, member: LotMember) -> Member:
+        device, samples, memory = member
+        if isinstance(samples, HeldSamples):
+            assert self._inputs is not None, "who shares inputs says which"
+            samples = samples.local_data(self._inputs[samples.indices])
+        return Member(device, samples, memory)
+
+
+def known_methods() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the methods that this process knows, and the folders where they lie."""
+    return registry.METHODS, tuple(method_folders)
