@@ -33,6 +33,8 @@ Result = TypeVar("Result")
 
 _START_SECONDS = 300.0
 """Until all workers of a cluster must be there: other machines import torch, too."""
+_MOST_STARTS = 3
+"""Of a worker that ends before it is there."""
 
 
 @dataclass(frozen=True)
@@ -167,18 +169,33 @@ class RayWorkers:
         kind = ray.remote(LotTrainer).options(
             num_cpus=settings.cpus, num_gpus=settings.gpus, scheduling_strategy="SPREAD"
         )
-        actors = [kind.remote(self._place, *known_methods()) for _ in range(number)]
-        nodes = [actor.__ray_call__.remote(_node) for actor in actors]
+        begun = [kind.remote(self._place, *known_methods()) for _ in range(number)]
+        started = []
+        for first in begun:
+            actor, node, attempts = first, self._node_of(first), 1
+            while node is None:
+                if attempts == _MOST_STARTS:
+                    raise EngineError(
+                        f"engine.workers: {attempts} ended at their start; look into the logs of "
+                        "Ray, and whether the memory is full"
+                    )
+                actor = kind.remote(self._place, *known_methods())
+                node, attempts = self._node_of(actor), attempts + 1
+            started.append(RayWorker(actor, node))
+        return started
+
+    def _node_of(self, actor: Any) -> str | None:  # noqa: ANN401 - Ray's
+        """Return the machine that an actor is on; None where it ended before it was there."""
+        ray = self._ray
         try:
-            found = ray.get(nodes, timeout=_START_SECONDS)
+            return str(ray.get(actor.__ray_call__.remote(_node), timeout=_START_SECONDS))
         except ray.exceptions.GetTimeoutError as error:
             raise EngineError(
-                f"engine.workers: {number} were not there after {_START_SECONDS:.0f} s; look at "
-                "`ray status` whether the cluster has room for them"
+                f"engine.workers: one was not there after {_START_SECONDS:.0f} s; look at "
+                "`ray status` whether the cluster has room for it"
             ) from error
-        except ray.exceptions.RayError as error:
-            raise EngineError(f"engine.workers: one has ended at its start: {error}") from error
-        return [RayWorker(*one) for one in zip(actors, found, strict=True)]
+        except ray.exceptions.RayActorError:
+            return None
 
     def _check_room(self) -> None:
         """Refuse more workers than the cluster will ever have room for."""

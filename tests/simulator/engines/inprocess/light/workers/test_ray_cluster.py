@@ -85,7 +85,7 @@ def test_devices_memories_lie_in_the_store_that_is_given(
     [
         lambda: distilling(rounds={"per_stage": 1}),
         lambda: on_features("fedhaf", rounds={"per_stage": 1}),
-        lambda: with_proxy(rounds={"per_stage": 1}),
+        with_proxy,
     ],
     ids=["shared images and logits", "features of a frozen network", "gradients for a proxy"],
 )
