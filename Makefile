@@ -98,7 +98,7 @@ $(VENV)-torch/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-torch
 	$(VENV)-torch/bin/python -m pip install -qq --upgrade pip
 	$(VENV)-torch/bin/python -m pip install -qq $(TORCH)
-	$(VENV)-torch/bin/python -m pip install -qq --editable '.[simulator,cpu,dev,dev-torch]'
+	$(VENV)-torch/bin/python -m pip install -qq --editable '.[simulator,cpu,ray,dev,dev-torch]'
 	touch $@
 
 $(BIN)/python:
