@@ -23,7 +23,7 @@ from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
-    Trained,
+    TrainedLot,
     Worker,
     WorkerLostError,
     Workers,
@@ -55,7 +55,7 @@ class WorkerPool:
         self.workers = workers
         self.seconds = _LOT_SECONDS
         """That a device took in the newest lot."""
-        self.telling = Pace()
+        self.telling = _Pace()
         """Of what this process does with an answer: rules, ledger, disk."""
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -76,7 +76,7 @@ class WorkerPool:
         torch.set_num_threads(self._threads)
 
 
-class Pace:
+class _Pace:
     """The mean of what something took."""
 
     def __init__(self) -> None:
@@ -110,20 +110,20 @@ class _Lot:
     """Devices that a worker was given."""
 
     members: Sequence[LotMember]
-    pending: Pending[Trained]
+    pending: Pending[TrainedLot]
     told: list[_Outcome] | None = None
     """What came of them the first time, once that was handed on."""
     is_again: bool = False
     """Whether they are with another worker since then."""
     losses: int = 0
 
-    def take(self) -> Trained:
+    def take(self) -> TrainedLot:
         """Wait for what comes of it, which is handed on."""
         trained = self.pending.result()
         self.told = list(map(_Outcome.of, trained.done))
         return trained
 
-    def given_again(self, pending: Pending[Trained]) -> None:
+    def given_again(self, pending: Pending[TrainedLot]) -> None:
         """Note that another worker has it; raise `EngineError` where it ended too many."""
         self.losses += 1
         if self.losses >= _MOST_LOSSES:

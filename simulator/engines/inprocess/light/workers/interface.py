@@ -30,7 +30,7 @@ class LotMember(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedLot:
     """What came of a lot, and the seconds that it took."""
 
     done: Sequence[Done]
@@ -59,7 +59,7 @@ class Worker(Protocol):
     def wait(self) -> None:
         """Wait until it is there; raise `WorkerLostError`."""
 
-    def train(self, lot: Sequence[LotMember]) -> Pending[Trained]:
+    def train(self, lot: Sequence[LotMember]) -> Pending[TrainedLot]:
         """Have it train a lot of the round that it was given last."""
 
 

@@ -27,7 +27,7 @@ from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
-    Trained,
+    TrainedLot,
     Worker,
     WorkerLostError,
 )
@@ -85,7 +85,7 @@ class ProcessWorker:
         """Begin with a round; what goes wrong, the next lot tells."""
         self.ask(_begin_round, replace(task), None if inputs is None else inputs.place)
 
-    def train(self, lot: Sequence[LotMember]) -> Pending[Trained]:
+    def train(self, lot: Sequence[LotMember]) -> Pending[TrainedLot]:
         """Have it train a lot of the round that it was given last."""
         return self.ask(_train, lot)
 
@@ -213,8 +213,8 @@ def _begin_round(task: RoundTask, place: tuple[str, str, tuple[int, ...]] | None
     _trainer.begin(task, inputs)
 
 
-def _train(lot: Sequence[LotMember]) -> Trained:
-    trained: Trained = _trainer.train(lot)
+def _train(lot: Sequence[LotMember]) -> TrainedLot:
+    trained: TrainedLot = _trainer.train(lot)
     return trained
 
 

@@ -23,7 +23,7 @@ from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
-    Trained,
+    TrainedLot,
     Worker,
     WorkerLostError,
 )
@@ -67,7 +67,7 @@ class RayWorker:
     def wait(self) -> None:
         """Do nothing: it was waited for when the cluster was looked at."""
 
-    def train(self, lot: Sequence[LotMember]) -> Pending[Trained]:
+    def train(self, lot: Sequence[LotMember]) -> Pending[TrainedLot]:
         """Have it train a lot of the round that it was given last."""
         return _Promise(self.actor.train.remote(lot), self._lose)
 

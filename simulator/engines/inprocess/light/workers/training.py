@@ -15,7 +15,7 @@ from simulator.engines.inprocess.light.batches import Adding
 from simulator.engines.inprocess.light.cohort import CohortResources, Member
 from simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
 from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.interface import LotMember, Trained
+from simulator.engines.inprocess.light.workers.interface import LotMember, TrainedLot
 from simulator.virtual.stopwatch import Stopwatch
 
 
@@ -42,12 +42,12 @@ class LotTrainer:
         self._task, self._inputs = task, inputs
         self._adding = Adding(task, self._place, Stopwatch())
 
-    def train(self, lot: Sequence[LotMember]) -> Trained:
+    def train(self, lot: Sequence[LotMember]) -> TrainedLot:
         """Train the devices of a lot; raise `EngineError` for what no later try makes better."""
         assert self._adding is not None, "lots are of rounds"
         began = time.perf_counter()
         done = self._adding.carry_out(map(self._member, lot))
-        return Trained(done, time.perf_counter() - began)
+        return TrainedLot(done, time.perf_counter() - began)
 
     def partial(self) -> Partial:
         """Return what was added in this round."""
