@@ -176,6 +176,54 @@ def compare(
     simulating.compare(runs, out)
 
 
+@simulate.command()
+def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help="Names of scenarios that ship, or TOML files.")
+    ] = None,
+    changes: Changes = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=[VALUE,...]",
+            help="Values for a field, in turn; of several such fields, all combinations.",
+        ),
+    ] = None,
+    seeds: Seeds = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs beside each other on this machine.")] = 1,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Run on this cluster of Ray; 'local' starts one here."
+        ),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(min=0.1, help="Processors of the cluster that each run takes.")
+    ] = 1.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the sweep; empty or new.", show_default="runs/sweep-<time>"),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="SWEEP", help="Go on with the sweep in this folder.")
+    ] = None,
+) -> None:
+    """Run scenarios with many values and seeds: one table, one plot, with confidence intervals."""
+    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from simulator.sweep.running import Beside  # noqa: PLC0415
+
+    _only_one({"SCENARIO": scenarios, "--resume": resume})
+    beside = Beside(jobs, address, cpus)
+    _stop_in_order()
+    if resume is not None:
+        _only_one({"--resume": resume, "--set": changes, "--vary": vary, "--out": out})
+        _only_one({"--resume": resume, "--seeds": seeds})
+        simulating.resume_sweep(resume, beside)
+        return
+    told = [*(changes or []), *([f"seeds=[{seeds}]"] if seeds else [])]
+    simulating.sweep(scenarios or [], told, vary or [], out, beside)
+
+
 def _only_one(given: dict[str, object]) -> None:
     """Refuse options that exclude each other, and a call that says nothing."""
     named = [name for name, value in given.items() if value]

@@ -21,6 +21,8 @@ from simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
 if TYPE_CHECKING:
     from simulator.chaos.report import ChaosReport
     from simulator.run.shown import RunDashboard
+    from simulator.sweep.cases import Case
+    from simulator.sweep.running import Beside
 
 RUNS = Path("runs")
 
@@ -134,6 +136,43 @@ def show(name: str) -> None:
             f"scenario: none called {name!r} ships; there are {', '.join(shipped_names())}"
         )
     Console().print(shipped_text(name), markup=False, highlight=False, soft_wrap=True, end="")
+
+
+def sweep(
+    scenarios: Sequence[str],
+    overrides: Sequence[str],
+    vary: Sequence[str],
+    out: Path | None,
+    beside: Beside,
+) -> None:
+    """Run scenarios with all combinations of values and seeds, and put them side by side."""
+    from simulator.sweep.cases import Axis, make_cases, write_cases  # noqa: PLC0415 - as above
+
+    folder = out or RUNS / f"sweep-{_now()}"
+    cases = make_cases(folder, scenarios, overrides, [Axis.read(text) for text in vary])
+    write_cases(folder, cases)
+    _sweep(folder, cases, beside)
+
+
+def resume_sweep(folder: Path, beside: Beside) -> None:
+    """Go on with a sweep: what is done stays."""
+    from simulator.sweep.cases import read_cases  # noqa: PLC0415 - as above
+
+    _sweep(folder, read_cases(folder), beside)
+
+
+def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
+    from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from simulator.sweep.running import carry_out  # noqa: PLC0415 - as above
+
+    console = Console()
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    carry_out(cases, beside, say)
+    console.print(compare_runs([case.folder for case in cases], folder, "Sweep", 1))
+    say(f"plots and report: {folder / 'compare.html'}")
 
 
 def compare(runs: Sequence[Path], out: Path | None) -> None:

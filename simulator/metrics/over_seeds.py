@@ -20,6 +20,13 @@ class Summary(Strict):
     """Sample standard deviation (divided by n - 1); None for one seed."""
     count: int
 
+    @property
+    def half_width(self) -> float | None:
+        """Half of the 95 % interval of Student's t for the mean; None for one seed."""
+        if self.deviation is None:
+            return None
+        return _t_quantile(self.count - 1) * self.deviation / math.sqrt(self.count)
+
 
 class PairedDifference(Strict):
     """The second run minus the first, seed by seed."""
@@ -55,9 +62,9 @@ def paired_difference(
     if not shared:
         return None
     of = summary([second[seed] - first[seed] for seed in shared])
-    if of.deviation is None:
+    half = of.half_width
+    if half is None:
         return PairedDifference(mean=of.mean, deviation=None, low=None, high=None, count=1)
-    half = _t_quantile(of.count - 1) * of.deviation / math.sqrt(of.count)
     return PairedDifference(
         mean=of.mean,
         deviation=of.deviation,

@@ -10,10 +10,11 @@ from simulator.errors import RunError
 from simulator.metrics.score import say
 from simulator.report.contenders import Contender, read_contenders, score_of, warnings
 from simulator.report.pages.rendering import Shown, render
-from simulator.report.pictures.comparison import draw_comparison
+from simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from simulator.report.pictures.style import as_png
 from simulator.report.tables.comparison import (
     differences_table,
+    intervals_table,
     means_table,
     settings_table,
     terminal_table,
@@ -30,38 +31,49 @@ _CAPTION = (
 )
 
 
-def compare_runs(folders: Sequence[Path], out: Path) -> Table:
-    """Write compare.csv, compare.png and compare.html into `out`; return the table.
+_INTERVALS = (
+    "Mean over the seeds, and the 95 % interval of Student's t where a run has several: average "
+    "over the stages, and after the last one."
+)
+
+
+def compare_runs(
+    folders: Sequence[Path], out: Path, title: str = "Runs side by side", least: int = 2
+) -> Table:
+    """Write compare.csv, two pictures and compare.html into `out`; return the table.
 
     Differences are against the first run, over the seeds that both have. Raises `RunError` for
-    fewer than two folders, and for one without good results.
+    fewer than `least` folders, and for one without good results.
     """
-    if len(folders) < 2:
-        raise RunError(f"runs: {len(folders)} given; give the folders of at least two runs")
+    if len(folders) < least:
+        raise RunError(f"runs: {len(folders)} given; give the folders of at least {least} runs")
     contenders = read_contenders(folders)
     told = warnings(contenders)
     out.mkdir(parents=True, exist_ok=True)
     write_comparison_csv(out / "compare.csv", contenders)
     score = score_of(contenders)
-    picture = Shown(
-        "compare.png",
-        say(score, "Accuracy and bytes"),
-        say(score, _CAPTION),
-        as_png(draw_comparison(contenders)),
-    )
-    (out / picture.name).write_bytes(picture.png)
-    (out / "compare.html").write_text(_page(contenders, told, picture), encoding="utf-8")
+    curves, intervals = as_png(draw_comparison(contenders)), as_png(draw_intervals(contenders))
+    pictures = [
+        Shown("compare.png", say(score, "Accuracy and bytes"), say(score, _CAPTION), curves),
+        Shown("intervals.png", say(score, "Accuracy by run"), _INTERVALS, intervals),
+    ]
+    for picture in pictures:
+        (out / picture.name).write_bytes(picture.png)
+    (out / "compare.html").write_text(_page(title, contenders, told, pictures), encoding="utf-8")
     return terminal_table(contenders, told)
 
 
-def _page(contenders: Sequence[Contender], told: list[str], picture: Shown) -> str:
+def _page(
+    title: str, contenders: Sequence[Contender], told: list[str], pictures: Sequence[Shown]
+) -> str:
     return render(
         "compare.html",
-        title="Runs side by side",
+        title=title,
         runs=[(item.name, item.results.scenario.title, str(item.folder)) for item in contenders],
         warnings=told,
-        picture=picture,
+        pictures=pictures,
         means=means_table(contenders),
+        intervals=intervals_table(contenders),
         differences=differences_table(contenders),
         settings=settings_table(contenders),
     )

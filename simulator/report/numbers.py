@@ -58,6 +58,21 @@ def show_summary(summary: Summary | None, unit: Unit) -> str:
     return f"{digits(mean, unit)} ± {digits(deviation, unit)}{_GLUE}{name}"
 
 
+def show_interval(summary: Summary | None, unit: Unit) -> str:
+    """Return the mean, and its 95 % interval where there is one."""
+    if summary is None:
+        return NOTHING
+    half = summary.half_width
+    if half is None:
+        return show(summary.mean, unit)
+    scale, name = scale_of(unit, summary.mean)
+    mean, low, high = (
+        digits(value / scale, unit)
+        for value in (summary.mean, summary.mean - half, summary.mean + half)
+    )
+    return f"{mean} [{low}, {high}]{_GLUE}{name}"
+
+
 def show_difference(difference: PairedDifference | None, unit: Unit) -> str:
     """Return the difference with its sign, and the 95 % interval where there is one."""
     if difference is None:

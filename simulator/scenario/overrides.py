@@ -41,8 +41,19 @@ def read_overrides(overrides: Sequence[str]) -> Content:
             )
         path = _present_path(path)
         _check(override, path)
-        _put(content, override, path, _value(text))
+        _put(content, override, path, read_value(text))
     return content
+
+
+def read_value(text: str) -> Any:  # noqa: ANN401 - any TOML value
+    """Return a value of the command line: TOML, or the text as it stands."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+    value = parsed["value"]
+    plain = len(parsed) == 1 and isinstance(value, bool | int | float | str | list | dict)
+    return value if plain else text.strip()  # dates and several lines are no values of a scenario
 
 
 def merge(content: Content, changes: Content) -> Content:
@@ -78,16 +89,6 @@ def _present_path(path: tuple[str, ...]) -> tuple[str, ...]:
             part = section.former_fields.get(part, part)  # noqa: PLW2901
         present += (part,)
     return present
-
-
-def _value(text: str) -> Any:  # noqa: ANN401 - any TOML value
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text.strip()
-    value = parsed["value"]
-    plain = len(parsed) == 1 and isinstance(value, bool | int | float | str | list | dict)
-    return value if plain else text.strip()  # dates and several lines are no values of a scenario
 
 
 def _check(override: str, path: tuple[str, ...]) -> None:

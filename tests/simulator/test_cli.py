@@ -49,7 +49,9 @@ def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
         (["digits", "--resume", "nowhere"], 2, "exclude each other"),
         (["--resume", "nowhere", "--seeds", "1"], 2, "exclude each other"),
         (["--out", "here"], 2, "nothing to do"),
-        (["digits", "--engine", "ray"], 2, "ray"),
+        (["digits", "--engine", "rays"], 2, "rays"),
+        (["digits", "--engine", "mqtt", "--address", "there:1"], 2, "exclude each other"),
+        (["sweep"], 2, "nothing to do"),
         (["compare", "nowhere", "elsewhere"], 1, "nowhere"),
     ],
 )

@@ -11,7 +11,9 @@ from simulator.report.curves import by_stage, mean_by_stage
 from simulator.report.numbers import byte_scale
 from simulator.report.pictures.cost import traffic
 from simulator.report.pictures.style import (
+    BLUE,
     PALETTE,
+    VERMILION,
     dress,
     legend_below,
     line_with_band,
@@ -34,6 +36,38 @@ def draw_comparison(contenders: Sequence[Contender]) -> Figure:
     left, right = figure.subplots(1, 2)
     _draw_accuracy(left, contenders)
     _draw_against_bytes(right, contenders)
+    legend_below(figure)
+    return figure
+
+
+def draw_intervals(contenders: Sequence[Contender]) -> Figure:
+    """Draw a row per run: mean of average and last accuracy with its 95 % interval."""
+    figure = new_figure(height=1.2 + 0.34 * len(contenders))
+    axes = figure.subplots()
+    shown = (
+        ("average_incremental_accuracy", "average", BLUE, -0.13),
+        ("final_accuracy", "after the last stage", VERMILION, 0.13),
+    )
+    for metric, label, colour, shift in shown:
+        found = [
+            (row + shift, of)
+            for row, item in enumerate(contenders)
+            if (of := item.results.summary.get(metric)) is not None
+        ]
+        axes.errorbar(
+            [100 * of.mean for _, of in found],
+            [row for row, _ in found],
+            xerr=[100 * (of.half_width or 0.0) for _, of in found],
+            fmt="o",
+            color=colour,
+            markersize=5,
+            capsize=3,
+            label=label,
+        )
+    dress(axes, grid="x")
+    axes.set_yticks(range(len(contenders)), [item.name.replace("$", r"\$") for item in contenders])
+    axes.set_ylim(len(contenders) - 0.5, -0.5)
+    axes.set_xlabel(say(score_of(contenders), "accuracy on all seen classes, %"))
     legend_below(figure)
     return figure
 

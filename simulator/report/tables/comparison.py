@@ -12,7 +12,14 @@ from simulator.metrics.metric import Metric
 from simulator.metrics.over_seeds import PairedDifference
 from simulator.metrics.score import name_in_files, say
 from simulator.report.contenders import Contender, score_of, setting_rows
-from simulator.report.numbers import NOTHING, digits, scale_of, show_difference, show_summary
+from simulator.report.numbers import (
+    NOTHING,
+    digits,
+    scale_of,
+    show_difference,
+    show_interval,
+    show_summary,
+)
 from simulator.report.tables.table import Table
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ _CSV_HEAD = (
     "mean",
     "deviation",
     "seeds",
+    "half_width_95",
     "difference",
     "difference_deviation",
     "difference_low",
@@ -51,6 +59,18 @@ def means_table(contenders: Sequence[Contender]) -> Table:
     )
     note = "Mean ± sample standard deviation over the seeds of the run."
     return Table("All numbers", _head(contenders, metrics), rows, note)
+
+
+def intervals_table(contenders: Sequence[Contender]) -> Table:
+    """Return the 95 % interval of every mean; without rows where every run has one seed."""
+    metrics = _known(contenders)
+    rows = tuple(
+        (item.name, *(show_interval(item.results.summary.get(m.name), m.unit) for m in metrics))
+        for item in contenders
+        if len(item.results.seeds) > 1
+    )
+    note = "Mean over the seeds of the run, and in brackets the 95 % interval of Student's t."
+    return Table("Intervals of the means", _head(contenders, metrics), rows, note)
 
 
 def differences_table(contenders: Sequence[Contender]) -> Table:
@@ -199,5 +219,6 @@ def _csv_row(first: Contender, item: Contender, metric: Metric) -> tuple[object,
         of.mean,
         of.deviation,
         of.count,
+        of.half_width,
         *compared,
     )

@@ -14,7 +14,7 @@ from simulator.metrics.over_seeds import paired_difference
 from simulator.metrics.results import RunResults
 from simulator.report.comparing import compare_runs
 from simulator.report.contenders import read_contenders, setting_rows, warnings
-from simulator.report.pictures.comparison import draw_comparison
+from simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.report.test_writing import Page
 
@@ -70,7 +70,7 @@ def test_the_csv_holds_means_and_paired_differences(written, folders: list[Path]
 
 def test_the_page_has_every_number_of_every_run_and_stands_alone(written):
     page = Page((written[0] / "compare.html").read_text(encoding="utf-8"))
-    assert [link[:22] for link in page.links] == ["data:image/png;base64,"]
+    assert [link[:22] for link in page.links] == ["data:image/png;base64,"] * 2
     assert "[red]<i>$better$" in page.text
     assert "method.name" in page.text
     assert not {"script", "i", "lga"} & set(page.tags)
@@ -78,6 +78,19 @@ def test_the_page_has_every_number_of_every_run_and_stands_alone(written):
         assert metric.title in page.text
     assert "share no seed" in page.text
     assert (written[0] / "compare.png").stat().st_size > 10_000
+    assert "Intervals of the means" in page.text
+
+
+def test_intervals_are_those_of_the_means(folders: list[Path]):
+    contenders = read_contenders(folders)
+    (axes,) = draw_intervals(contenders).axes
+    assert [label.get_text() for label in axes.get_yticklabels()][1] == r"[red]<i>\$better\$"
+    averages, _ = axes.containers
+    (bars,) = averages[2]
+    for item, bar in zip(contenders, bars.get_segments(), strict=True):
+        of = item.results.summary["average_incremental_accuracy"]
+        half = of.half_width or 0.0
+        assert bar[:, 0] == pytest.approx([100 * (of.mean - half), 100 * (of.mean + half)])
 
 
 def test_the_picture_has_a_line_per_run(folders: list[Path]):
@@ -121,7 +134,7 @@ def test_other_data_are_flagged(folders: list[Path], tmp_path: Path):
 
 
 def test_one_run_is_nothing_to_compare(folders: list[Path], tmp_path: Path):
-    with pytest.raises(RunError, match="at least two"):
+    with pytest.raises(RunError, match="at least 2"):
         compare_runs(folders[:1], tmp_path)
 
 

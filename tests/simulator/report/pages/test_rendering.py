@@ -13,8 +13,9 @@ def compare_page(**changes: object) -> str:
         "title": "x",
         "runs": [("one", "two", "three")],
         "warnings": [],
-        "picture": Shown("p.png", "P", "seen", b"\x89PNG"),
+        "pictures": [Shown("p.png", "P", "seen", b"\x89PNG")],
         "means": empty,
+        "intervals": empty,
         "differences": empty,
         "settings": empty,
     }

@@ -7,7 +7,7 @@ workers and devices there are.
 
 from __future__ import annotations
 
-import os
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 
 from methods.training import Partial
 from schemas.errors import FleetledgerError
-from schemas.installing import pip_install
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.holdings import TrainInputs
 from simulator.engines.inprocess.light.task import RoundTask
@@ -28,6 +27,7 @@ from simulator.engines.inprocess.light.workers.interface import (
     WorkerLostError,
 )
 from simulator.errors import EngineError
+from simulator.ray_connection import LOCAL, RayCluster
 
 Result = TypeVar("Result")
 
@@ -82,7 +82,9 @@ class RayWorkers:
 
     def __init__(self, place: CohortResources, settings: RaySettings) -> None:
         """Start them; raise `EngineError` where there is no cluster, or one that is too small."""
-        self._ray = _ray()
+        room = math.ceil(settings.workers * settings.cpus)
+        self._cluster = RayCluster(settings.address or LOCAL, room)
+        self._ray = self._cluster.ray
         self._settings = settings
         self._place = replace(
             place, trainers=replace(place.trainers, device="cuda" if settings.gpus else "cpu")
@@ -90,13 +92,12 @@ class RayWorkers:
         self._inputs: Any = None
         self._tasks: dict[int, Any] = {}
         """The shared object of the newest task, by the identity of the task."""
-        self._began = _connect(self._ray, settings)
         try:
             self._check_room()
             self._own = self._start(settings.workers)
             self._check_store()
         except BaseException:
-            self._disconnect()
+            self._cluster.close()
             raise
 
     @property
@@ -138,7 +139,7 @@ class RayWorkers:
         """End all of them, and the cluster if it was started with the run."""
         for worker in self._own:
             self._ray.kill(worker.actor)
-        self._disconnect()
+        self._cluster.close()
 
     def _joined(self, first: RayWorker, *others: RayWorker) -> Pending[Partial]:
         partials = [one.actor.partial.remote() for one in others]
@@ -215,10 +216,6 @@ class RayWorkers:
                 "a URL or a folder that all of them reach, for what devices remember"
             )
 
-    def _disconnect(self) -> None:
-        if self._began:
-            self._ray.shutdown()
-
     def _known(self, worker: Worker) -> RayWorker:
         return next(one for one in self._own if one is worker)
 
@@ -255,32 +252,3 @@ def _node(_trainer: object) -> str:
     import ray  # noqa: PLC0415 - of the extra `ray`
 
     return str(ray.get_runtime_context().get_node_id())
-
-
-def _ray() -> Any:  # noqa: ANN401 - a module
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run tells nobody of itself
-    try:
-        import ray  # noqa: PLC0415 - of the extra `ray`
-    except ImportError as error:
-        raise EngineError(f"engine.kind: 'ray' needs Ray; `{pip_install('ray')}`") from error
-    return ray
-
-
-def _connect(ray: Any, settings: RaySettings) -> bool:  # noqa: ANN401 - a module
-    """Connect to the cluster; return whether this process is to end the connection."""
-    if ray.is_initialized():
-        return False
-    quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
-    try:
-        if settings.address is None:
-            room = {"num_cpus": -(-settings.workers * settings.cpus // 1)}
-            ray.init(address="local", **quiet, **room)
-        else:
-            ray.init(address=settings.address, log_to_driver=False, configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = settings.address or "this machine"
-        raise EngineError(
-            f"engine.address: no cluster of Ray at {where}: {error}; start one by `ray start "
-            "--head`, or leave the address out"
-        ) from error
-    return True
