@@ -26,6 +26,9 @@ class BlobPlace(Protocol):
     def write(self, digest: Digest, parts: Iterable[bytes]) -> None:
         """Store a blob."""
 
+    def adopt(self, digest: Digest, path: Path) -> bool:
+        """Move a file here as a blob; return False where its bytes have to be written."""
+
     def settle(self, digest: Digest) -> None:
         """Make sure that a blob that is there stays, whatever happens to the machine."""
 
@@ -52,8 +55,21 @@ class BlobStore:
         Whoever has hashed them already gives their `digest`.
         """
         digest = digest or Digest.of(data)
-        self._write_unless_held(digest, len(data), [data])
+        parts = (data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES))
+        self._write_unless_held(digest, len(data), parts)
         return digest
+
+    def adopt(self, path: Path, digest: Digest) -> bool:
+        """Move a file into the store, durably, whose bytes are known to have this digest.
+
+        Nothing is read or written. Returns False where it cannot be moved, since it lies on another
+        disk, the store is behind a URL, or it is gone: put its bytes then. A file whose blob is
+        held already stays. Raises `BlobError` when the disk refuses.
+        """
+        if self.has(digest) and self._intact(digest):
+            self.place.settle(digest)
+            return True
+        return self.place.adopt(digest, path)
 
     def put_file(self, path: Path) -> Digest:
         """Store a file's bytes without holding them in memory; return their digest."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from schemas.log_lines import about
 from schemas.offers import Offer
 from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
+from transport.part_file import file_identity
 
 log = logging.getLogger("coordinator.intake")
 
@@ -42,6 +44,20 @@ class Fetcher(Protocol):
         self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
     ) -> Future[Path]:
         """Fetch what `peer` offered into `destination`; its digest was checked when it is there."""
+
+
+@dataclass(frozen=True)
+class _HashedFile:
+    """A file as it was when its bytes had been hashed."""
+
+    path: Path
+    identity: object
+    """By `file_identity`; None where it was gone."""
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nobody has written to it since."""
+        return self.identity is not None and file_identity(self.path) == self.identity
 
 
 class IntakeDesk:
@@ -94,24 +110,29 @@ class IntakeDesk:
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
-        self._workshop.payload_job(lambda: [self._judge_file(request, fetched.result())])
+        path = fetched.result()
+        # The fetch has just hashed what lies there.
+        file = _HashedFile(path, file_identity(path))
+        self._workshop.payload_job(lambda: [self._judge_file(request, file)])
 
-    def _judge_file(self, request: TakePayload, path: Path) -> Finished:
+    def _judge_file(self, request: TakePayload, file: _HashedFile) -> Finished:
         try:
-            payload = path.read_bytes()
+            payload = file.path.read_bytes()
         except FileNotFoundError:
             # Offered twice, and the other fetch of the same file was judged in between.
             reason = "was taken in by another request at the same time; offer it again"
             return Finished(PayloadMissing(request.device, request.contribution, reason))
         try:
-            return self._judge(request, payload, hashed=True)
+            return self._judge(request, payload, file if file.unchanged else None)
         finally:
-            path.unlink(missing_ok=True)
+            file.path.unlink(missing_ok=True)
 
-    def _judge(self, request: TakePayload, payload: bytes, *, hashed: bool = False) -> Finished:
-        """Return what is to be said of a payload; one that was fetched is `hashed` already."""
+    def _judge(
+        self, request: TakePayload, payload: bytes, file: _HashedFile | None = None
+    ) -> Finished:
+        """Return what is to be said of a payload; one that was read from a `file` is hashed."""
         contribution = request.contribution
-        fault = self._fault(request, payload, hashed=hashed)
+        fault = self._fault(request, payload, hashed=file is not None)
         cost = reading_cost(payload)
         if fault:
             _warn("payload.refused", request, fault)
@@ -121,12 +142,18 @@ class IntakeDesk:
         if len(payload) <= SMALL_BLOB_BYTES:
             return Finished(stored, {contribution.payload: payload}, cost)
         try:
-            self._store.put(payload, contribution.payload)  # hashed above
+            self._keep(contribution.payload, payload, file)
         except BlobError as error:  # a full disk is no fault of the payload
             _warn("payload.not_stored", request, error)
             missing = PayloadMissing(request.device, contribution, str(error))
             return Finished(missing, json_bytes=cost)
         return Finished(stored, json_bytes=cost)
+
+    def _keep(self, digest: Digest, payload: bytes, file: _HashedFile | None) -> None:
+        """Store a payload that has this digest, by moving the file that it came as."""
+        if file is not None and file.unchanged and self._store.adopt(file.path, digest):
+            return
+        self._store.put(payload, digest)
 
     def _fault(self, request: TakePayload, payload: bytes, *, hashed: bool) -> str:
         contribution = request.contribution
