@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schemas.envelope import MAX_ENVELOPE_BYTES
 from schemas.offers import MAX_BLOCK_SIZE
@@ -160,7 +160,8 @@ class InMemoryBroker:
             session = self._sessions[client_id]
             if not session.queue:
                 return None
-            message = replace(session.queue.popleft(), token=next(self._tokens))
+            sent, token = session.queue.popleft(), next(self._tokens)
+            message = IncomingMessage(sent.topic, sent.payload, sent.qos, sent.retained, token)
             if message.qos:
                 session.unacknowledged[message.token] = message
             return message

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -138,12 +138,16 @@ class Blobs:
 
     def stage(self, contents: Iterable[bytes]) -> dict[Digest, bytes]:
         """Store what is large now; return what is small, for `Ledger.append` to commit."""
+        return self.stage_named({Digest.of(content): content for content in contents})
+
+    def stage_named(self, contents: Mapping[Digest, bytes]) -> dict[Digest, bytes]:
+        """Do the same with contents whose digests are known."""
         small = {}
-        for content in contents:
+        for digest, content in contents.items():
             if len(content) > SMALL_BLOB_BYTES:
-                self.store.put(content)
+                self.store.put(content, digest)
             else:
-                small[Digest.of(content)] = content
+                small[digest] = content
         return small
 
     def get(self, digest: Digest) -> bytes:

@@ -33,8 +33,14 @@ Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
 """A method's check of a payload: (method, settings, payload) to its samples per class name."""
 
 
-AnswerCheck = Callable[[TakePayload, bytes], None]
-"""A check of the answer to a round; raises what is wrong with it."""
+class AnswerDesk(Protocol):
+    """Who knows what answers to rounds are."""
+
+    def check(self, request: TakePayload, payload: bytes) -> None:
+        """Raise what is wrong with an answer."""
+
+    def add(self, request: TakePayload, payload: bytes) -> None:
+        """Take in an answer that was checked and is kept."""
 
 
 class Fetcher(Protocol):
@@ -70,14 +76,14 @@ class IntakeDesk:
         store: BlobStore,
         folder: Path,
         check: Check,
-        check_answer: AnswerCheck,
+        answers: AnswerDesk,
     ) -> None:
         self._fetcher = fetcher
         self._workshop = workshop
         self._store = store
         self._folder = folder
         self._check = check
-        self._check_answer = check_answer
+        self._answers = answers
         folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, requests: Sequence[TakePayload]) -> None:
@@ -138,16 +144,19 @@ class IntakeDesk:
             _warn("payload.refused", request, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)
             return Finished(unusable, json_bytes=cost)
-        stored = PayloadStored(request.device, contribution)
+        small = {}
         if len(payload) <= SMALL_BLOB_BYTES:
-            return Finished(stored, {contribution.payload: payload}, cost)
-        try:
-            self._keep(contribution.payload, payload, file)
-        except BlobError as error:  # a full disk is no fault of the payload
-            _warn("payload.not_stored", request, error)
-            missing = PayloadMissing(request.device, contribution, str(error))
-            return Finished(missing, json_bytes=cost)
-        return Finished(stored, json_bytes=cost)
+            small[contribution.payload] = payload
+        else:
+            try:
+                self._keep(contribution.payload, payload, file)
+            except BlobError as error:  # a full disk is no fault of the payload
+                _warn("payload.not_stored", request, error)
+                missing = PayloadMissing(request.device, contribution, str(error))
+                return Finished(missing, json_bytes=cost)
+        if request.round is not None:
+            self._answers.add(request, payload)
+        return Finished(PayloadStored(request.device, contribution), small, cost)
 
     def _keep(self, digest: Digest, payload: bytes, file: _HashedFile | None) -> None:
         """Store a payload that has this digest, by moving the file that it came as."""
@@ -165,7 +174,7 @@ class IntakeDesk:
         lineage = request.lineage
         try:
             if request.round is not None:
-                self._check_answer(request, payload)
+                self._answers.check(request, payload)
                 return ""
             samples = self._check(lineage.method, lineage.settings, payload)
         except FleetledgerError as error:

@@ -89,8 +89,14 @@ def results_of(workshop: Workshop, number: int) -> list[Finished]:
     return found
 
 
-def no_answers(request: TakePayload, _payload: bytes) -> None:
-    raise AssertionError(f"{request.device} answers no round here")
+class NoAnswers:
+    """Is asked nothing, since nobody answers a round here."""
+
+    def check(self, request: TakePayload, _payload: bytes) -> None:
+        raise AssertionError(f"{request.device} answers no round here")
+
+    def add(self, request: TakePayload, _payload: bytes) -> None:
+        raise AssertionError(f"{request.device} answers no round here")
 
 
 def test_a_payload_offered_twice_at_once_is_taken_in_once(
@@ -98,7 +104,7 @@ def test_a_payload_offered_twice_at_once_is_taken_in_once(
 ) -> None:
     """A device that is born again offers again while the first fetch is still under way."""
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
     desk.take([offer])
     desk.take([offer])
     fetcher.arrive()
@@ -116,7 +122,7 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
 
     monkeypatch.setattr(folder_store, "fsync_folder", refuse)
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
     desk.take([offer])
     fetcher.arrive()
     (finished,) = results_of(workshop, 1)
@@ -135,7 +141,7 @@ def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
     tmp_path: Path, offer: TakePayload
 ) -> None:
     store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(desk, fetcher, offer).stat().st_ino
     assert isinstance(workshop.work().happening, PayloadStored)
     held = store.local_path(offer.contribution.payload)
@@ -149,7 +155,7 @@ def test_a_fetched_file_that_is_damaged_before_it_is_judged_is_refused(
     tmp_path: Path, offer: TakePayload
 ) -> None:
     store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(desk, fetcher, offer)
     file.write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
     happening = workshop.work().happening
@@ -167,7 +173,7 @@ def test_a_fetched_file_that_is_damaged_after_it_was_read_is_not_what_is_stored(
         return check(method, settings, payload)
 
     store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", damage, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", damage, NoAnswers())
     fetched(desk, fetcher, offer)
     assert isinstance(workshop.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
@@ -178,7 +184,7 @@ def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
 ) -> None:
     store, fetcher = BlobStore(f"memory://{tmp_path}/blobs"), HandDrivenFetcher()
     workshop = PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
     fetched(desk, fetcher, offer)
     assert isinstance(workshop.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
