@@ -184,7 +184,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
             office.store,
             home / "incoming",
             check_payload,
-            office.maker.networks.check,
+            office.maker.networks,
         ),
         maker=office.maker,
         files=FileServer(links.exchange, lambda: office.blobs),

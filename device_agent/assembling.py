@@ -32,6 +32,7 @@ from device_agent.store.store import AgentStore
 from device_agent.variants import wanted_variants
 from device_agent.worker import AgentWorker, Answer, WorkerThread
 from schemas.envelope import Sender
+from schemas.offers import DEFAULT_BLOCK_SIZE
 from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId
@@ -70,6 +71,8 @@ class AgentSurroundings:
     clock: Clock = SYSTEM_CLOCK
     durable: bool = True
     """Whether what is written outlives a loss of power."""
+    block_size: int = DEFAULT_BLOCK_SIZE
+    """Bytes of a block of what it offers."""
     boot: BootId = field(default_factory=BootId.fresh)
     name_installation: Callable[[], BootId] = BootId.fresh
     capabilities: Capabilities = field(default_factory=find_capabilities)
@@ -126,7 +129,9 @@ def assemble(
         name=around.name_installation,
         known=None if run is None else run.identity.installation,
     )
-    blobs = BlobFolder(home.state_folder / "blobs", durable=around.durable)
+    blobs = BlobFolder(
+        home.state_folder / "blobs", durable=around.durable, block_size=around.block_size
+    )
     slots = around.slots(home.state_folder)
     with ExitStack() as stack:
         stack.callback(store.close)

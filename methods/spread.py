@@ -44,10 +44,11 @@ class Spread:
         """Begin with no answer; whether steps count from the sent weights, or from zero."""
         self._sent = {name: array for name, array in sent.items() if not is_buffer(name)}
         # In steps, which are powers of two: as exact as the numbers themselves.
-        self._from = np.zeros(0 if steps_from_sent else grid.size, np.float64)
+        self._from = np.empty(0 if steps_from_sent else grid.size, np.float64)
         if not steps_from_sent:
             for name, place in grid.places.items():
-                self._from[place] = sent[name].reshape(-1).astype(np.float64) / _step(grid, name)
+                values = sent[name].reshape(-1)
+                np.divide(values, _step(grid, name), out=self._from[place], dtype=np.float64)
         # Small networks spare the conversion of every answer.
         self._steps = grid.steps.astype(np.float64 if grid.size <= _BLOCK else np.float32)
         for name, place in grid.places.items():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=1 << 14)
 def matches(topic_filter: str, topic: str) -> bool:
     """Say whether `topic_filter` (with `+` and `#`) covers `topic`.
 

@@ -12,9 +12,10 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schemas.envelope import MAX_ENVELOPE_BYTES
+from schemas.offers import MAX_BLOCK_SIZE
 from transport.access import Action, is_allowed
 from transport.errors import NotAuthorisedError
 from transport.faults import Faults
@@ -22,6 +23,10 @@ from transport.filters import matches
 from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory_connection import ClientCredentials, InMemoryConnection
 from transport.subscriptions import Subscriptions, is_wild
+
+BLOCK_SIZE = MAX_BLOCK_SIZE
+"""Bytes of a block that goes through memory: as many as may be, for nothing waits on a link behind
+it, and each costs about as much as the next, however large."""
 
 
 @dataclass(eq=False)
@@ -155,7 +160,8 @@ class InMemoryBroker:
             session = self._sessions[client_id]
             if not session.queue:
                 return None
-            message = replace(session.queue.popleft(), token=next(self._tokens))
+            sent, token = session.queue.popleft(), next(self._tokens)
+            message = IncomingMessage(sent.topic, sent.payload, sent.qos, sent.retained, token)
             if message.qos:
                 session.unacknowledged[message.token] = message
             return message

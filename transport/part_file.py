@@ -109,6 +109,18 @@ def drop_foreign(path: Path) -> None:
         path.unlink()
 
 
+def file_identity(path: Path) -> object:
+    """Return what changes when a file is written to, or another thing takes its place.
+
+    None where there is nothing.
+    """
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def file_digest(path: Path) -> Digest:
     """Return the SHA-256 of a file, read in pieces."""
     whole = hashlib.sha256()

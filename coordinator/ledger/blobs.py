@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,9 @@ class BlobPlace(Protocol):
 
     def write(self, digest: Digest, parts: Iterable[bytes]) -> None:
         """Store a blob."""
+
+    def adopt(self, digest: Digest, path: Path) -> bool:
+        """Move a file here as a blob; return False where its bytes have to be written."""
 
     def settle(self, digest: Digest) -> None:
         """Make sure that a blob that is there stays, whatever happens to the machine."""
@@ -52,8 +55,21 @@ class BlobStore:
         Whoever has hashed them already gives their `digest`.
         """
         digest = digest or Digest.of(data)
-        self._write_unless_held(digest, len(data), [data])
+        parts = (data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES))
+        self._write_unless_held(digest, len(data), parts)
         return digest
+
+    def adopt(self, path: Path, digest: Digest) -> bool:
+        """Move a file into the store, durably, whose bytes are known to have this digest.
+
+        Nothing is read or written. Returns False where it cannot be moved, since it lies on another
+        disk, the store is behind a URL, or it is gone: put its bytes then. A file whose blob is
+        held already stays. Raises `BlobError` when the disk refuses.
+        """
+        if self.has(digest) and self._intact(digest):
+            self.place.settle(digest)
+            return True
+        return self.place.adopt(digest, path)
 
     def put_file(self, path: Path) -> Digest:
         """Store a file's bytes without holding them in memory; return their digest."""
@@ -122,12 +138,16 @@ class Blobs:
 
     def stage(self, contents: Iterable[bytes]) -> dict[Digest, bytes]:
         """Store what is large now; return what is small, for `Ledger.append` to commit."""
+        return self.stage_named({Digest.of(content): content for content in contents})
+
+    def stage_named(self, contents: Mapping[Digest, bytes]) -> dict[Digest, bytes]:
+        """Do the same with contents whose digests are known."""
         small = {}
-        for content in contents:
+        for digest, content in contents.items():
             if len(content) > SMALL_BLOB_BYTES:
-                self.store.put(content)
+                self.store.put(content, digest)
             else:
-                small[Digest.of(content)] = content
+                small[digest] = content
         return small
 
     def get(self, digest: Digest) -> bytes:

@@ -8,6 +8,7 @@ was killed before it made it durable, is made durable before it is relied on.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -16,8 +17,9 @@ from pathlib import Path
 from coordinator.errors import BlobError, BlobMissingError
 from schemas.values import Digest
 
-PART_BYTES = 1 << 20
-"""Blobs are read and written in parts of this size."""
+PART_BYTES = 1 << 18
+"""Blobs are read and written in parts of this size. On a virtual machine with Linux 6.18, writing
+45 MB at once took 100 ms of the processor, and in such parts 14."""
 
 _TEMPORARY = "incoming"
 
@@ -49,6 +51,23 @@ class FolderStore:
         finally:
             with contextlib.suppress(OSError):  # after success it has moved away
                 temporary.unlink()
+
+    def adopt(self, digest: Digest, path: Path) -> bool:
+        """Move a file here durably; return False where it is gone, or on another disk.
+
+        Raises `BlobError` when the disk refuses.
+        """
+        target = self.path(digest)
+        try:
+            self._make_folder(target.parent)
+            _sync_file(path)
+            path.replace(target)
+            fsync_folder(target.parent)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EXDEV):
+                return False
+            raise _not_written(target, error) from error
+        return True
 
     def settle(self, digest: Digest) -> None:
         """Make the name of a blob that is there durable; its bytes are, since it has its name."""
@@ -110,6 +129,15 @@ def make_folder(folder: Path) -> None:
 
 def _not_written(target: Path, error: OSError) -> BlobError:
     return BlobError(f"{target}: cannot be written: {error.strerror}; mend it")
+
+
+def _sync_file(path: Path) -> None:
+    """Make the bytes of a file durable, whoever wrote them."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write_durably(path: Path, parts: Iterable[bytes]) -> None:

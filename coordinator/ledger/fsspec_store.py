@@ -7,6 +7,7 @@ torn one has another size or digest, so reading refuses it and putting it again 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from coordinator.errors import BlobError, BlobMissingError
@@ -32,6 +33,10 @@ class FsspecStore:
                     file.write(part)
         except OSError as error:
             raise BlobError(f"blob {digest}: {self.url} refuses it: {error}; mend it") from error
+
+    def adopt(self, _digest: Digest, _path: Path) -> bool:
+        """Take nothing: a file here is not there."""
+        return False
 
     def settle(self, _digest: Digest) -> None:
         """Do nothing: what the other side has taken is its to keep."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coordinator.core.work import (
@@ -28,6 +28,7 @@ from coordinator.making.backbones import lineage_of
 from coordinator.making.fingerprint import fingerprint_of
 from coordinator.making.offering import offer_of
 from coordinator.making.packing import facts_of, handed_over
+from coordinator.making.round_sum import RoundSum
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
 from coordinator.topics.lineages.entries import NetworkImported
@@ -53,34 +54,56 @@ from schemas.models import BACKGROUND, Preprocessing, of_pictures
 from schemas.values import ClassName, Digest
 
 
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What a method's side is told of a round; made once for all that concerns the round."""
+
+    lineage: NetworkImported
+    opened: RoundOpened
+    assignment: AnyTrainingAssignment
+    config: RoundConfig
+
+    def tells(self, lineage: NetworkImported, opened: RoundOpened) -> bool:
+        """Whether it is of this round."""
+        same_round = self.opened is opened or self.opened == opened  # to compare takes long
+        return same_round and (self.lineage is lineage or self.lineage == lineage)
+
+
 class NetworkMaker:
     """Works on the workshop's threads; `check` on that of payloads, the rest on that of models."""
 
     def __init__(self, home: Path, store: BlobStore) -> None:
         self._ledger = ledger_path(home)
         self._store = store
-        self._config: tuple[int, AnyTrainingAssignment, RoundConfig] | None = None
+        self._told: _Told | None = None
+        """Of the newest round whose answers are checked."""
+        self._sum = RoundSum()
 
     def check(self, request: TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
-        lineage, opened = request.lineage, request.round
-        assert isinstance(lineage, NetworkImported)
-        assert opened is not None
-        side = training_coordinator(lineage.method)
-        if self._config is None or self._config[0] != opened.number:
-            with self._blobs() as blobs:
-                own = side.read_assignment(lineage.settings)
-                self._config = (opened.number, own, config_of(lineage, opened, blobs.get))
-        side.check(self._config[1], payload, self._config[2])
+        told = self._told_of(request)
+        training_coordinator(request.lineage.method).check(told.assignment, payload, told.config)
+
+    def add(self, request: TakePayload, payload: bytes) -> None:
+        """Add an answer to its round's sum, after it was checked and stored."""
+
+        def begin() -> Summing:
+            told = self._told_of(request)
+            side = training_coordinator(told.lineage.method)
+            return side.summing(told.assignment, told.config, len(told.opened.cohort))
+
+        self._sum.add(request, payload, begin)
 
     def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.
 
-        `summed` are the answers that the request lists, where they were added as they came.
+        `summed` are the answers that the request lists, where somebody else added them as they
+        came.
         """
+        own = self._sum.take(request)
         try:
             with self._blobs() as blobs:
-                return self._average(request, summed, blobs)
+                return self._average(request, own if summed is None else summed, blobs)
         except (FleetledgerError, LearningError) as error:
             return Finished(RoundNotAveraged(request.opened.number, str(error)))
         except ImportError as error:  # torch went since the network was imported
@@ -109,14 +132,18 @@ class NetworkMaker:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         side = training_coordinator(lineage.method)
-        config = config_of(lineage, opened, blobs.get)
+        told = self._told
+        if told is None or not told.tells(request.lineage, opened):
+            told = _told(lineage, opened, blobs.get)
+        own, config = told.assignment, told.config
         updates: Sequence[CountedUpdate] | Summing = (
             [_given(item.payload, item.samples, blobs) for item in request.inputs]
             if summed is None
             else summed
         )
-        own = side.read_assignment(lineage.settings)
         made = side.combine(own, config, updates)
+        weights = offer_of(made.weights)
+        extras = {name: offer_of(data) for name, data in made.extras.items()}
         averaged = WeightsAveraged(
             number=opened.number,
             phase=opened.phase,
@@ -125,15 +152,17 @@ class NetworkMaker:
             inputs=tuple(item.index for item in request.inputs),
             class_names=_rows(opened, made.weights == config.weights),
             aggregate=made.aggregate,
-            weights=offer_of(made.weights),
-            extras={name: offer_of(data) for name, data in made.extras.items()},
+            weights=weights,
+            extras=extras,
             samples=made.samples,
             client_drift=round(made.client_drift, 6),
             fingerprint=fingerprint_of(own),
             seconds=time.perf_counter() - began,
             remarks=made.remarks,
         )
-        return Finished(RoundAveraged(averaged), blobs.stage([made.weights, *made.extras.values()]))
+        files = {offer.digest: made.extras[name] for name, offer in extras.items()}
+        small = blobs.stage_named({weights.digest: made.weights, **files})
+        return Finished(RoundAveraged(averaged), small)
 
     def _freeze(self, request: FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
@@ -154,10 +183,24 @@ class NetworkMaker:
         imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
         return Finished(NetworkFrozen(imported), blobs.stage(files))
 
+    def _told_of(self, request: TakePayload) -> _Told:
+        lineage, opened = request.lineage, request.round
+        assert isinstance(lineage, NetworkImported)
+        assert opened is not None
+        if self._told is None or not self._told.tells(lineage, opened):
+            with self._blobs() as blobs:
+                self._told = _told(lineage, opened, blobs.get)
+        return self._told
+
     @contextmanager
     def _blobs(self) -> Iterator[Blobs]:
         with LedgerReader.open_read_only(self._ledger) as ledger:
             yield Blobs(ledger, self._store)
+
+
+def _told(lineage: NetworkImported, opened: RoundOpened, read: Callable[[Digest], bytes]) -> _Told:
+    own = training_coordinator(lineage.method).read_assignment(lineage.settings)
+    return _Told(lineage, opened, own, config_of(lineage, opened, read))
 
 
 def config_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from schemas.log_lines import about
 from schemas.offers import Offer
 from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
+from transport.part_file import file_identity
 
 log = logging.getLogger("coordinator.intake")
 
@@ -31,8 +33,14 @@ Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
 """A method's check of a payload: (method, settings, payload) to its samples per class name."""
 
 
-AnswerCheck = Callable[[TakePayload, bytes], None]
-"""A check of the answer to a round; raises what is wrong with it."""
+class AnswerDesk(Protocol):
+    """Who knows what answers to rounds are."""
+
+    def check(self, request: TakePayload, payload: bytes) -> None:
+        """Raise what is wrong with an answer."""
+
+    def add(self, request: TakePayload, payload: bytes) -> None:
+        """Take in an answer that was checked and is kept."""
 
 
 class Fetcher(Protocol):
@@ -42,6 +50,20 @@ class Fetcher(Protocol):
         self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
     ) -> Future[Path]:
         """Fetch what `peer` offered into `destination`; its digest was checked when it is there."""
+
+
+@dataclass(frozen=True)
+class _HashedFile:
+    """A file as it was when its bytes had been hashed."""
+
+    path: Path
+    identity: object
+    """By `file_identity`; None where it was gone."""
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nobody has written to it since."""
+        return self.identity is not None and file_identity(self.path) == self.identity
 
 
 class IntakeDesk:
@@ -54,14 +76,14 @@ class IntakeDesk:
         store: BlobStore,
         folder: Path,
         check: Check,
-        check_answer: AnswerCheck,
+        answers: AnswerDesk,
     ) -> None:
         self._fetcher = fetcher
         self._workshop = workshop
         self._store = store
         self._folder = folder
         self._check = check
-        self._check_answer = check_answer
+        self._answers = answers
         folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, requests: Sequence[TakePayload]) -> None:
@@ -94,39 +116,53 @@ class IntakeDesk:
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
-        self._workshop.payload_job(lambda: [self._judge_file(request, fetched.result())])
+        path = fetched.result()
+        # The fetch has just hashed what lies there.
+        file = _HashedFile(path, file_identity(path))
+        self._workshop.payload_job(lambda: [self._judge_file(request, file)])
 
-    def _judge_file(self, request: TakePayload, path: Path) -> Finished:
+    def _judge_file(self, request: TakePayload, file: _HashedFile) -> Finished:
         try:
-            payload = path.read_bytes()
+            payload = file.path.read_bytes()
         except FileNotFoundError:
             # Offered twice, and the other fetch of the same file was judged in between.
             reason = "was taken in by another request at the same time; offer it again"
             return Finished(PayloadMissing(request.device, request.contribution, reason))
         try:
-            return self._judge(request, payload, hashed=True)
+            return self._judge(request, payload, file if file.unchanged else None)
         finally:
-            path.unlink(missing_ok=True)
+            file.path.unlink(missing_ok=True)
 
-    def _judge(self, request: TakePayload, payload: bytes, *, hashed: bool = False) -> Finished:
-        """Return what is to be said of a payload; one that was fetched is `hashed` already."""
+    def _judge(
+        self, request: TakePayload, payload: bytes, file: _HashedFile | None = None
+    ) -> Finished:
+        """Return what is to be said of a payload; one that was read from a `file` is hashed."""
         contribution = request.contribution
-        fault = self._fault(request, payload, hashed=hashed)
+        fault = self._fault(request, payload, hashed=file is not None)
         cost = reading_cost(payload)
         if fault:
             _warn("payload.refused", request, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)
             return Finished(unusable, json_bytes=cost)
-        stored = PayloadStored(request.device, contribution)
+        small = {}
         if len(payload) <= SMALL_BLOB_BYTES:
-            return Finished(stored, {contribution.payload: payload}, cost)
-        try:
-            self._store.put(payload, contribution.payload)  # hashed above
-        except BlobError as error:  # a full disk is no fault of the payload
-            _warn("payload.not_stored", request, error)
-            missing = PayloadMissing(request.device, contribution, str(error))
-            return Finished(missing, json_bytes=cost)
-        return Finished(stored, json_bytes=cost)
+            small[contribution.payload] = payload
+        else:
+            try:
+                self._keep(contribution.payload, payload, file)
+            except BlobError as error:  # a full disk is no fault of the payload
+                _warn("payload.not_stored", request, error)
+                missing = PayloadMissing(request.device, contribution, str(error))
+                return Finished(missing, json_bytes=cost)
+        if request.round is not None:
+            self._answers.add(request, payload)
+        return Finished(PayloadStored(request.device, contribution), small, cost)
+
+    def _keep(self, digest: Digest, payload: bytes, file: _HashedFile | None) -> None:
+        """Store a payload that has this digest, by moving the file that it came as."""
+        if file is not None and file.unchanged and self._store.adopt(file.path, digest):
+            return
+        self._store.put(payload, digest)
 
     def _fault(self, request: TakePayload, payload: bytes, *, hashed: bool) -> str:
         contribution = request.contribution
@@ -138,7 +174,7 @@ class IntakeDesk:
         lineage = request.lineage
         try:
             if request.round is not None:
-                self._check_answer(request, payload)
+                self._answers.check(request, payload)
                 return ""
             samples = self._check(lineage.method, lineage.settings, payload)
         except FleetledgerError as error:

@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Protocol
 
 from device_agent.errors import DamagedError, StoreError
-from schemas.offers import Offer
+from schemas.offers import DEFAULT_BLOCK_SIZE, Offer
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.errors import BlockError
-from transport.part_file import drop_foreign
+from transport.part_file import drop_foreign, file_identity
 
 PART = ".part"
 """Ends the name of a file that is being fetched."""
-_PIECE = 1 << 20
+_PIECE = 1 << 18
+"""Bytes that are read or written at once; to write all of a large file at once takes longer."""
 
 
 class OffersPayloads(Protocol):
@@ -36,10 +37,16 @@ class OffersPayloads(Protocol):
 class BlobFolder:
     """Content-addressed files in one folder; what is not `durable` does not outlive a power cut."""
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
-        """Open the folder, or make it; raise `StoreError` when the disk refuses."""
+    def __init__(
+        self, folder: Path, *, durable: bool = True, block_size: int = DEFAULT_BLOCK_SIZE
+    ) -> None:
+        """Open the folder, or make it; raise `StoreError` when the disk refuses.
+
+        What it offers is cut into blocks of `block_size` bytes.
+        """
         self.folder = folder
         self._durable = durable
+        self._block_size = block_size
         self._offered: dict[Digest, tuple[BlockSource, object]] = {}
         """The file that was offered last, by its digest, as it was left."""
         try:
@@ -108,10 +115,10 @@ class BlobFolder:
 
     def offer(self, data: bytes) -> Offer:
         """Store `data` durably and return its offer; raises as `put` does."""
-        source = BlockSource(data)
+        source = BlockSource(data, self._block_size)
         digest = self.put(data, source.offer.digest)
         path = self.path(digest)
-        self._offered = {digest: (source.in_file(path), _identity(path))}
+        self._offered = {digest: (source.in_file(path), file_identity(path))}
         return source.offer
 
     def source(self, offer: Offer) -> BlockSource:
@@ -121,7 +128,7 @@ class BlobFolder:
         """
         path = self.path(offer.digest)
         made, identity = self._offered.get(offer.digest, (None, None))
-        if made is not None and made.offer == offer and identity == _identity(path):
+        if made is not None and made.offer == offer and identity == file_identity(path):
             return made
         # Of what is no such file `check` says what it is, and removes it.
         with suppress(OSError, BlockError):
@@ -144,15 +151,6 @@ class BlobFolder:
         return [item for item in self.folder.iterdir() if item.name.removesuffix(PART) not in keep]
 
 
-def _identity(path: Path) -> object:
-    """Return what changes when a file is written to, or another thing takes its place."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
 def file_digest(path: Path) -> Digest:
     """Return the SHA-256 of a file, read in pieces."""
     whole = hashlib.sha256()
@@ -170,7 +168,9 @@ def write_durably(path: Path, data: bytes, *, durable: bool = True) -> None:
     temporary = path.with_name(path.name + ".new")
     drop_foreign(temporary)
     with temporary.open("wb") as file:
-        file.write(data)
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            file.write(view[start : start + _PIECE])
         if durable:
             file.flush()
             os.fsync(file.fileno())

@@ -33,6 +33,7 @@ from simulator.virtual.swapper import Swapper
 from simulator.virtual.worker import InlineWorker
 from simulator.virtual.world import VirtualWorld
 from transport.interface import OutgoingMessage
+from transport.memory import BLOCK_SIZE
 from transport.meter import Counts
 from transport.transfer import Exchange, Party
 
@@ -210,6 +211,7 @@ class VirtualDevice:
             slots=QuickSlots.within,
             clock=context.world.loop.clock.readings,
             durable=False,
+            block_size=BLOCK_SIZE,
             boot=boot,
             name_installation=lambda: seeded_boot(context.seed, self.name, "installation"),
             capabilities=context.capabilities,

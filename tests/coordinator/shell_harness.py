@@ -126,7 +126,7 @@ class MemoryCoordinator:
                     store,
                     home / "incoming",
                     check_payload,
-                    maker.networks.check,
+                    maker.networks,
                 ),
                 maker=maker,
                 files=FileServer(self._exchange, lambda: self.blobs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -85,6 +86,69 @@ def test_putting_twice_writes_once(folder: BlobStore) -> None:
     assert path.stat().st_ino == before
 
 
+def fetched(folder: Path, data: bytes) -> tuple[Path, Digest]:
+    """Return a file whose digest was checked."""
+    path = folder / "fetched"
+    path.write_bytes(data)
+    return path, Digest.of(data)
+
+
+def test_a_file_is_adopted_by_moving_it(folder: BlobStore, tmp_path: Path) -> None:
+    path, digest = fetched(tmp_path, LARGE)
+    before = path.stat().st_ino
+    assert folder.adopt(path, digest)
+    held = folder.local_path(digest)
+    assert held is not None
+    assert held.stat().st_ino == before
+    assert folder.get(digest) == LARGE
+    assert not path.exists()
+
+
+def test_an_adopted_file_takes_the_place_of_a_damaged_blob_and_not_of_a_good_one(
+    folder: BlobStore, tmp_path: Path
+) -> None:
+    path, digest = fetched(tmp_path, LARGE)
+    folder.put(LARGE)
+    assert folder.adopt(path, digest)
+    assert path.exists()
+    folder.place.write(digest, [b"damaged"])
+    assert folder.adopt(path, digest)
+    assert folder.get(digest) == LARGE
+    assert not path.exists()
+
+
+def test_what_cannot_be_moved_is_not_adopted_and_stays(
+    folder: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, digest = fetched(tmp_path, LARGE)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    assert not BlobStore(f"memory://{tmp_path}/blobs").adopt(path, digest)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", refuse)
+        assert not folder.adopt(path, digest)
+    assert path.read_bytes() == LARGE
+    path.unlink()
+    assert not folder.adopt(path, digest)
+    assert not folder.has(digest)
+
+
+def test_a_disk_that_refuses_an_adopted_file_is_named(
+    folder: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, digest = fetched(tmp_path, LARGE)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(BlobError, match="cannot be written: Input/output error"):
+        folder.adopt(path, digest)
+    assert path.exists()
+
+
 def test_only_a_folder_gives_paths(folder: BlobStore, tmp_path: Path) -> None:
     digest = folder.put(SMALL)
     path = folder.local_path(digest)
@@ -115,8 +179,9 @@ def test_a_write_that_fails_leaves_neither_blob_nor_scraps(
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == []
 
 
-def test_bytes_and_names_are_durable_before_put_returns(
-    folder: BlobStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", ["put", "adopt"])
+def test_bytes_and_names_are_durable_before_a_call_returns(
+    folder: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     events: list[str] = []
     fsync, replace = os.fsync, Path.replace
@@ -130,13 +195,16 @@ def test_bytes_and_names_are_durable_before_put_returns(
         return replace(self, target)
 
     folder.put(b"first, so that the folders exist")
-    digest = Digest.of(SMALL)
+    path, digest = fetched(tmp_path, SMALL)
     folder.place.write(digest, [])  # makes the folder of this digest
     monkeypatch.setattr(os, "fsync", note_fsync)
     monkeypatch.setattr(Path, "replace", note_replace)
-    folder.put(SMALL)
+    if call == "put":
+        folder.put(SMALL)
+    else:
+        assert folder.adopt(path, digest)
     assert [event.split("/")[0].strip() for event in events] == ["fsync", "rename", "fsync"]
-    assert "/incoming/" in events[0]
+    assert ("/incoming/" if call == "put" else str(path)) in events[0]
     assert events[2].endswith(f"/blobs/{digest[:2]}")
 
 

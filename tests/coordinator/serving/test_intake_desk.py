@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.inputs import PayloadMissing, PayloadStored
+from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
 from coordinator.core.work import TakePayload
+from coordinator.ledger import folder_store
 from coordinator.ledger.blobs import BlobStore
-from coordinator.making.workshop import Finished, Workshop
+from coordinator.making.workshop import Finished, Job, Workshop
 from coordinator.serving.intake_desk import IntakeDesk
 from schemas.offers import Offer
 from schemas.values import ClassName, DeviceId
@@ -52,6 +53,29 @@ def workshop() -> Iterator[Workshop]:
     made.stop()
 
 
+@pytest.fixture
+def offer() -> TakePayload:
+    """A payload that a device offers."""
+    offered = contribution(PAYLOAD.decode(), offer=BlockSource(PAYLOAD).offer)
+    return TakePayload(DEVICE, offered, b"", BACKBONE)
+
+
+class PatientWorkshop(Workshop):
+    """Does what it has been handed when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+        self.jobs: list[Job] = []
+
+    def payload_job(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def work(self) -> Finished:
+        (job,) = self.jobs
+        (finished,) = job()
+        return finished
+
+
 def check(_method: str, _settings: Mapping[str, Any], _payload: bytes) -> Mapping[ClassName, int]:
     return {ClassName("cat"): 3}
 
@@ -65,37 +89,103 @@ def results_of(workshop: Workshop, number: int) -> list[Finished]:
     return found
 
 
-def no_answers(request: TakePayload, _payload: bytes) -> None:
-    raise AssertionError(f"{request.device} answers no round here")
+class NoAnswers:
+    """Is asked nothing, since nobody answers a round here."""
+
+    def check(self, request: TakePayload, _payload: bytes) -> None:
+        raise AssertionError(f"{request.device} answers no round here")
+
+    def add(self, request: TakePayload, _payload: bytes) -> None:
+        raise AssertionError(f"{request.device} answers no round here")
 
 
 def test_a_payload_offered_twice_at_once_is_taken_in_once(
-    tmp_path: Path, workshop: Workshop
+    tmp_path: Path, workshop: Workshop, offer: TakePayload
 ) -> None:
     """A device that is born again offers again while the first fetch is still under way."""
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
-    offered = contribution(PAYLOAD.decode(), offer=BlockSource(PAYLOAD).offer)
-    request = TakePayload(DEVICE, offered, b"", BACKBONE)
-    desk.take([request])
-    desk.take([request])
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk.take([offer])
+    desk.take([offer])
     fetcher.arrive()
     happenings = [finished.happening for finished in results_of(workshop, 2)]
     assert {type(happening) for happening in happenings} == {PayloadStored, PayloadMissing}
-    assert store.get(offered.payload) == PAYLOAD
+    assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
 
 
 def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
-    tmp_path: Path, workshop: Workshop
+    tmp_path: Path, workshop: Workshop, offer: TakePayload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(_folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder_store, "fsync_folder", refuse)
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    (tmp_path / "blobs").mkdir()
-    (tmp_path / "blobs" / "incoming").touch()  # where a folder should be
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, no_answers)
-    offered = contribution(PAYLOAD.decode(), offer=BlockSource(PAYLOAD).offer)
-    desk.take([TakePayload(DEVICE, offered, b"", BACKBONE)])
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk.take([offer])
     fetcher.arrive()
     (finished,) = results_of(workshop, 1)
     assert isinstance(finished.happening, PayloadMissing)
     assert "cannot be written" in finished.happening.reason
+
+
+def fetched(desk: IntakeDesk, fetcher: HandDrivenFetcher, offer: TakePayload) -> Path:
+    """Have what is offered fetched; return where it lies until it is judged."""
+    desk.take([offer])
+    fetcher.arrive()
+    return fetcher.under_way[0][1]
+
+
+def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
+    tmp_path: Path, offer: TakePayload
+) -> None:
+    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    file = fetched(desk, fetcher, offer).stat().st_ino
+    assert isinstance(workshop.work().happening, PayloadStored)
+    held = store.local_path(offer.contribution.payload)
+    assert held is not None
+    assert held.stat().st_ino == file
+    assert list((tmp_path / "incoming").iterdir()) == []
+    assert store.get(offer.contribution.payload) == PAYLOAD
+
+
+def test_a_fetched_file_that_is_damaged_before_it_is_judged_is_refused(
+    tmp_path: Path, offer: TakePayload
+) -> None:
+    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    file = fetched(desk, fetcher, offer)
+    file.write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
+    happening = workshop.work().happening
+    assert isinstance(happening, PayloadUnusable)
+    assert "payload: promised" in happening.reason
+    assert not store.has(offer.contribution.payload)
+    assert not file.exists()
+
+
+def test_a_fetched_file_that_is_damaged_after_it_was_read_is_not_what_is_stored(
+    tmp_path: Path, offer: TakePayload
+) -> None:
+    def damage(method: str, settings: Mapping[str, Any], payload: bytes) -> Mapping[ClassName, int]:
+        fetcher.under_way[0][1].write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
+        return check(method, settings, payload)
+
+    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", damage, NoAnswers())
+    fetched(desk, fetcher, offer)
+    assert isinstance(workshop.work().happening, PayloadStored)
+    assert store.get(offer.contribution.payload) == PAYLOAD
+
+
+def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
+    tmp_path: Path, offer: TakePayload
+) -> None:
+    store, fetcher = BlobStore(f"memory://{tmp_path}/blobs"), HandDrivenFetcher()
+    workshop = PatientWorkshop()
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    fetched(desk, fetcher, offer)
+    assert isinstance(workshop.work().happening, PayloadStored)
+    assert store.get(offer.contribution.payload) == PAYLOAD
+    assert list((tmp_path / "incoming").iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 
 from device_agent.errors import DamagedError, StoreError
 from device_agent.store.blobs import BlobFolder
-from schemas.offers import BlockRequest
+from schemas.offers import MAX_BLOCK_SIZE, BlockRequest
 from schemas.values import Digest
 from transport.block_source import BlockSource
 
@@ -35,6 +35,20 @@ def test_what_is_offered_lies_on_the_disk_and_is_served_as_it_was_offered(tmp_pa
     assert offer == BlockSource(data).offer
     assert blobs.read(offer.digest) == data
     assert blobs.source(offer).offer == offer
+
+
+def test_what_is_offered_is_cut_as_the_folder_says_and_served_so_by_a_later_run(
+    tmp_path: Path,
+) -> None:
+    data = bytes(range(256)) * 5000
+    offer = BlobFolder(tmp_path, block_size=MAX_BLOCK_SIZE).offer(data)
+    assert (offer.block_size, offer.block_count) == (MAX_BLOCK_SIZE, 5)
+    # A device whose program was updated meanwhile cuts what it offers from now on in another way.
+    later = BlobFolder(tmp_path).source(offer)
+    asked = BlockRequest(
+        digest=offer.digest, block_size=MAX_BLOCK_SIZE, section="data", indices=(0, 1, 2, 3, 4)
+    )
+    assert b"".join(block for _, block in later.answer(asked)) == data
 
 
 def test_what_was_just_offered_is_not_hashed_again_to_be_served(

@@ -14,6 +14,7 @@ from coordinator.serving import shell
 from coordinator.topics.contributions.rules import Intake
 from device_agent import slots
 from device_agent.store.store import AgentStore
+from schemas.values import Digest
 from simulator.chaos.trials import Trials
 
 MOST_SEEDS = 40
@@ -105,16 +106,33 @@ def test_an_agent_that_writes_its_slots_without_syncing_is_found(
     mutant(slots, "write_durably", careless, "a device keeps a working model")
 
 
-def test_a_blob_store_that_does_not_sync_is_found(
+def test_a_blob_store_that_does_not_sync_what_it_takes_over_is_found(
     mutant: Callable[..., None], trials: Trials
 ) -> None:
-    def careless(path: Path, parts: Any) -> None:
-        path.write_bytes(b"".join(parts))
+    def careless(store: folder_store.FolderStore, digest: Digest, path: Path) -> bool:
+        """Copy what was fetched, and sync neither bytes nor name."""
+        target = store.path(digest)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        return True
 
     mutant(
-        folder_store,
-        "_write_durably",
+        folder_store.FolderStore,
+        "adopt",
         careless,
+        "the ledger verifies",
+        every=trials.fleets,
+        first=OFFERED,
+    )
+
+
+def test_a_blob_store_whose_names_are_not_durable_is_found(
+    mutant: Callable[..., None], trials: Trials
+) -> None:
+    mutant(
+        folder_store,
+        "fsync_folder",
+        lambda _folder: None,
         "the ledger verifies",
         every=trials.fleets,
         first=OFFERED,
