@@ -52,6 +52,8 @@ class _Held:
 
 
 _NOTHING = _Held(np.empty(0, np.int64), (), ())
+_KEPT_BYTES = 64 << 20
+"""Of data that were put together and are kept until they change; what is above is made again."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Holdings:
         self._held: dict[DeviceId, _Held] = {}
         self._sighted: dict[DeviceId, Mapping[Digest, Sighting]] = {}
         """What is held of pictures with masks, each of which shows several classes."""
+        self._deliveries = 0
+        self._kept: dict[DeviceId, LocalData | None] = {}
+        self._kept_bytes = 0
+        self._kept_for: tuple[int, HeldRows] | None = None
+        """Deliveries and the order's rows, of which the kept data are."""
 
     @property
     def class_names(self) -> tuple[ClassName, ...]:
@@ -92,6 +99,7 @@ class Holdings:
 
     def bring(self, deliveries: Mapping[DeviceId, Sequence[Delivery]]) -> None:
         """Let everything that has been delivered to devices lie on them."""
+        self._deliveries += 1
         for device, delivered in deliveries.items():
             if self._scenes is None:
                 self._held[device] = self._listed(delivered)
@@ -100,10 +108,20 @@ class Holdings:
                 self._sighted[device] = sight(found, counted={})[0]
 
     def data(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
-        """Return what a device trains on by an order; None where there is nothing."""
+        """Return what a device trains on by an order; None where there is nothing.
+
+        They are the same object in every round, as far as there is room to keep them.
+        """
+        if self._kept_for != (self._deliveries, rows):
+            self._kept, self._kept_bytes, self._kept_for = {}, 0, (self._deliveries, rows)
+        if device in self._kept:
+            return self._kept[device]
         held = self._asked(device, rows)
         if isinstance(held, HeldSamples):
-            return held.local_data(self._inputs.train(held.indices))
+            held = held.local_data(self._inputs.train(held.indices))
+        self._kept_bytes += 0 if held is None else _bytes_of(held)
+        if self._kept_bytes <= _KEPT_BYTES:
+            self._kept[device] = held
         return held
 
     def samples(self, device: DeviceId, rows: HeldRows) -> HeldSamples | LocalData | None:
@@ -159,3 +177,7 @@ class Holdings:
             tuple(label for _, label in first.values()),
             tuple(first),
         )
+
+
+def _bytes_of(data: LocalData) -> int:
+    return data.inputs.nbytes + (0 if data.masks is None else data.masks.nbytes)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import torch
 
 import learning.training.engine  # noqa: F401 - before a lot is waited for
+from device_agent.memory import quick_allocation
+from learning.numerics.blas import numpy_on_one_thread
 from methods import __path__ as method_folders
 from methods import registry
 from methods.training import Partial
@@ -30,6 +33,9 @@ class LotTrainer:
     ) -> None:
         """Know `methods`, which lie in `folders`, as the engine's process does."""
         torch.set_num_threads(1)
+        quick_allocation()
+        self._limited = ExitStack()
+        self._limited.enter_context(numpy_on_one_thread())
         registry.METHODS = methods
         method_folders[:] = folders
         self._place = place
