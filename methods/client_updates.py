@@ -37,9 +37,9 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 _HEADER_BYTES = 1 << 20
 _TOGETHER = 32
-_ROOM = 1 << 16
-"""Values of a block of all answers that are added together: half a MiB, which a cache holds."""
-_WAITING_VALUES = 1 << 22
+_ROOM = 1 << 17
+"""Values of a block of all answers that are added together: a MiB, which a cache holds."""
+_WAITING_VALUES = 1 << 23
 """Of all answers that wait for each other."""
 _MOST_SAMPLES = (1 << 32) - 1
 """Of all updates of a round: int32 times as many fit 64 bits."""

@@ -11,6 +11,7 @@ updates of a round begin with the same header, and what follows are flat arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import SEEK_CUR, BytesIO
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -75,8 +76,16 @@ class WholeWeights:
         )
 
     def encode(self, arrays: Arrays) -> bytes:
-        """Return the header and the grid's flat array."""
-        return b"".join((self._header, _little_endian(self.grid.flat(arrays))))
+        """Return the header and the grid's flat array, which is rounded into its place."""
+        whole = BytesIO()
+        whole.write(self._header)
+        if self.limit_bytes:
+            whole.seek(self.limit_bytes - 1, SEEK_CUR)
+            whole.write(bytes(1))  # makes room up to here
+            room = np.frombuffer(whole.getbuffer(), "<i4", offset=len(self._header))
+            self.grid.flat(arrays, room)
+            del room  # or the bytes would be copied below
+        return whole.getvalue()
 
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer."""

@@ -30,6 +30,24 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def numpy_on_one_thread() -> Iterator[None]:
+    """Run the block with one thread of NumPy's own BLAS, as far as threadpoolctl is installed.
+
+    Of blocks that lie in a cache, a second thread makes nothing faster, and a busy process slow.
+    Other libraries, such as torch, keep their threads.
+    """
+    if find_spec("threadpoolctl") is None:
+        yield
+        return
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - an extra of the coordinator
+
+    loaded = ThreadpoolController()
+    paths = [str(library["filepath"]) for library in loaded.info()]
+    with loaded.select(filepath=[path for path in paths if "numpy" in path]).limit(limits=1):
+        yield
+
+
 def platform_fingerprint() -> dict[str, str]:
     """Return what a solve's last bits depend on; equal fingerprints promise equal digests.
 

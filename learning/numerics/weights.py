@@ -90,17 +90,22 @@ class WeightGrid(Grid):
         exponent = smallest_exponent(largest, bits, *_EXPONENTS)
         return cls(dict(shapes), dict.fromkeys(shapes, exponent))
 
-    def flat(self, weights: Weights) -> Integers:
-        """Return what `encode` gives as one flat array (n,); raises as `encode` does."""
+    def flat(self, weights: Weights, out: Integers | None = None) -> Integers:
+        """Return what `encode` gives as one flat array (n,); raises as `encode` does.
+
+        It is `out`, where that is given.
+        """
         parts = {name: self.found(weights, name, "float32").reshape(-1) for name in self.places}
         for name in self.variances:
             refuse_negative(name, parts[name])
-        if self.size <= _BLOCK:
-            # One block: a call for each tensor would take longer than what it does.
-            joined = np.concatenate(list(parts.values()) or [np.empty(0, np.float32)])
-            integers, certain = _rounded_to(joined, self._inverse_steps, joined)
-        else:
-            integers, certain = self._blockwise(parts)
+        integers = np.empty(self.size, np.int32) if out is None else out
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            if self.size <= _BLOCK:
+                # One block: a call for each tensor would take longer than what it does.
+                joined = np.concatenate(list(parts.values()) or [np.empty(0, np.float32)])
+                certain = _round_into(integers, joined, self._inverse_steps, joined)
+            else:
+                certain = self._round_blocks(integers, parts)
         if not certain:
             self.encode(weights)  # raises, where a tensor leaves int32
         return integers
@@ -111,18 +116,18 @@ class WeightGrid(Grid):
         inverse: npt.NDArray[np.float32] = np.divide(np.float32(1), self.steps)
         return inverse
 
-    def _blockwise(self, parts: Mapping[str, npt.NDArray[np.float32]]) -> tuple[Integers, bool]:
-        """Return flat tensors in steps as one flat array, and whether all surely fit int32."""
-        integers = np.empty(self.size, np.int32)
+    def _round_blocks(
+        self, integers: Integers, parts: Mapping[str, npt.NDArray[np.float32]]
+    ) -> bool:
+        """Write flat tensors in steps into one flat array; return whether all surely fit int32."""
         room, certain = np.empty(_BLOCK, np.float32), True
         for name, array in parts.items():
-            scale, first = np.float32(2.0 ** -self.exponents[name]), self.places[name].start
+            scale, place = np.float32(2.0 ** -self.exponents[name]), integers[self.places[name]]
             for start in range(0, len(array), _BLOCK):
                 part = array[start : start + _BLOCK]
-                rounded, fits = _rounded_to(part, scale, room[: len(part)])
-                integers[first + start : first + start + len(part)] = rounded
-                certain = certain and fits
-        return integers, certain
+                rounded = place[start : start + _BLOCK]
+                certain &= _round_into(rounded, part, scale, room[: len(part)])
+        return certain
 
     def encode(self, weights: Weights) -> dict[str, Integers]:
         """Return the weights (float32) in steps: int32 arrays, at most half a step away.
@@ -306,20 +311,21 @@ class WeightSum:
         self.samples += sign * samples
 
 
-def _rounded_to(
+def _round_into(
+    integers: Integers,
     values: npt.NDArray[np.float32],
     scale: np.float32 | npt.NDArray[np.float32],
     room: npt.NDArray[np.float32],
-) -> tuple[Integers, bool]:
-    """Return a block of values times `scale`, rounded, and whether all surely fit int32.
+) -> bool:
+    """Write a block of values times `scale`, rounded; return whether all surely fit int32.
 
     `room` takes the products.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.multiply(values, scale, out=room)
-        # No less than the square of the largest; NaN where one is. It is rounded, hence the half.
-        square = float(np.dot(steps, steps))
-        return np.rint(steps, out=steps).astype(np.int32), square <= (LARGEST / 2) ** 2
+    steps = np.multiply(values, scale, out=room)
+    # No less than the square of the largest; NaN where one is. It is rounded, hence the half.
+    square = float(np.dot(steps, steps))
+    integers[:] = np.rint(steps, out=steps)
+    return square <= (LARGEST / 2) ** 2
 
 
 def _check_bits(bits: int) -> None:

@@ -23,6 +23,7 @@ def make_engine(prepared: Prepared, folder: Path, watch: Watch) -> Engine:
     if has_light_agents(prepared.scenario):
         from simulator.engines.inprocess.light.engine import LightEngine  # noqa: PLC0415
 
+        quick_allocation()
         return LightEngine(prepared, folder, watch)
     from simulator.engines.inprocess.engine import InProcessEngine  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from learning.errors import RangeError
 from learning.numerics.differences import DifferenceGrid
 from learning.numerics.weights import WeightGrid
 from methods.client_updates import UpdateFrame
@@ -216,3 +217,11 @@ def test_more_than_was_proven_to_fit_is_not_joined() -> None:
     with pytest.raises(MethodError, match="2 beside 2; 3 are proven to fit"):
         one.join(other.partial())
     assert one.mean().aggregate == before
+
+
+def test_an_answer_that_leaves_the_grid_is_refused_by_the_name_of_its_tensor() -> None:
+    answer = moved(1)
+    name = next(iter(SENT))
+    answer[name] = np.full_like(answer[name], 1e30)
+    with pytest.raises(RangeError, match=name):
+        FRAME.encode(answer)

@@ -297,3 +297,18 @@ def test_what_cannot_be_a_partial_sum_is_refused_and_changes_nothing():
         with pytest.raises(RangeError, match=f"{samples} of 1 devices; each has 1 to 1000"):
             total.join(total.flat, 1, samples)
     assert total.flat.tobytes() == before.tobytes()
+
+
+def test_a_model_of_several_blocks_is_rounded_into_the_place_that_is_given():
+    rng = np.random.default_rng(1)
+    weights = {"w": rng.normal(size=(3, 30_000)).astype(np.float32), "b": np.ones(5, np.float32)}
+    grid = WeightGrid.around(weights)
+    place = np.full(grid.size, -1, np.int32)
+    assert grid.flat(weights, place) is place
+    integers = grid.encode(weights)
+    assert {name: place[part].tobytes() for name, part in grid.places.items()} == {
+        name: array.tobytes() for name, array in integers.items()
+    }
+    weights["w"][2, 29_999] = np.inf
+    with pytest.raises(RangeError, match="'w'"):
+        grid.flat(weights, place)

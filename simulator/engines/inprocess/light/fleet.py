@@ -11,6 +11,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.rounds.state import Round
 from device_agent.capabilities import find_capabilities
 from device_agent.core.policy import publishes_gradients, withheld
+from learning.numerics.blas import numpy_on_one_thread
 from methods.registry import training_device
 from schemas.presence import Birth, Death
 from schemas.values import DeviceId
@@ -155,7 +156,8 @@ class LightFleet:
 
     def carry_out(self, current: Round, meanwhile: Callable[[], None]) -> None:
         """Have the cohort of the open round trained; `meanwhile` is done beside workers."""
-        LightRound(self._context, self._rounds, current).carry_out(meanwhile)
+        with numpy_on_one_thread():
+            LightRound(self._context, self._rounds, current).carry_out(meanwhile)
 
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""

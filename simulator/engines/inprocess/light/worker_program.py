@@ -11,6 +11,8 @@ import time
 import torch
 
 import learning.training.engine  # noqa: F401 - before a lot is waited for
+from device_agent.memory import quick_allocation
+from learning.numerics.blas import numpy_on_one_thread
 from methods import __path__ as method_folders
 from methods import registry
 from methods.training import LocalData
@@ -83,4 +85,6 @@ class Worker:
 
 if __name__ == "__main__":
     gc.freeze()  # torch alone is 200,000 objects, which need not be gone through again and again
-    serve(Worker().answer)
+    quick_allocation()
+    with numpy_on_one_thread():
+        serve(Worker().answer)
