@@ -31,6 +31,8 @@ class _Held:
 
 
 _NOTHING = _Held(np.empty(0, np.int64), (), ())
+_KEPT_BYTES = 64 << 20
+"""Of data that were put together and are kept until they change; what is above is made again."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ class Holdings:
         self._sighted: dict[DeviceId, Mapping[Digest, Sighting]] = {}
         """What is held of pictures with masks, each of which shows several classes."""
         self._deliveries = 0
+        self._kept: dict[DeviceId, LocalData | None] = {}
+        self._kept_bytes = 0
+        self._kept_version: Version | None = None
 
     @property
     def class_names(self) -> tuple[ClassName, ...]:
@@ -90,7 +95,22 @@ class Holdings:
         return Version(self._deliveries, rows)
 
     def data(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
-        """Return the samples of a device that an order asks for; None where there are none."""
+        """Return the samples of a device that an order asks for; None where there are none.
+
+        They are the same object in every round, as far as there is room to keep them.
+        """
+        version = self._kept_version
+        if version is None or (version.deliveries, version.rows) != (self._deliveries, rows):
+            self._kept, self._kept_bytes, self._kept_version = {}, 0, self.version(rows)
+        if device in self._kept:
+            return self._kept[device]
+        found = self._found(device, rows)
+        self._kept_bytes += 0 if found is None else _bytes_of(found)
+        if self._kept_bytes <= _KEPT_BYTES:
+            self._kept[device] = found
+        return found
+
+    def _found(self, device: DeviceId, rows: HeldRows) -> LocalData | None:
         if self._scenes is not None:
             images = images_asked(self._sighted.get(device, {}), rows.order)
             return self._scenes.local_data(images) if images else None
@@ -123,3 +143,7 @@ class Holdings:
             tuple(label for _, label in first.values()),
             tuple(first),
         )
+
+
+def _bytes_of(data: LocalData) -> int:
+    return data.inputs.nbytes + (0 if data.masks is None else data.masks.nbytes)

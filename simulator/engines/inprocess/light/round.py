@@ -29,10 +29,15 @@ from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.batches import Answered, AnsweredHere, Answering
+from simulator.engines.inprocess.light.batches import (
+    Answered,
+    AnsweredHere,
+    Answering,
+    Said,
+)
 from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
-from simulator.engines.inprocess.light.hashing import HashedPayloads
+from simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
 from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.memories import write_memory
 from simulator.engines.inprocess.light.task import RoundTask
@@ -67,6 +72,8 @@ class LightRound:
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
         self._done = 0
+        self._validated: dict[tuple[object, ...], Contribution] = {}
+        """The first contribution of each number of samples, bytes and steps."""
 
     def carry_out(self, meanwhile: Callable[[], None]) -> None:
         """Train everybody who has not said that there is nothing, record, close and average.
@@ -184,7 +191,23 @@ class LightRound:
         proxy.give(device, message, gradients)
 
     def _contribution(self, answered: Answered) -> Contribution:
+        """Return what an answer's device would send; what one has in it is validated once."""
         said, payload = answered
+        loss = said.loss if said.loss is not None and isfinite(said.loss) else None
+        counts = (*said.per_class.items(), payload.size, said.steps, said.stored_samples)
+        alike = None if said.observation is not None else self._validated.get(counts)
+        if alike is None:
+            made = self._made(said, payload, loss)
+            if said.observation is None:
+                self._validated[counts] = made
+            return made
+        told = alike.round
+        if told is not None and told.loss != loss:
+            told = told.model_copy(update={"loss": loss})
+        own = {"payload": payload.digest, "offer": payload.offer, "round": told}
+        return alike.model_copy(update=own)
+
+    def _made(self, said: Said, payload: HashedAnswer, loss: float | None) -> Contribution:
         return Contribution(
             key=self._key,
             revision=0,
@@ -200,7 +223,7 @@ class LightRound:
                 phase=self._opened.phase,
                 samples=said.samples,
                 steps=said.steps,
-                loss=said.loss if said.loss is not None and isfinite(said.loss) else None,
+                loss=loss,
                 seconds=self._training.place.trainers.seconds,  # of the fleet: equal runs are equal
                 stored_samples=said.stored_samples,
                 observation=said.observation,
