@@ -49,6 +49,7 @@ LEAST_RANGE = 1.0
 """The range of tensors that are zero or small: biases, adapters, means, before they have moved."""
 
 _EXPONENTS = (-96, 96)
+_FLOAT32 = np.dtype(np.float32)
 _WIDEST = 2.0**80
 _BLOCK = 1 << 15
 """Values handled at once: what they need stays in the cache."""
@@ -95,14 +96,14 @@ class WeightGrid(Grid):
 
         It is `out`, where that is given.
         """
-        parts = {name: self.found(weights, name, "float32").reshape(-1) for name in self.places}
+        parts = self._flat_parts(weights)
         for name in self.variances:
-            refuse_negative(name, parts[name])
+            refuse_negative(name, weights[name])
         integers = np.empty(self.size, np.int32) if out is None else out
         with np.errstate(over="ignore", invalid="ignore"):  # told below
             if self.size <= _BLOCK:
                 # One block: a call for each tensor would take longer than what it does.
-                joined = np.concatenate(list(parts.values()) or [np.empty(0, np.float32)])
+                joined = np.concatenate(parts or [np.empty(0, np.float32)])
                 certain = _round_into(integers, joined, self._inverse_steps, joined)
             else:
                 certain = self._round_blocks(integers, parts)
@@ -110,19 +111,27 @@ class WeightGrid(Grid):
             self.encode(weights)  # raises, where a tensor leaves int32
         return integers
 
+    def _flat_parts(self, weights: Weights) -> list[npt.NDArray[np.float32]]:
+        """Return all tensors flat, in order; raise `NetworkError` as `encode` does."""
+        parts = []
+        for name in self.places:
+            array = weights.get(name)
+            if array is None or array.shape != self.shapes[name] or array.dtype != _FLOAT32:
+                array = self.found(weights, name, "float32")  # raises
+            parts.append(array.reshape(-1))
+        return parts
+
     @cached_property
     def _inverse_steps(self) -> npt.NDArray[np.float32]:
         """What makes steps of a flat array (n,): powers of two, as exact as a division."""
         inverse: npt.NDArray[np.float32] = np.divide(np.float32(1), self.steps)
         return inverse
 
-    def _round_blocks(
-        self, integers: Integers, parts: Mapping[str, npt.NDArray[np.float32]]
-    ) -> bool:
+    def _round_blocks(self, integers: Integers, parts: Sequence[npt.NDArray[np.float32]]) -> bool:
         """Write flat tensors in steps into one flat array; return whether all surely fit int32."""
         room, certain = np.empty(_BLOCK, np.float32), True
-        for name, array in parts.items():
-            scale, place = np.float32(2.0 ** -self.exponents[name]), integers[self.places[name]]
+        for (name, where), array in zip(self.places.items(), parts, strict=True):
+            scale, place = np.float32(2.0 ** -self.exponents[name]), integers[where]
             for start in range(0, len(array), _BLOCK):
                 part = array[start : start + _BLOCK]
                 rounded = place[start : start + _BLOCK]

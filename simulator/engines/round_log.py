@@ -9,7 +9,7 @@ first phase and the accuracy after its last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from coordinator.core.entry import EntryBody
+from coordinator.core.entry import EntryBody, NewEntry
 from coordinator.core.state import read_entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.topics.contributions.entries import ContributionAccepted
@@ -83,6 +83,13 @@ class _Answer(NamedTuple):
     loss: float | None
 
 
+class _Told(NamedTuple):
+    """An answer, and the round that it is to."""
+
+    round: int
+    answer: _Answer
+
+
 @dataclass(frozen=True)
 class _Ended:
     """What a later phase of a round has to know of its first."""
@@ -104,6 +111,8 @@ class RoundLog:
         self._path = path
         self._every = every
         self._at = 0
+        self._heard: list[tuple[int, EntryBody | _Told]] = []
+        """What was committed since the last look, if that is told: it need not be read again."""
         self._former = ledger.size
         """What a former process left is taken in again, and is no news."""
         self._open: dict[int, _Open] = {}
@@ -115,27 +124,45 @@ class RoundLog:
     def look(self, measure: Measure) -> bool:
         """Take in the new entries; return whether a round has ended now."""
         ended = False
-        start, self._at = self._at, self._ledger.size
-        # Unchecked: this process has just committed them, or checked them when it began.
-        for index, kind, body in self._ledger.bodies(start, self._at):
-            if kind == ContributionAccepted.kind:
-                self._note(index, from_json(body))
-            elif kind in _OF_ROUNDS:
-                over = self._take(read_entry(kind, from_json(body)), measure)
+        for index, body in self._news():
+            if isinstance(body, _Told):
+                if body.round in self._open:
+                    self._open[body.round].answers[index] = body.answer
+            else:
+                over = self._take(body, measure)
                 ended |= over and index >= self._former
         return ended
+
+    def committed(self, first: int, entries: Sequence[NewEntry]) -> None:
+        """Be told of entries that were committed, which `look` then need not read."""
+        for index, entry in enumerate(entries, first):
+            body = entry.body
+            if isinstance(body, ContributionAccepted):
+                said = body.answer
+                if said is not None and body.round is not None:
+                    told = _Answer(said.samples, said.steps, said.seconds, said.loss)
+                    self._heard.append((index, _Told(body.round, told)))
+            elif body.kind in _OF_ROUNDS:
+                self._heard.append((index, body))
+
+    def _news(self) -> Iterator[tuple[int, EntryBody | _Told]]:
+        """Yield what there is of rounds since the last look."""
+        heard, self._heard = self._heard, []
+        start, self._at = self._at, self._ledger.size
+        # Unchecked: this process has just committed them, or checked them when it began.
+        for index, kind, body in self._ledger.bodies(start, heard[0][0] if heard else self._at):
+            if kind == ContributionAccepted.kind:
+                told = _told(from_json(body))
+                if told is not None:
+                    yield index, told
+            elif kind in _OF_ROUNDS:
+                yield index, read_entry(kind, from_json(body))
+        yield from heard
 
     def records(self, stages: tuple[int, ...]) -> tuple[RoundRecord, ...]:
         """Return the rounds of some stages of the ledger, in order."""
         kept = [self._kept[number] for number in sorted(self._kept)]
         return tuple(item.record for item in kept if item.stage in stages)
-
-    def _note(self, index: int, body: dict[str, Any]) -> None:
-        """Take in an answer."""
-        answer = body.get("answer")
-        if answer is not None and body["round"] in self._open:
-            told = _Answer(answer["samples"], answer["steps"], answer["seconds"], answer["loss"])
-            self._open[body["round"]].answers[index] = told
 
     def _take(self, body: EntryBody, measure: Measure) -> bool:
         match body:
@@ -206,6 +233,15 @@ class RoundLog:
     def _keep(self, kept: KeptRound) -> None:
         self._kept[kept.round] = kept
         append_line(self._path, kept.model_dump_json())
+
+
+def _told(body: dict[str, Any]) -> _Told | None:
+    """Return what the body of a contribution tells of training; None where it does not."""
+    answer = body.get("answer")
+    if answer is None:
+        return None
+    told = _Answer(answer["samples"], answer["steps"], answer["seconds"], answer["loss"])
+    return _Told(body["round"], told)
 
 
 def _ended(ended: _Open, averaged: WeightsAveraged) -> _Ended:

@@ -32,6 +32,7 @@ class LightEngine(StageEngine):
     def __init__(self, prepared: Prepared, folder: Path, watch: Watch) -> None:
         self._fleet = LightFleet(prepared, folder, watch)
         super().__init__(prepared, folder, watch, self._fleet)
+        self._fleet.coordinator.engine.on_commit = self._rounds.committed
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there, which otherwise join in when they are."""
