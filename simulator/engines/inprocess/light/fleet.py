@@ -170,7 +170,8 @@ class LightFleet:
     def average_again(self, current: Round) -> None:
         """Make ready for a round that was closed, and whose answers a former process summed."""
         closed = LightRound(self._context, self._rounds, current)
-        closed.sum_again(tuple(current.answers))
+        with numpy_on_one_thread():
+            closed.sum_again(tuple(current.answers))
         self.coordinator.average = closed.average
 
     def install(self) -> None:
