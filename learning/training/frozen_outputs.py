@@ -2,7 +2,8 @@
 
 A teacher is in use, and so is a body before the head that alone is trained: what they make of a
 sample depends on it alone, in whatever batch it is. So it is computed for all samples before the
-first epoch, in large batches, unless chance changes the samples in every epoch. Numbers differ by
+first epoch, unless chance changes the samples in every epoch. How many are computed at once depends
+on the work alone, so that numbers are the same wherever an agent is trained. They may differ by
 rounding from those of the steps' own batches, as a loop's from a stack's.
 """
 
@@ -20,6 +21,10 @@ from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
+
+_BATCHES = 8
+"""Of training that go through at once: without gradient a sample has the values of a layer or two
+in memory, and those of all layers in training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +84,8 @@ def _shaken(work: Work) -> bool:
 def _rows(of: FrozenPass, works: Sequence[Work], settings: TrainingEngineSettings) -> list[Tensor]:
     """Return what a network makes of each work's samples."""
     inputs = [work.data.inputs for work in works]
-    infer = Inference(settings.inference_batch, works[0].pictures, settings.autocast)
+    at_once = _BATCHES * len(works) * works[0].batching.part_size
+    infer = Inference(at_once, works[0].pictures, settings.autocast)
     made = infer.over(partial(of.outputs, of), torch.cat(inputs) if len(inputs) > 1 else inputs[0])
     return list(torch.cat(list(made)).split([len(rows) for rows in inputs]))
 

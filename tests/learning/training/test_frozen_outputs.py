@@ -15,7 +15,7 @@ from learning.training.frozen_outputs import with_frozen_outputs
 from learning.training.memory import data_bytes
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
-from learning.training.work import Extras
+from learning.training.work import Batching, Extras
 from tests.learning.training.agents import largest_difference, make_works
 from tests.learning.training.test_two_stages import (
     OLD_CLASSES,
@@ -79,22 +79,24 @@ def test_training_is_that_which_computes_them_in_every_step(name, settings):
         assert one.buffers.keys() == other.buffers.keys()
 
 
-def test_a_body_in_use_is_computed_before_the_first_epoch_and_no_more(monkeypatch):
-    passes = []
+def test_a_body_in_use_sees_each_sample_once_before_the_first_epoch(monkeypatch):
+    seen = []
     inner = composing.forward_lazily
 
-    def counted(network, *given):
+    def counted(network, parameters, buffers, inputs, *modes):
         if not isinstance(network.body, IdentityBody):
-            passes.append(network)
-        return inner(network, *given)
+            seen.append(len(inputs))
+        return inner(network, parameters, buffers, inputs, *modes)
 
     monkeypatch.setattr(composing, "forward_lazily", counted)
-    works = first_works(SIZES[:2])
+    works = [replace(work, batching=Batching(2)) for work in first_works(SIZES[:2])]
     train(works, LOOP)
-    assert len(passes) == 2 * len(works)  # the teacher and the body, of each agent
-    passes.clear()
+    assert sum(seen) == 2 * sum(SIZES[:2])  # by the teacher and by the body
+    assert max(seen) == 8 * 2  # eight batches at once
+    seen.clear()
     train_stacked(works, STACK)
-    assert len(passes) == 2  # of all agents together, for they share both
+    assert sum(seen) == 2 * sum(SIZES[:2])
+    assert max(seen) == 2 * 8 * 2  # agents that share both are seen together
 
 
 def test_the_work_goes_on_without_the_models_that_were_computed():
@@ -110,6 +112,18 @@ def test_samples_that_chance_changes_are_seen_as_they_are_in_every_step():
     works = make_works(SIZES[:2])
     shaken = [replace(work, pictures=Pictures((0.5,), (0.5,), flip=True)) for work in works]
     assert with_frozen_outputs(shaken, LOOP) == shaken
+
+
+def test_numbers_depend_on_no_setting_of_the_machine():
+    """Agents' programs and simulations have batches of other sizes for full passes."""
+    small = TrainingEngineSettings("loop", inference_batch=3)
+    for one, other in zip(
+        with_frozen_outputs(first_works(dtype=torch.float32), LOOP),
+        with_frozen_outputs(first_works(dtype=torch.float32), small),
+        strict=True,
+    ):
+        assert torch.equal(one.data.inputs, other.data.inputs)
+        assert torch.equal(one.data.extras["old.logits"], other.data.extras["old.logits"])
 
 
 def test_a_full_pass_before_each_epoch_finds_the_work_as_it_is():
