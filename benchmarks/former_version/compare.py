@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,7 @@ SIMULATED = {
     "light, 10,000 x 873": (10_000, 1_000, 4, "light"),
 }
 """Agents, floats, rounds and kind of agents."""
+SCENARIOS = ("digits-lga", "digits-fedhaf")
 _SETTINGS = """
 fleet = "{fleet}"
 [method.settings]
@@ -134,12 +136,30 @@ def simulated(_bench: Bench, checkout: Path) -> Mapping[str, float]:
     return found
 
 
+def scenarios(bench: Bench, checkout: Path) -> Mapping[str, float]:
+    """Return seconds of whole runs, all programs of a run together where the processor's."""
+    found = {}
+    for name in SCENARIOS:
+        out = bench.folder / name
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        try:
+            _run(checkout, "-m", "fleetledger", "simulate", name, "--out", str(out))
+            found[f"{name}, wall"] = time.perf_counter() - began
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        found[f"{name}, processor"] = spent
+    return found
+
+
 MEASURES: dict[str, Measure] = {
     "appends": appends,
     "contributions": contributions,
     "start-up": start_up,
     "agent-memory": agent_memory,
     "simulated": simulated,
+    "scenarios": scenarios,
 }
 
 

@@ -14,11 +14,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from learning.errors import TrainingError
-from learning.losses.composing import Step
+from learning.losses.composing import Lesson, Step
 from learning.losses.ensemble import EnsembleReduction, ensemble_distillation
 from learning.losses.ranking import margin_ranking
 from learning.losses.relation import drawn_triples, relation
@@ -57,6 +58,7 @@ class Relation:
     teacher: str
     rows: str | None = None
     triples: int = 512
+    lesson: ClassVar[Lesson] = "features"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
@@ -64,7 +66,7 @@ class Relation:
         if words is None:
             raise TrainingError("relation: drawing triples needs a source of chance; set words")
         triples, weight = drawn_triples(words(self.triples), counted(step, self.rows))
-        old = step.teacher(self.teacher).features
+        old = step.taught(self.teacher, self.lesson)
         return relation(step.outputs.features, old, triples, weight)
 
 
@@ -79,10 +81,11 @@ class Topology:
     teacher: str
     rows: str | None = None
     fewest: int = 8
+    lesson: ClassVar[Lesson] = "features"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        old = step.teacher(self.teacher).features
+        old = step.taught(self.teacher, self.lesson)
         weight = counted(step, self.rows)
         enough = (weight > 0).sum(dim=-1, keepdim=True) >= self.fewest
         return topology(step.outputs.features, old, weight * enough)

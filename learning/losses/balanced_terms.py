@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import functional
 
 from learning.losses.binary import binary_cross_entropy, one_hot_with_old
-from learning.losses.composing import Step
+from learning.losses.composing import Lesson, Step
 from learning.losses.cross_entropy import sample_cross_entropy
 from learning.losses.gradient_balance import (
     Activation,
@@ -66,10 +67,11 @@ class SemanticDistillation:
     teacher: str
     balance: GradientBalance | None = None
     slices: str | None = None
+    lesson: ClassVar[Lesson] = "logits"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        logits, old = step.outputs.logits, step.teacher(self.teacher).logits
+        logits, old = step.outputs.logits, step.taught(self.teacher, self.lesson)
         labels = soft_targets(step.batch.targets, logits.shape[-1], old)
         divergences = semantic_divergence(logits, labels, step.mask(self.slices))
         if self.balance is not None:
@@ -86,11 +88,12 @@ class BinaryCrossEntropy:
 
     balance: GradientBalance | None = None
     teacher: str | None = None
+    lesson: ClassVar[Lesson] = "logits"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         logits, batch = step.outputs.logits, step.batch
-        old = None if self.teacher is None else step.teacher(self.teacher).logits
+        old = None if self.teacher is None else step.taught(self.teacher, self.lesson)
         labels = one_hot_with_old(batch.targets, logits.shape[-1], old).to(logits.dtype)
         factor = None if self.balance is None else step.once(self.balance)
         return binary_cross_entropy(logits, labels, weight_of(step, None), factor)
@@ -106,9 +109,10 @@ class OldClassDistillation:
 
     teacher: str
     rows: str | None = None
+    lesson: ClassVar[Lesson] = "logits"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        old = step.teacher(self.teacher).logits.detach()
+        old = step.taught(self.teacher, self.lesson).detach()
         known = step.outputs.logits[..., : old.shape[-1]]
         return binary_cross_entropy(known, functional.sigmoid(old), weight_of(step, self.rows))

@@ -7,23 +7,32 @@
 
 The names are those of the work's `frozen` parts: a mask, a teacher {"parameters", "buffers"}, an
 anchor. Terms and losses are values: equal ones let agents share a stack.
+
+What frozen networks make of a sample is the same in every step unless chance changes the sample:
+`frozen_passes` says what that is, and `foreseen` trains on when it was computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from learning.networks.fixed_features import IdentityBody
+from learning.networks.head import is_of_head
 from learning.networks.held_rows import joined_rows
 from learning.networks.network import Network
-from learning.networks.torch_layers import Outputs, Tensors, forward_lazily
-from learning.training.work import Batch, Tree
+from learning.networks.torch_layers import Mode, Outputs, Tensors, forward_lazily
+from learning.training.frozen_outputs import FrozenPass
+from learning.training.work import Batch, Tree, Work
 
 Training = Literal["all", "body", "head", "none"]
+Lesson = Literal["features", "logits"]
+"""What a term looks at of a teacher."""
 
 _BY_HAND = 4
 """Terms that are added one to the next, as torch's sum of so few does in more kernels."""
@@ -33,6 +42,8 @@ FIXED = "fixed"
 
 First rows of the head may be among them while the later ones are trained; see `split_rows`.
 """
+_BODY = "body.features"
+_MODEL = {"parameters", "buffers"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +88,11 @@ class Step:
             self._teachers[name] = _in_full(replace(outputs, scores=_still(outputs)))
         return self._teachers[name]
 
+    def taught(self, name: str, lesson: Lesson) -> Tensor:
+        """Return a teacher's features or logits (..., n, d): computed unless they are foreseen."""
+        foreseen = self.batch.extras.get(f"{name}.{lesson}")
+        return _of(lesson, self.teacher(name)) if foreseen is None else foreseen
+
     def once(self, part: TermPart) -> Tensor:
         """Return what `part` makes of this step, computed once for all terms that name it."""
         if part not in self._made:
@@ -97,6 +113,21 @@ class Term(Protocol):
 
     def __call__(self, step: Step) -> Tensor:
         """Return the term's value for each agent (...)."""
+        ...
+
+
+@runtime_checkable
+class TaughtTerm(Protocol):
+    """A term that looks at a frozen model. All that do say so: one that is foreseen is gone."""
+
+    @property
+    def teacher(self) -> str | None:
+        """Its name; None where this one looks at none."""
+        ...
+
+    @property
+    def lesson(self) -> Lesson:
+        """What is looked at, by `Step.taught`."""
         ...
 
 
@@ -140,6 +171,52 @@ class ComposedLoss:
         if len(values) > _BY_HAND:
             return torch.stack(values).sum(dim=0), outputs.buffers
         return sum(values[1:], start=values[0]), outputs.buffers
+
+    def frozen_passes(self, work: Work) -> dict[str, FrozenPass]:
+        """Return what terms look at of teachers, and the features of a body that does not move."""
+        passes = {}
+        for term in (part.term for part in self.terms):
+            if isinstance(term, TaughtTerm) and term.teacher is not None:
+                model, use = work.frozen[term.teacher], partial(self._in_use, term.lesson)
+                name = f"{term.teacher}.{term.lesson}"
+                passes[name] = FrozenPass(model["parameters"], model["buffers"], use)
+        if self.training == "head" and all(map(is_of_head, work.parameters)):
+            tensors = {**work.frozen.get(FIXED, {}), **work.parameters}
+            use = partial(self._in_use, "features")
+            passes[_BODY] = FrozenPass(tensors, work.buffers, use)
+        return passes
+
+    def foreseen(self, work: Work, found: Tensors) -> Work:
+        """Return the work with what its passes made of the samples, and without the models.
+
+        Where that are the body's features, they are its inputs, and the body passes them on.
+        """
+        lessons = {name: rows for name, rows in found.items() if name != _BODY}
+        data = replace(work.data, extras={**work.data.extras, **lessons})
+        frozen = {name: leaf for name, leaf in work.frozen.items() if not _is_model(leaf)}
+        if _BODY not in found:
+            return replace(work, data=data, frozen=frozen)
+        fixed, body = frozen.get(FIXED, {}), IdentityBody(self.network.width)
+        return replace(
+            work,
+            data=replace(data, inputs=found[_BODY]),
+            frozen={**frozen, FIXED: {name: fixed[name] for name in filter(is_of_head, fixed)}},
+            loss=replace(self, network=replace(self.network, body=body)),
+            pictures=None,
+        )
+
+    def _in_use(self, lesson: Lesson, model: FrozenPass, inputs: Tensor) -> Tensor:
+        network, mode = self.network, Mode()
+        outputs = forward_lazily(network, model.parameters, model.buffers, inputs, mode)
+        return _of(lesson, _in_full(outputs))
+
+
+def _of(lesson: Lesson, outputs: Outputs) -> Tensor:
+    return outputs.features if lesson == "features" else outputs.logits
+
+
+def _is_model(leaf: Any) -> bool:  # noqa: ANN401 - a tensor, or a mapping
+    return isinstance(leaf, Mapping) and leaf.keys() == _MODEL
 
 
 def _scaled(part: Weighted, step: Step) -> Tensor:

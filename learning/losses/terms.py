@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from learning.losses.balance import feature_balance
-from learning.losses.composing import Step
+from learning.losses.composing import Lesson, Step
 from learning.losses.cross_entropy import cross_entropy
 from learning.losses.distillation import Direction, distillation, divergence
 from learning.losses.ewc import ewc_penalty
@@ -52,12 +52,13 @@ class Distillation:
     temperature: float = 2.0
     classes: str | None = None
     rows: str | None = None
+    lesson: ClassVar[Lesson] = "logits"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         return distillation(
             step.outputs.logits,
-            step.teacher(self.teacher).logits,
+            step.taught(self.teacher, self.lesson),
             weight_of(step, self.rows),
             self.temperature,
             step.mask(self.classes),
@@ -73,12 +74,13 @@ class Divergence:
     classes: str | None = None
     rows: str | None = None
     direction: Direction = "teacher_first"
+    lesson: ClassVar[Lesson] = "logits"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
         return divergence(
             step.outputs.logits,
-            step.teacher(self.teacher).logits,
+            step.taught(self.teacher, self.lesson),
             weight_of(step, self.rows),
             self.temperature,
             step.mask(self.classes),
@@ -93,10 +95,11 @@ class FeatureDistance:
     teacher: str
     rows: str | None = None
     reduction: Literal["mean", "sum"] = "mean"
+    lesson: ClassVar[Lesson] = "features"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        old = step.teacher(self.teacher).features
+        old = step.taught(self.teacher, self.lesson)
         return feature_distance(
             step.outputs.features, old, weight_of(step, self.rows), self.reduction
         )
@@ -108,10 +111,11 @@ class FeatureAngle:
 
     teacher: str
     rows: str | None = None
+    lesson: ClassVar[Lesson] = "features"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        old = step.teacher(self.teacher).features
+        old = step.taught(self.teacher, self.lesson)
         return feature_angle(step.outputs.features, old, weight_of(step, self.rows))
 
 

@@ -41,6 +41,7 @@ ROWS = (WEIGHT, BIAS)
 HIDDEN_WIDTH = 128
 """Of the hidden head's one hidden layer."""
 
+_PREFIX = "head."
 _HIDDEN, _NORM = "head.hidden", "head.norm"
 _DROPOUT_LAYER = 1 << 16
 """The number of the head's dropout, which no body reaches with its own."""
@@ -54,6 +55,11 @@ def head_plan(kind: HeadKind, width: int) -> list[TensorPlan]:
         return []
     layer = linear_plan(_HIDDEN, width, HIDDEN_WIDTH)
     return [*layer, *normalisation_plan(_NORM, HIDDEN_WIDTH)]
+
+
+def is_of_head(name: str) -> bool:
+    """Return whether a network's tensor of that name is its head's."""
+    return name.startswith(_PREFIX)
 
 
 def row_shapes(kind: HeadKind, width: int, classes: int) -> dict[str, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import AgentBatches, real_type
 from learning.training.devices import memory_watched, moved
+from learning.training.frozen_outputs import with_frozen_outputs
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stepping import Steps
 from learning.training.work import Extras, Trained, Work
@@ -26,7 +27,7 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
 
 
 def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
-    work = moved(work, settings.device)
+    (work,) = with_frozen_outputs([moved(work, settings.device)], settings)
     steps = Steps.of(work, settings)
     batches = AgentBatches.of(work, buffers_owned=True)
     losses = []

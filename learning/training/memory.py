@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from learning.training.devices import moved_together
 from learning.training.free_memory import free_bytes
+from learning.training.frozen_outputs import with_frozen_outputs
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
 from learning.training.stacking import own_bytes, tree_bytes
@@ -37,11 +39,19 @@ def stack_bytes(settings: TrainingEngineSettings) -> int:
 def agents_per_stack(works: Sequence[Work], settings: TrainingEngineSettings) -> int:
     """Return how many agents like these fit the memory of a stack, at least one."""
     largest = max(works, key=lambda work: len(work.data))
-    data = largest.data
     each = _COPIES * tree_bytes(largest.parameters) + own_bytes([work.frozen for work in works])
-    each += tree_bytes({"inputs": data.inputs, "targets": data.targets, "extras": data.extras})
-    each += _PASSES * kept_bytes(largest, settings)
+    each += data_bytes(largest, settings) + _PASSES * kept_bytes(largest, settings)
     return max(1, stack_bytes(settings) // each)
+
+
+def data_bytes(work: Work, settings: TrainingEngineSettings) -> int:
+    """Return the memory of an agent's samples, and of what frozen networks make of them."""
+    (few,) = moved_together([shortened(work, batches=1)], settings.device)
+    (foreseen,) = with_frozen_outputs([few], settings)
+    each = tree_bytes({**vars(few.data)})
+    if foreseen is not few:
+        each += tree_bytes({**vars(foreseen.data)})
+    return each * len(work.data) // len(few.data)
 
 
 def kept_bytes(work: Work, settings: TrainingEngineSettings) -> int:

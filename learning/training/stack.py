@@ -17,6 +17,7 @@ from learning.errors import TrainingError
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart, real_type
 from learning.training.devices import moved_together
+from learning.training.frozen_outputs import with_frozen_outputs
 from learning.training.loop import prepared
 from learning.training.settings import TrainingEngineSettings
 from learning.training.sgd import Trainable
@@ -49,7 +50,8 @@ def train_stacked(works: Sequence[Work], settings: TrainingEngineSettings) -> li
 
 def _train(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
     by_size = sorted(range(len(works)), key=lambda index: -len(works[index].data))
-    run = _Run.of(moved_together([works[index] for index in by_size], settings.device), settings)
+    there = moved_together([works[index] for index in by_size], settings.device)
+    run = _Run.of(with_frozen_outputs(there, settings), settings)
     results = dict(zip(by_size, run.train(), strict=True))
     return [results[index] for index in range(len(works))]
 

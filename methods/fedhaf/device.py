@@ -21,6 +21,7 @@ import torch
 from learning.errors import LearningError
 from learning.losses.composing import FIXED
 from learning.networks.conversion import to_arrays
+from learning.networks.head import is_of_head
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
@@ -212,7 +213,7 @@ def _batching(settings: FedHafSettings, samples: int) -> Batching:
 
 def _is_of(part: Part, name: str) -> bool:
     """Whether a tensor is of the part."""
-    return part == "all" or name.startswith("head.") == (part == "head")
+    return part == "all" or is_of_head(name) == (part == "head")
 
 
 def _rates(local: _Local, part: Part) -> tuple[float, ...]:

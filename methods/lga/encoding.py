@@ -5,6 +5,9 @@ at a perturbed picture, softmax cross-entropy with the picture's own class, are 
 gets of it. Three 5 x 5 convolutions with 12 channels and a linear layer, sigmoids between them, all
 numbers uniform in (-0.5, 0.5). The paper's proxy sends Gamma to every device; here everybody makes
 it from its seed, equal on every machine, so that it costs no byte.
+
+Gradients are written out layer by layer, for all pictures at once: each picture has its own, which
+torch gives by `vmap` alone, whose first call imports 800 modules.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +35,15 @@ SIDE = 5
 LAYERS = 4
 _BOUND = 0.5
 _SMALLEST = 4
+
+
+class LayerSlope(NamedTuple):
+    """How the loss of each picture depends on a layer's sums, and what the layer saw of it."""
+
+    seen: Tensor
+    """(rows, inputs of a sum, places)."""
+    sums: Tensor
+    """(rows, outputs, places)."""
 
 
 @lru_cache(4)
@@ -98,15 +111,44 @@ class Encoding:
             for name, shape in self.shapes.items()
         }
 
+    def tensors_on(self, device: torch.device, kind: torch.dtype) -> dict[str, Tensor]:
+        """Return the same on a device and of a type, not to be changed."""
+        return _on(self, device, kind)
+
     def gradients(self, pictures: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return the gradients (rows, ...) of pictures (rows, c, s, s) with labels (rows,).
 
         They can be differentiated with respect to the pictures.
         """
-        kind = pictures.dtype
-        tensors = _on(self, pictures.device, kind)
-        each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
-        found: dict[str, Tensor] = each(tensors, pictures, labels)
+        found: dict[str, Tensor] = {}
+        for layer, slope in self.slopes(pictures, labels).items():
+            shape = self.shapes[f"{layer}.weight"]
+            found[f"{layer}.weight"] = (slope.sums @ slope.seen.mT).reshape(-1, *shape)
+            found[f"{layer}.bias"] = slope.sums.sum(dim=2)
+        return {name: found[name] for name in self.shapes}
+
+    def slopes(self, pictures: Tensor, labels: Tensor) -> dict[int, LayerSlope]:
+        """Return how the loss of each picture depends on every layer's sums, the last one first."""
+        tensors, passed = self.tensors_on(pictures.device, pictures.dtype), []
+        maps = pictures
+        for layer, stride in enumerate(self.strides, start=1):
+            seen = functional.unfold(maps, SIDE, padding=self.padding, stride=stride)
+            kernel, bias = tensors[f"{layer}.weight"].flatten(1), tensors[f"{layer}.bias"]
+            values = torch.sigmoid(kernel @ seen + bias.unsqueeze(1))
+            passed.append((seen, values, maps.shape[-1]))
+            maps = values.unflatten(2, (self._side_after(layer),) * 2)
+        features, weight = maps.flatten(1), tensors[f"{LAYERS}.weight"]
+        scores = functional.linear(features, weight, tensors[f"{LAYERS}.bias"])
+        own = functional.one_hot(labels, self.classes).to(scores.dtype)
+        sums = functional.softmax(scores, dim=1) - own
+        found = {LAYERS: LayerSlope(features.unsqueeze(2), sums.unsqueeze(2))}
+        above = sums @ weight
+        for layer in range(LAYERS - 1, 0, -1):
+            seen, values, side = passed[layer - 1]
+            sums = above.view_as(values) * values * (1 - values)
+            found[layer] = LayerSlope(seen, sums)
+            if layer > 1:
+                above = self._unfolded_back(layer, tensors[f"{layer}.weight"], sums, side)
         return found
 
     def scores(self, tensors: Mapping[str, Tensor], pictures: Tensor) -> Tensor:
@@ -119,13 +161,19 @@ class Encoding:
         weight, bias = tensors[f"{LAYERS}.weight"], tensors[f"{LAYERS}.bias"]
         return functional.linear(values.flatten(1), weight, bias)
 
-    def _loss(self, tensors: Mapping[str, Tensor], picture: Tensor, label: Tensor) -> Tensor:
-        scores = self.scores(tensors, picture.unsqueeze(0))
-        return functional.cross_entropy(scores, label.unsqueeze(0))
+    def _unfolded_back(self, layer: int, kernel: Tensor, sums: Tensor, side: int) -> Tensor:
+        """Return how the loss depends on the maps (rows, channels, side, side) below a layer."""
+        windows = kernel.flatten(1).mT @ sums
+        stride = self.strides[layer - 1]
+        return functional.fold(windows, (side, side), SIDE, padding=self.padding, stride=stride)
+
+    def _side_after(self, layers: int) -> int:
+        """Return the pixels a side of the maps behind so many convolutions."""
+        side = self.side
+        for stride in self.strides[:layers]:
+            side = (side + 2 * self.padding - SIDE) // stride + 1
+        return side
 
     @property
     def _features(self) -> int:
-        side = self.side
-        for stride in self.strides:
-            side = (side + 2 * self.padding - SIDE) // stride + 1
-        return CHANNELS * side * side
+        return CHANNELS * self._side_after(len(self.strides)) ** 2

@@ -24,6 +24,7 @@ from torch import Tensor
 from learning.networks.conversion import copied_together
 from learning.numerics.noise import normal_noise
 from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
+from methods.lga.distance import GradientDistance
 from methods.lga.encoding import Encoding, Gradients
 
 _GREY, _DEVIATION = 0.5, 0.1
@@ -89,7 +90,7 @@ def invert(
     starts = _starts(encoding, len(known), settings, seed).to(first)
     parts = [
         _search(
-            _Distance(encoding, {k: t[rows] for k, t in sent.items()}, known[rows]),
+            GradientDistance(encoding, {k: t[rows] for k, t in sent.items()}, known[rows]),
             starts[rows],
             settings,
         )
@@ -102,25 +103,7 @@ def invert(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Distance:
-    """Equation (9), from some sets of gradients."""
-
-    encoding: Encoding
-    sent: Gradients
-    labels: Tensor
-
-    def __call__(self, points: Tensor, rows: Tensor) -> Tensor:
-        found = self.encoding.gradients(self.pictures(points), self.labels[rows])
-        parts = [(found[k] - self.sent[k][rows]).square().flatten(1).sum(1) for k in self.sent]
-        return torch.stack(parts).sum(dim=0)
-
-    def pictures(self, points: Tensor) -> Tensor:
-        """Return points (k, n) as pictures (k, c, s, s)."""
-        return points.reshape(-1, self.encoding.channels, self.encoding.side, self.encoding.side)
-
-
-def _search(distance: _Distance, start: Tensor, settings: InversionSettings) -> Inverted:
+def _search(distance: GradientDistance, start: Tensor, settings: InversionSettings) -> Inverted:
     search = BatchedLbfgs(distance, start, settings.search)
     iterates: deque[Tensor] = deque(maxlen=settings.kept)
     values = start.new_zeros(len(start))

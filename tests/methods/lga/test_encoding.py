@@ -1,5 +1,8 @@
 """The encoding network, and the labels that its gradients tell."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -75,3 +78,17 @@ def test_gradients_of_no_class_are_refused():
 def test_a_network_that_cannot_be_is_refused():
     with pytest.raises(MethodError, match="at least 4 pixels a side and 2 classes"):
         Encoding(3, 2, 10, seed=1)
+
+
+def test_gradients_need_no_modules_that_take_a_second_to_import():
+    """`torch.func` imports `torch._dynamo` and SymPy with its first call: a second of a device."""
+    program = (
+        "import sys, torch\n"
+        "from methods.lga.encoding import Encoding\n"
+        "Encoding(1, 8, 10, 1).gradients(torch.rand(2, 1, 8, 8), torch.tensor([0, 1]))\n"
+        "print(*[name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

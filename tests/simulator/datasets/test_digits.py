@@ -1,8 +1,11 @@
 """The digits data set and its split."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import simulator.datasets.digits as digits_module
 from simulator.datasets.digits import load_digits, split_digits
 from simulator.datasets.images import LabelledImages
 from simulator.errors import DatasetError
@@ -73,3 +76,17 @@ def test_arrays_that_do_not_fit_are_refused_by_name(images, labels, named: str):
     names = load_digits().class_names
     with pytest.raises(DatasetError, match=named):
         LabelledImages(images, labels, names)
+
+
+def test_the_digits_are_the_librarys_wherever_it_keeps_them(monkeypatch: pytest.MonkeyPatch):
+    by_file = load_digits()
+    monkeypatch.setattr(Path, "is_file", lambda _path: False)
+    by_library = load_digits()
+    assert np.array_equal(by_file.images, by_library.images)
+    assert np.array_equal(by_file.labels, by_library.labels)
+
+
+def test_a_missing_library_is_told_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(digits_module, "find_spec", lambda _name: None)
+    with pytest.raises(DatasetError, match=r"needs scikit-learn; .*pip install"):
+        load_digits()
