@@ -64,7 +64,7 @@ def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
     return with_workers(what, number, kind="ray", **engine)
 
 
-@pytest.mark.parametrize("number", [1, 2, 4])
+@pytest.mark.parametrize("number", [1, 4])
 def test_however_many_there_are_entries_sums_and_models_are_equal(
     number: int, what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_other_methods_too(scenario: Any, tmp_path: Path) -> None:
     assert_same(whole, learn(waited_for, on_ray(what, 2), tmp_path / "together"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_workers_that_are_killed_at_random_change_nothing(
     seed: int, what: Prepared, alone: Learned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
