@@ -89,6 +89,7 @@ def test_two_runs_can_be_compared(finished: Path, tmp_path: Path, cache: str):
         "compare.csv",
         "compare.html",
         "compare.png",
+        "intervals.png",
     }
 
 
