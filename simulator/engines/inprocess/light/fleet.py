@@ -24,7 +24,7 @@ from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
 from simulator.engines.inprocess.light.hashing import AnswerHasher
 from simulator.engines.inprocess.light.holdings import Holdings
-from simulator.engines.inprocess.light.memories import Memories
+from simulator.engines.inprocess.light.memories import Memories, take_over
 from simulator.engines.inprocess.light.proxy import LightProxy
 from simulator.engines.inprocess.light.round import LightRound
 from simulator.engines.inprocess.light.traffic import Traffic
@@ -91,6 +91,7 @@ class LightFleet:
         store = engine.store or (folder / "agents").resolve().as_uri()
         place = CohortResources(trainers, sight.pictures(), store, publishes)
         holdings = Holdings(prepared.split.train, prepared.plan, sight, scenario.devices.exemplars)
+        take_over(folder / "agents", place.store, folder / "memories.jsonl")
         workers = _workers(place, engine)
         if workers is not None and holdings.shared is not None:
             workers.share(holdings.shared)

@@ -17,6 +17,7 @@ from coordinator.ledger.blobs import BlobStore
 from schemas.message import Strict
 from schemas.values import DeviceId, Digest
 from simulator.errors import EngineError
+from simulator.run.durable import replace_file
 
 
 class _Written(Strict):
@@ -46,9 +47,8 @@ class Memories:
             else:
                 self._let_go(line)
         index.parent.mkdir(parents=True, exist_ok=True)
-        partial = index.with_name(index.name + ".partial")
-        partial.write_text("".join(f"{line.model_dump_json()}\n" for line in self._newest.values()))
-        partial.replace(index)
+        kept = "".join(f"{line.model_dump_json()}\n" for line in self._newest.values())
+        replace_file(index, kept.encode())
         self._index = index.open("a", encoding="utf-8", buffering=1)
 
     def newest(self, device: DeviceId) -> Digest | None:
@@ -87,6 +87,22 @@ class Memories:
         if not self._holders[line.memory]:
             del self._holders[line.memory]
             self._store.delete(line.memory)
+
+
+def take_over(folder: Path, store: BlobStore, index: Path) -> None:
+    """Make an index of the files of former versions, `DEVICE/memory-ROUND`, where there is none.
+
+    Their contents go into the store.
+    """
+    if index.exists():
+        return
+    lines = []
+    for path in sorted(folder.glob("*/memory-????????")):
+        number = int(path.name.removeprefix("memory-"))
+        device, memory = DeviceId(path.parent.name), store.put(path.read_bytes())
+        lines.append(_Written(device=device, round=number, memory=memory).model_dump_json() + "\n")
+    if lines:
+        replace_file(index, "".join(lines).encode())
 
 
 def _lines(index: Path) -> Iterator[_Written]:
