@@ -40,8 +40,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 TIMED = ("one process", "1 worker in a process", "1 worker on Ray", "2 workers on Ray")
 ECHO: Mapping[str, Any] = {
     "data": {"set": "digits"},
-    "stages": {"classes": 2, "count": 1},
-    "devices": {"count": 1000},
+    "stages": {"classes": 10, "count": 1},
+    "devices": {"count": 1000, "partition": {"rule": "iid"}},
     "rounds": {"per_stage": 8, "quorum": 1.0},
     "method": {"name": "echo", "settings": {"hidden": HIDDEN[10_000]}},
     "evaluation": {"every_rounds": 8},
