@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, TypeVar
-
-from typing_extensions import Self
 
 from schemas.installing import pip_install
 from simulator.errors import EngineError
@@ -51,19 +48,6 @@ class RayCluster:
         """End the connection."""
         if self._is_own:
             self.ray.shutdown()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the connection."""
-        self.close()
 
 
 def _imported() -> Any:  # noqa: ANN401 - a module

@@ -60,7 +60,7 @@ class FolderStore:
         target = self.path(digest)
         try:
             self._make_folder(target.parent)
-            _sync_file(path)
+            fsync_file(path)
             path.replace(target)
             fsync_folder(target.parent)
         except OSError as error:
@@ -108,7 +108,16 @@ class FolderStore:
 
 def fsync_folder(folder: Path) -> None:
     """Make the names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _fsync(folder, os.O_DIRECTORY)
+
+
+def fsync_file(path: Path) -> None:
+    """Make the bytes of a file durable, whoever wrote them."""
+    _fsync(path)
+
+
+def _fsync(path: Path, flags: int = 0) -> None:
+    handle = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(handle)
     finally:
@@ -129,15 +138,6 @@ def make_folder(folder: Path) -> None:
 
 def _not_written(target: Path, error: OSError) -> BlobError:
     return BlobError(f"{target}: cannot be written: {error.strerror}; mend it")
-
-
-def _sync_file(path: Path) -> None:
-    """Make the bytes of a file durable, whoever wrote them."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_durably(path: Path, parts: Iterable[bytes]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordinator.ledger.folder_store import fsync_folder
+from coordinator.ledger.folder_store import fsync_file, fsync_folder
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -21,11 +21,7 @@ def written_beside(path: Path) -> Iterator[Path]:
     """Give a path to write to, which takes the place of `path` when all of it is on the disk."""
     beside = path.with_name(f".{path.name}")
     yield beside
-    handle = os.open(beside, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fsync_file(beside)
     beside.replace(path)
     fsync_folder(path.parent)
 

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def run_one(content: str, folder: Path) -> str:
 def _submitting(beside: Beside) -> Iterator[Submit]:
     """Yield what begins a run; leaving ends those that go on."""
     if beside.address is not None:
-        with RayCluster(beside.address) as cluster:
+        with closing(RayCluster(beside.address)) as cluster:
             task = cluster.task(run_one, cpus=beside.cpus)
             yield lambda run: task(run.scenario.model_dump_json(), run.folder.absolute())
         return

@@ -24,8 +24,8 @@ from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.stopwatch import Stopwatch
 
-_PACKED_ANSWERS = 32
-_PACKED_BYTES = 4 << 20
+_ANSWERS_AT_ONCE = 32
+_BYTES_AT_ONCE = 4 << 20
 """Bodies that wait to be hashed together."""
 
 
@@ -171,7 +171,7 @@ class AnsweredHere:
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
             size += 0 if one.body is None else len(one.body.data)
-            if len(lot) == _PACKED_ANSWERS or size >= _PACKED_BYTES:
+            if len(lot) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 self._hash(lot)
                 lot, size = [], 0
                 yield from self._hashed(wait=False)

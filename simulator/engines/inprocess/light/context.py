@@ -59,7 +59,7 @@ class TrainingContext:
     memories: Memories
     place: CohortResources
     hasher: AnswerHasher
-    """Packs what is trained in this process."""
+    """Hashes what is trained in this process."""
     pool: WorkerPool | None
     """Trains beside this process."""
     proxy: TakesGradients | None = None

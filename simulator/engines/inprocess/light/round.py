@@ -1,7 +1,7 @@
 """One round of light agents: answers are trained, summed, hashed, recorded, and dropped.
 
-The order of things for an answer: its integers are added to the exact sum, its bytes are hashed and
-hashed, what is said of it goes to the coordinator's core with others, and nothing of it is kept.
+The order of things for an answer: its integers are added to the exact sum, its bytes are hashed,
+what is said of it goes to the coordinator's core with others, and nothing of it is kept.
 With the last group the round is closed and averaged from the sum.
 
 A run that was killed in a round has its answers in the ledger and no longer in a sum. They are

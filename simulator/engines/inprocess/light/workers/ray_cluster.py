@@ -90,8 +90,8 @@ class RayWorkers:
             place, trainers=replace(place.trainers, device="cuda" if settings.gpus else "cpu")
         )
         self._inputs: Any = None
-        self._tasks: dict[int, Any] = {}
-        """The shared object of the newest task, by the identity of the task."""
+        self._shared_task: tuple[RoundTask, Any] | None = None
+        """The newest task, and the object that all machines have of it."""
         try:
             self._check_room()
             self._own = self._start(settings.workers)
@@ -116,9 +116,9 @@ class RayWorkers:
 
     def begin(self, worker: Worker, task: RoundTask) -> None:
         """Let a worker begin with a round; what goes wrong, the next lot tells."""
-        if id(task) not in self._tasks:
-            self._tasks = {id(task): self._ray.put(replace(task))}
-        self._known(worker).actor.begin.remote(self._tasks[id(task)], self._inputs)
+        if self._shared_task is None or self._shared_task[0] is not task:
+            self._shared_task = task, self._ray.put(replace(task))
+        self._known(worker).actor.begin.remote(self._shared_task[1], self._inputs)
 
     def sums(self, workers: Sequence[Worker]) -> Sequence[Pending[Partial]]:
         """Return one sum for each machine: the first worker there joins those of the others."""

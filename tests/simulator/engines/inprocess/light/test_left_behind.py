@@ -68,7 +68,7 @@ def test_few_answers_are_in_memory_however_many_devices_answer(
         hash_lot(self, lot)
 
     monkeypatch.setattr(AnsweredHere, "_hash", hashed)
-    monkeypatch.setattr(batches, "_PACKED_BYTES", 1)
+    monkeypatch.setattr(batches, "_BYTES_AT_ONCE", 1)
     learn(LightEngine, prepared(small(devices={"count": 12}, rounds={"per_stage": 1})), tmp_path)
     assert max(held) == 1  # lots so small are hashed at once
 

@@ -80,7 +80,7 @@ def test_among_the_answers_of_a_round_some_of_which_are_in_the_ledger(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
-        patch.setattr(batches, "_PACKED_ANSWERS", 1)
+        patch.setattr(batches, "_ANSWERS_AT_ONCE", 1)
         patch.setattr(AnswerHasher, "hash", cut_at(lot, AnswerHasher.hash))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
@@ -112,7 +112,7 @@ def test_a_round_in_which_a_former_version_recorded_frames(
 
     with monkeypatch.context() as patch:
         patch.setattr(light_round, "GROUP_INPUTS", 1)
-        patch.setattr(batches, "_PACKED_ANSWERS", 1)
+        patch.setattr(batches, "_ANSWERS_AT_ONCE", 1)
         patch.setattr(hashing, "hashed", as_frame)
         patch.setattr(AnswerHasher, "hash", cut_at(lot, AnswerHasher.hash))
         with pytest.raises(CutError):

@@ -69,7 +69,7 @@ def test_large_answers_are_hashed_beside_the_engine(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     monkeypatch.setattr(hashing, "_LARGE_BYTES", 0)
     monkeypatch.setattr(hashing, "hashed", noted)
-    monkeypatch.setattr(batches, "_PACKED_ANSWERS", 2)
+    monkeypatch.setattr(batches, "_ANSWERS_AT_ONCE", 2)
     assert_same(*both(prepared(small()), tmp_path))
     assert "hashing" in threads
 
