@@ -17,7 +17,7 @@ from typing import TypeAlias
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.live.file import LiveFile
-from coordinator.making.model_maker import ModelMaker, check_payload
+from coordinator.making.model_maker import ModelMaker, PayloadCheck
 from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
 from coordinator.serving.engine import LedgerEngine
@@ -183,7 +183,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
             links.workshop,
             office.store,
             home / "incoming",
-            check_payload,
+            PayloadCheck(),
             office.maker.networks,
         ),
         maker=office.maker,

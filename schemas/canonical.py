@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from schemas.errors import SchemaError, shorten
@@ -29,6 +30,10 @@ _INFINITY = float("inf")
 _PLAIN = frozenset((int, bool, type(None)))
 """Types of which every value is JSON."""
 _CONTAINERS = frozenset((dict, list, tuple))
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+"""Made once, for it is asked several times for every message."""
 
 
 def canonical_json(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
@@ -47,9 +52,7 @@ def write_checked(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
     Raises `SchemaError` for types that JSON does not know.
     """
     try:
-        return json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode("utf-8")
+        return _ENCODER.encode(value).encode("utf-8")
     except (TypeError, ValueError) as error:
         raise SchemaError(f"not representable as canonical JSON: {error}") from error
     except RecursionError as error:
@@ -71,12 +74,7 @@ def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN
                 "send fewer"
             )
     try:
-        value = json.loads(
-            data.decode("utf-8"),
-            parse_int=_whole_numbers(),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
-        )
+        value = _decoder(_bounded_by_python()).decode(data.decode("utf-8"))
     except (UnicodeDecodeError, ValueError) as error:
         raise SchemaError(f"not valid JSON: {error}; send UTF-8 JSON") from error
     except RecursionError as error:
@@ -89,10 +87,20 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _whole_numbers() -> Callable[[str], int] | None:
-    """Return what reads whole numbers; None, by which Python does, where it bounds their length."""
+def _bounded_by_python() -> bool:
+    """Whether Python itself refuses whole numbers that are too long."""
     bound: Callable[[], int] = getattr(sys, "get_int_max_str_digits", lambda: 0)
-    return None if 0 < bound() <= MAX_DIGITS else _whole_number
+    return 0 < bound() <= MAX_DIGITS
+
+
+@cache
+def _decoder(bounded: bool) -> json.JSONDecoder:
+    """Return what reads JSON: made once, for it is asked several times for every message."""
+    return json.JSONDecoder(
+        parse_int=None if bounded else _whole_number,
+        parse_constant=_refuse_constant,
+        object_pairs_hook=_object,
+    )
 
 
 def _whole_number(digits: str) -> int:

@@ -28,7 +28,14 @@ from schemas.canonical import canonical_json, parse_json, write_checked
 from schemas.errors import EnvelopeError, FrameError, SchemaError, shorten
 from schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
 from schemas.message import Message, Strict, explain
-from schemas.seals import DOMAIN, SCHEMA_VERSION, Seal, read_seal
+from schemas.seals import (
+    DOMAIN,
+    SCHEMA_VERSION,
+    Seal,
+    bytes_to_sign,
+    read_seal,
+    with_signature,
+)
 from schemas.topics import Topic
 from schemas.values import BootId, DeviceId, Digest, FleetId
 from schemas.zstd_frames import MAGIC, framed, unframed
@@ -113,9 +120,11 @@ class Envelope:
 
     def signed(self, key: SigningKey, topic: Topic) -> Envelope:
         """Return this message as `key` signs it for its topic; `Header.key` must name the key."""
-        signature = SignatureText.of(key.sign(DOMAIN, self.seal.signed_bytes(topic)))
-        place = self.seal.place
-        line = self.line[: place.start] + f'"{signature}"'.encode() + self.line[place.stop :]
+        unsigned = self.line
+        signature = SignatureText.of(
+            key.sign(DOMAIN, bytes_to_sign(unsigned, topic, self.header.fleet))
+        )
+        line = with_signature(unsigned, signature)
         header = self.header.model_copy(update={"signature": signature})
         return _with_line(Envelope(header, self.attachment), line)
 

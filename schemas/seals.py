@@ -42,6 +42,7 @@ _END = re.compile(
         f',"version":{SCHEMA_VERSION}}}\\Z'
     ).encode()
 )
+_BEHIND_SIGNATURE = b',"version":%d}' % SCHEMA_VERSION
 _VERSION = re.compile(rb'"version":([0-9A-Za-z.+-]{1,40})\}\Z')
 
 
@@ -70,8 +71,7 @@ class Seal:
 
     def signed_bytes(self, topic: str) -> bytes:
         """Return what is signed; raise `InvalidValueError` for a topic of another fleet."""
-        below = FleetTopics(self.fleet).below(topic)
-        return f"{below}\n".encode() + self.unsigned_line
+        return bytes_to_sign(self.unsigned_line, topic, self.fleet)
 
     def check_signature(self, key: VerifyKey, topic: str) -> None:
         """Raise `SignatureError` unless `key` signed the message for that topic.
@@ -89,6 +89,21 @@ class Seal:
                 f"{key.key_hash.hex()!r} of {key.name!r} is believed there"
             )
         key.check(self.signature.raw, DOMAIN, self.signed_bytes(topic))
+
+
+def bytes_to_sign(unsigned_line: bytes, topic: str, fleet: FleetId) -> bytes:
+    """Return what the sender of a header line signs, which has a null in the signature's place.
+
+    Raises `InvalidValueError` for a topic of another fleet.
+    """
+    return f"{FleetTopics(fleet).below(topic)}\n".encode() + unsigned_line
+
+
+def with_signature(unsigned_line: bytes, signature: SignatureText) -> bytes:
+    """Return a header line with its signature, in the place of a null that this program wrote."""
+    before, _null, end = unsigned_line.rpartition(b"null")
+    assert end == _BEHIND_SIGNATURE, "a header line ends with signature and version"
+    return b'%s"%s"%s' % (before, signature.encode(), end)
 
 
 def read_seal(line: bytes) -> Seal:

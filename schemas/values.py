@@ -10,6 +10,7 @@ import hashlib
 import re
 import secrets
 import unicodedata
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidatorFunctionWrapHandler
@@ -153,7 +154,16 @@ class ClassName(ValidatedText):
     @classmethod
     def obeys_rule(cls, text: str) -> bool:
         """Tell whether `text` matches the pattern and fits a folder name."""
-        return super().obeys_rule(text) and len(text.encode("utf-8")) <= cls.max_bytes
+        return len(text) <= cls.max_bytes and _is_class_name(text)
+
+
+@lru_cache(maxsize=4096)
+def _is_class_name(text: str) -> bool:
+    """Remember short texts: a fleet has few classes, and every message names them."""
+    return (
+        ClassName.pattern.fullmatch(text) is not None
+        and len(text.encode("utf-8")) <= ClassName.max_bytes
+    )
 
 
 _MANY_NAMES = 100

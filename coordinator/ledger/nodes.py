@@ -51,6 +51,12 @@ class StoredNodes:
         self._known[level, position] = root
         return root
 
+    def keep(self, first: int, leaves: Sequence[bytes]) -> None:
+        """Remember leaves from `first` on that have just been committed: they are asked for next."""
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known.update(((0, index), leaf) for index, leaf in enumerate(leaves, first))
+
     def stored(self, level: int, position: int) -> bytes:
         """Return what a stored node has to be, made of the stored level below it."""
         return self._folded(level - STRIDE, position * _CHILDREN, _CHILDREN)
@@ -86,13 +92,20 @@ class StoredNodes:
         return None
 
     def _folded(self, level: int, start: int, count: int) -> bytes:
+        hashes = self._row(level, start, count)
+        while len(hashes) > 1:
+            hashes = [node_hash(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
+        return hashes[0]
+
+    def _row(self, level: int, start: int, count: int) -> list[bytes]:
+        """Return so many hashes of a stored level, from memory where all of them are there."""
+        known = [self._known.get((level, place)) for place in range(start, start + count)]
+        if None not in known:
+            return [one for one in known if one is not None]
         if level == 0:
             rows = self.query(_LEAVES, start, start + count)
         else:
             rows = self.query(f"{_NODES} ORDER BY position", level, start, start + count)
         if len(rows) != count:
             raise LookupError(f"level {level} of the tree: {len(rows)} of {count} from {start} on")
-        hashes = [bytes(row[0]) for row in rows]
-        while len(hashes) > 1:
-            hashes = [node_hash(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
-        return hashes[0]
+        return [bytes(row[0]) for row in rows]

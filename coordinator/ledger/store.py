@@ -31,7 +31,7 @@ from coordinator.ledger.folder_store import fsync_folder, make_folder
 from coordinator.ledger.lock import WriterLock
 from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
 from coordinator.ledger.projections import Projections
-from coordinator.ledger.reader import LedgerReader, connect
+from coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest
 
@@ -65,6 +65,9 @@ class Ledger(LedgerReader):
         self._lock = lock
         self._clock = clock
         self._sign_note = sign_note
+        self._newest = super().checkpoint
+        self._appended: dict[int, Entry] = {}
+        """The entries of the last group, which receipts prove as soon as they are committed."""
         self._frontier = self._load_frontier()
         self._grow_nodes_of_before()
         if projections.outdated(db):
@@ -118,6 +121,15 @@ class Ledger(LedgerReader):
         """Root of the tree over all entries."""
         return Digest(self._frontier.root.hex())
 
+    @property
+    def checkpoint(self) -> StoredCheckpoint | None:
+        """The newest checkpoint; None in an empty ledger."""
+        return self._newest
+
+    def entry(self, index: int) -> Entry:
+        """Return one entry; raise `LedgerError` if there is no such index."""
+        return self._appended.get(index) or super().entry(index)
+
     def append(
         self,
         group: Sequence[EntryDraft | Entry],
@@ -139,7 +151,9 @@ class Ledger(LedgerReader):
         entries = self._numbered(group, now_ns)
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
         frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
-        checkpoint = (frontier.size, frontier.root, now_ns, self._note(frontier))
+        root = Digest.known(frontier.root.hex())
+        newest = StoredCheckpoint(frontier.size, root, now_ns, self._note(frontier.size, root))
+        checkpoint = (newest.size, frontier.root, now_ns, newest.note)
         with self._transaction(f"{len(entries)} entries"):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
@@ -148,7 +162,9 @@ class Ledger(LedgerReader):
             self.projections.apply(self.db, entries)
             if pruned:
                 self.db.conn.executemany(_MARK_PRUNED, pruned.items())
-        self._frontier = frontier
+        self._nodes.keep(self._frontier.size, [entry.leaf_hash for entry in entries])
+        self._frontier, self._newest = frontier, newest
+        self._appended = {entry.index: entry for entry in entries}
         return entries
 
     def rebuild_projections(self) -> None:
@@ -161,10 +177,8 @@ class Ledger(LedgerReader):
         with self._transaction("pruned blobs"):
             self.db.conn.executemany(_MARK_PRUNED, sizes.items())
 
-    def _note(self, frontier: Frontier) -> str | None:
-        if self._sign_note is None:
-            return None
-        return self._sign_note(frontier.size, Digest.known(frontier.root.hex()))
+    def _note(self, size: int, root: Digest) -> str | None:
+        return None if self._sign_note is None else self._sign_note(size, root)
 
     def _grow_nodes_of_before(self) -> None:
         """Store the nodes that a ledger of a program without them lacks."""

@@ -48,13 +48,24 @@ log = logging.getLogger("coordinator.making.model_maker")
 _MAX_HEAD_BYTES = 1 << 30
 
 
-def check_payload(
-    method: str, settings: Mapping[str, Any], payload: bytes
-) -> Mapping[ClassName, int]:
-    """Have a method check a payload; return its samples per class name, or raise its error."""
-    side = statistics_coordinator(method)
-    statistics = side.check(side.read_assignment(settings), payload)
-    return statistics.samples_per_class
+class PayloadCheck:
+    """Has methods check payloads; one thread uses it.
+
+    The assignment of a lineage is read once and kept until another lineage's is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._settings: Mapping[str, Any] | None = None
+        self._assignment: StatisticsAssignment | None = None
+
+    def __call__(
+        self, method: str, settings: Mapping[str, Any], payload: bytes
+    ) -> Mapping[ClassName, int]:
+        """Return a payload's samples per class name, or raise the method's error."""
+        side = statistics_coordinator(method)
+        if self._assignment is None or self._settings is not settings:
+            self._settings, self._assignment = settings, side.read_assignment(settings)
+        return side.check(self._assignment, payload).samples_per_class
 
 
 @dataclass

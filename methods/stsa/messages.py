@@ -133,8 +133,14 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
     numbers. Raises `SchemaError` (`TensorError` for tensors) naming field, value and way out, and
     `RangeError` for groups whose total leaves int64.
     """
-    read = read_tensors(data, lambda told: _expected(told, assignment), payload_limit(assignment))
-    metadata, tensors = _Metadata.read(read.metadata), read.tensors
+    told: list[_Metadata] = []
+
+    def expected(values: dict[str, Any]) -> Mapping[str, Expected]:
+        told.append(_Metadata.read(values))
+        return expected_tensors(told[0].form, assignment, dealt=bool(told[0].dealer))
+
+    tensors = read_tensors(data, expected, payload_limit(assignment)).tensors
+    metadata = told[0]
     if metadata.form == "estimated":
         groups = _groups(tensors, metadata, assignment)
         statistics = LocalStatistics.of_groups(metadata.class_names, groups)
@@ -154,11 +160,6 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
 
 def _packed(values: Integers) -> PackedIntegers:
     return PackedIntegers.pack(values, smallest_bits(values))
-
-
-def _expected(told: dict[str, Any], assignment: StsaAssignment) -> Mapping[str, Expected]:
-    metadata = _Metadata.read(told)
-    return expected_tensors(metadata.form, assignment, dealt=bool(metadata.dealer))
 
 
 def _scaled(

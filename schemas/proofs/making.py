@@ -81,4 +81,4 @@ def _root(nodes: Nodes, start: int, end: int) -> bytes:
 
 
 def _from_below(path: list[bytes]) -> tuple[Digest, ...]:
-    return tuple(Digest(sibling.hex()) for sibling in reversed(path))
+    return tuple(Digest.known(sibling.hex()) for sibling in reversed(path))

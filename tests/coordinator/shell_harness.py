@@ -18,7 +18,7 @@ from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.live.meters import Meters
 from coordinator.making.backbones import prepare_backbone
-from coordinator.making.model_maker import ModelMaker, check_payload
+from coordinator.making.model_maker import ModelMaker, PayloadCheck
 from coordinator.making.offering import offer_of
 from coordinator.making.workshop import Workshop
 from coordinator.paths import blob_folder
@@ -125,7 +125,7 @@ class MemoryCoordinator:
                     self._workshop,
                     store,
                     home / "incoming",
-                    check_payload,
+                    PayloadCheck(),
                     maker.networks,
                 ),
                 maker=maker,
