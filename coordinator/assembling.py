@@ -7,7 +7,7 @@ alone. One that speaks to nobody has the part of it that needs no network: its b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,8 @@ from typing import TypeAlias
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.live.file import LiveFile
-from coordinator.making.model_maker import ModelMaker, PayloadCheck
+from coordinator.making.model_maker import ModelMaker
+from coordinator.making.payload_check import PayloadCheck
 from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
 from coordinator.serving.engine import LedgerEngine
@@ -28,6 +29,9 @@ from coordinator.serving.live_writer import LiveWriter, SnapshotFile
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
+from coordinator.serving.workers.connection import Facts, SharedConnection
+from coordinator.serving.workers.processes import IntakeWorkers
+from coordinator.serving.workers.worker import WorkerPlan
 from coordinator.settings import CoordinatorSettings, load, rules_of_serving
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
 from coordinator.trust.invitations import Invitations
@@ -63,6 +67,8 @@ class CoordinatorSurroundings:
     boot: BootId = field(default_factory=BootId.fresh)
     rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
     """By which it decides."""
+    workers: Sequence[WorkerPlan] = ()
+    """Processes that hear the devices in its place."""
     live: Callable[[Path], SnapshotFile] | None = LiveFile
     """Opens what is written every two seconds for those who want to see the fleet as it is; None
     where time is not the system's."""
@@ -138,7 +144,9 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         stack.callback(inbox.close)
         topics, name = FleetTopics(office.settings.fleet), office.settings.broker.username
         sender = Sender(topics.fleet, name, around.boot, signer=office.key)
-        control = around.connect("control", _will(topics, sender))
+        control = _heard_by(
+            around.workers, around.connect("control", _will(topics, sender)), office
+        )
         # Blocks are named by their digests in what is signed here, and need no signature.
         party = Party(topics, Sender(topics.fleet, name, around.boot))
         exchange = around.exchange(around.connect, party)
@@ -154,6 +162,19 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         links = _Links(sender, control, exchange, workshop, inbox, live)
         shell = Shell(_parts(office, links, around.clock))
         return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
+
+
+def _heard_by(plans: Sequence[WorkerPlan], control: Connection, office: BackOffice) -> Connection:
+    """Return a connection whose messages of devices come by way of workers, if there are any."""
+    if not plans:
+        return control
+    engine = office.engine
+    facts = Facts(
+        FleetTopics(office.settings.fleet),
+        key_of=lambda device: engine.core.state.keys.of(device).key,
+        lineages=lambda: engine.core.state.lineages,
+    )
+    return SharedConnection(control, IntakeWorkers(plans, control.wake), facts)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,15 +17,17 @@ from coordinator.assembling import (
     assemble,
 )
 from coordinator.errors import LedgerLockedError
+from coordinator.serving.broker import mqtt_settings
 from coordinator.serving.shell import Shell
-from coordinator.settings import CoordinatorSettings, load, read_password
+from coordinator.serving.workers.connection import SHARED_LEAVES
+from coordinator.serving.workers.worker import WorkerPlan
+from coordinator.settings import CoordinatorSettings, load
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
 from schemas.service_manager import ServiceManager
+from schemas.topics import FleetTopics
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import find_tls
 
 if TYPE_CHECKING:
     from coordinator.proxy.running import Embedded
@@ -37,13 +40,22 @@ _LOOK_SECONDS = 0.05
 
 
 def serve(
-    home: Path, log_format: LogFormat | None = None, log_level: LogLevel | None = None
+    home: Path,
+    log_format: LogFormat | None = None,
+    log_level: LogLevel | None = None,
+    intake: int | None = None,
 ) -> None:
-    """Serve the fleet of `home` until SIGINT or SIGTERM."""
+    """Serve the fleet of `home` until SIGINT or SIGTERM.
+
+    `intake` is the number of intake workers, where another one than the settings say is wanted.
+    """
     settings = load(home)
+    if intake is not None:
+        settings = settings.model_copy(update={"intake_workers": intake})
     with ExitStack() as stack:
         stack.enter_context(logging_on(log_format, log_level))
-        coordinator = assemble_when_free(home, settings)
+        workers = worker_plans(home, settings, log_format, log_level)
+        coordinator = assemble_when_free(home, settings, workers)
         stack.callback(coordinator.close)
         shell = coordinator.shell
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -58,12 +70,29 @@ def serve(
         log.info("stopped", extra=about("coordinator.ended"))
 
 
-def assemble_when_free(home: Path, settings: CoordinatorSettings) -> AssembledCoordinator:
+def worker_plans(
+    home: Path,
+    settings: CoordinatorSettings,
+    log_format: LogFormat | None = None,
+    log_level: LogLevel | None = None,
+) -> tuple[WorkerPlan, ...]:
+    """Return what the intake workers are to do."""
+    filters = FleetTopics(settings.fleet).from_every_device(*SHARED_LEAVES)
+    return tuple(
+        WorkerPlan(home, number, filters, log_format, log_level)
+        for number in range(settings.intake_workers)
+    )
+
+
+def assemble_when_free(
+    home: Path, settings: CoordinatorSettings, workers: Sequence[WorkerPlan] = ()
+) -> AssembledCoordinator:
     """Put the coordinator together once its ledger is free; raise what `assemble` raises."""
+    around = CoordinatorSurroundings(mqtt_connect(home, settings), workers=workers)
     deadline = time.monotonic() + LOCKED_SECONDS
     while True:
         try:
-            return assemble(home, CoordinatorSurroundings(mqtt_connect(home, settings)))
+            return assemble(home, around)
         except LedgerLockedError:
             if time.monotonic() >= deadline:
                 raise
@@ -86,19 +115,3 @@ def mqtt_connect(home: Path, settings: CoordinatorSettings) -> Connect:
         return MqttConnection(mqtt_settings(home, settings, role=role), will=will)
 
     return connect
-
-
-def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> MqttSettings:
-    """Return how the coordinator connects.
-
-    Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
-    """
-    password = read_password(home, settings)
-    return MqttSettings(
-        client_id=f"{settings.broker.username}.{role}",
-        host=settings.broker.host,
-        port=settings.broker.port,
-        user=settings.broker.username if password is not None else None,
-        password=password,
-        tls=find_tls(settings.broker.tls, home, settings.broker.username),
-    )

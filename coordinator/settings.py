@@ -97,6 +97,8 @@ class CoordinatorSettings(Strict):
     rollouts: RolloutRules = RolloutRules()
     release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
+    intake_workers: int = Field(default=0, ge=0, le=64)
+    """Processes that read and check what devices send; with none the coordinator does it itself."""
     bounds: BoundRules = BoundRules()
     security: SecuritySettings = SecuritySettings()
     proxy: ProxySection | None = None

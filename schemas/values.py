@@ -154,16 +154,23 @@ class ClassName(ValidatedText):
     @classmethod
     def obeys_rule(cls, text: str) -> bool:
         """Tell whether `text` matches the pattern and fits a folder name."""
-        return len(text) <= cls.max_bytes and _is_class_name(text)
+        return super().obeys_rule(text) and len(text.encode("utf-8")) <= cls.max_bytes
+
+    @classmethod
+    def _read(cls, value: object, read_text: ValidatorFunctionWrapHandler) -> Self:
+        if type(value) is cls:
+            return value
+        text = read_text(value)
+        return cls(text) if len(text) > cls.max_bytes else _class_name(cls, text)
+
+
+_Name = TypeVar("_Name", bound=ClassName)
 
 
 @lru_cache(maxsize=4096)
-def _is_class_name(text: str) -> bool:
-    """Remember short texts: a fleet has few classes, and every message names them."""
-    return (
-        ClassName.pattern.fullmatch(text) is not None
-        and len(text.encode("utf-8")) <= ClassName.max_bytes
-    )
+def _class_name(kind: type[_Name], text: str) -> _Name:
+    """Remember short names: a fleet has few classes, and every message names them."""
+    return kind(text)
 
 
 _MANY_NAMES = 100

@@ -6,6 +6,7 @@ is a process of its own:
 
     coordinator  `fleetledger coordinator serve`: checked by STSA, committed, receipt and proof sent
     signed       the same, from devices whose keys sign every message
+    workers      the same with two intake workers
     answering    bare paho: acknowledges each message by hand and sends a receipt's bytes back
     bare         bare paho: acknowledges each message by hand; the floor
 
@@ -63,7 +64,9 @@ class Measured:
 
     per_second: float
     cpu_seconds: float
-    """Processor time of the side's process, all threads."""
+    """Processor time of the side's process, all threads, and of those that it has started."""
+    own_cpu_seconds: float = 0.0
+    """Without those."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,11 @@ def measure_signed(bench: Bench) -> Measured:
     return measure_served(bench, bench.signed_home, bench.keys)
 
 
+def measure_workers(bench: Bench) -> Measured:
+    """Do the same with two processes that read and check."""
+    return measure_served(bench, bench.signed_home, bench.keys, ("--intake", "2"))
+
+
 def measure_served(
     bench: Bench,
     template: Path,
@@ -105,15 +113,16 @@ def measure_served(
     shutil.copytree(template, home)
     with serving(bench.broker, home, TOPICS, *options) as served:
         messages = bench.messages if keys is None else signed(bench.messages, keys, served.birth)
-        before = _cpu_seconds(served.process)
+        before, own = _cpu_seconds(served.process, family=True), _cpu_seconds(served.process)
         began, ended = bench.fleet.give(Task(TOPICS, messages, bench.plan.window, answered=True))
-        spent = _cpu_seconds(served.process) - before
+        spent = _cpu_seconds(served.process, family=True) - before
+        own = _cpu_seconds(served.process) - own
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         accepted = sum(1 for _ in ledger.entries(kind="contribution.accepted"))
     if accepted != bench.plan.count:
         raise RuntimeError(f"{accepted} entries in the ledger for {bench.plan.count} receipts")
     shutil.rmtree(home)
-    return Measured(bench.plan.count / (ended - began), spent)
+    return Measured(bench.plan.count / (ended - began), spent, own)
 
 
 def measure_answering(bench: Bench) -> Measured:
@@ -129,6 +138,7 @@ def measure_bare(bench: Bench) -> Measured:
 SIDES: dict[str, Callable[[Bench], Measured]] = {
     "coordinator": measure_coordinator,
     "signed": measure_signed,
+    "workers": measure_workers,
     "answering": measure_answering,
     "bare": measure_bare,
 }
@@ -149,9 +159,10 @@ def _measure_bare(bench: Bench, answer: bytes) -> Measured:
     return Measured(count / ((ended if answer else last_message) - began), spent)
 
 
-def _cpu_seconds(process: int) -> float:
-    times = psutil.Process(process).cpu_times()
-    return float(times.user + times.system)
+def _cpu_seconds(process: int, *, family: bool = False) -> float:
+    one = psutil.Process(process)
+    times = [found.cpu_times() for found in (one, *(one.children() if family else ()))]
+    return float(sum(each.user + each.system for each in times))
 
 
 @contextmanager
@@ -216,6 +227,12 @@ def summary(
         "contributions_per_second": each(lambda found: found.per_second),
         "bytes_per_second": each(lambda found: found.per_second * message_bytes),
         "cpu_microseconds_per_contribution": each(lambda found: found.cpu_seconds / count * 1e6),
+        "own_cpu_microseconds_of_workers": spread(
+            [found["workers"].own_cpu_seconds / count * 1e6 for found in rounds]
+        ),
+        "workers_to_signed": spread(
+            [one["workers"].per_second / one["signed"].per_second for one in rounds], 3
+        ),
         "coordinator_to": {
             side: spread(
                 [one["coordinator"].per_second / one[side].per_second for one in rounds], 3

@@ -92,11 +92,20 @@ def serve(
     home: Home = HOME,
     log_format: FormatOption = LogFormat.TEXT,
     log_level: LevelOption = LogLevel.INFO,
+    intake: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            help="Processes that read and check what devices send; by default `intake_workers` of "
+            "the settings.",
+        ),
+    ] = None,
 ) -> None:
     """Lead the fleet until stopped."""
     from coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
 
-    serve_until_stopped(home, log_format, log_level)
+    serve_until_stopped(home, log_format, log_level, intake)
 
 
 @app.command("proxy-init")

@@ -52,7 +52,7 @@ class StoredNodes:
         return root
 
     def keep(self, first: int, leaves: Sequence[bytes]) -> None:
-        """Remember leaves from `first` on that have just been committed: they are asked for next."""
+        """Remember the leaves from `first` on: what was just committed is asked for next."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known.update(((0, index), leaf) for index, leaf in enumerate(leaves, first))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -41,31 +40,11 @@ from methods.registry import AnyStatisticsCoordinator, statistics_coordinator
 from methods.statistics import ExactAggregate, StatisticsAssignment
 from schemas.errors import FleetledgerError
 from schemas.tensors import Expected, decode_tensors, encode_tensors
-from schemas.values import ClassName, Digest
+from schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.model_maker")
 
 _MAX_HEAD_BYTES = 1 << 30
-
-
-class PayloadCheck:
-    """Has methods check payloads; one thread uses it.
-
-    The assignment of a lineage is read once and kept until another lineage's is asked for.
-    """
-
-    def __init__(self) -> None:
-        self._settings: Mapping[str, Any] | None = None
-        self._assignment: StatisticsAssignment | None = None
-
-    def __call__(
-        self, method: str, settings: Mapping[str, Any], payload: bytes
-    ) -> Mapping[ClassName, int]:
-        """Return a payload's samples per class name, or raise the method's error."""
-        side = statistics_coordinator(method)
-        if self._assignment is None or self._settings is not settings:
-            self._settings, self._assignment = settings, side.read_assignment(settings)
-        return side.check(self._assignment, payload).samples_per_class
 
 
 @dataclass

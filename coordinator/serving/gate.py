@@ -33,7 +33,7 @@ from coordinator.core.state import State
 from coordinator.serving.replayed import Replayed
 from coordinator.topics.keys.state import DeviceKeys
 from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_key_name, check_mac
-from schemas.envelope import PROXY, Envelope, decode, split
+from schemas.envelope import PROXY, Envelope, decode, decode_again, split
 from schemas.errors import EnvelopeError, SchemaError, SignatureError
 from schemas.keys import VerifyKey
 from schemas.log_lines import about
@@ -112,6 +112,24 @@ class Gate:
                     return self._ordinary(message)
         except SchemaError as error:
             return self._refuse(spoken.device, str(error))
+
+    def take_signed(self, topic: str, payload: bytes, key: VerifyKey) -> inputs.Input | None:
+        """Do the same with what another process has decoded, and found `key` to have signed.
+
+        Where that key is not the device's, nothing of it counts.
+        """
+        spoken = self._topics.parse(topic)
+        state, envelope = self._state(), decode_again(payload)
+        believed = (
+            spoken.device in state.devices.admitted
+            and state.keys.of(spoken.device).key == key
+            and envelope.header.sender == spoken.device
+            and envelope.header.fleet == self._topics.fleet
+            and envelope.header.kind not in _ASKING
+        )
+        if not believed:
+            return self.take(topic, payload)
+        return self._ordinary(_Message(topic, spoken.device, spoken.leaf, envelope))
 
     def _admit(self, topic: str, device: DeviceId, seal: Seal) -> None:
         """Raise `SchemaError` for what cannot be the device's, whatever its body is."""

@@ -8,6 +8,7 @@ from collections import Counter
 from coordinator.core import inputs
 from coordinator.serving.gate import Gate
 from coordinator.serving.quotas import Quotas
+from coordinator.serving.workers.connection import CheckedMessage
 from schemas.contributions import Contribution
 from schemas.envelope import decode
 from schemas.errors import SchemaError
@@ -68,6 +69,8 @@ class Hearing:
 
     def _understood(self, device: DeviceId, message: IncomingMessage) -> inputs.Input | None:
         try:
+            if isinstance(message, CheckedMessage) and message.key is not None:
+                return self._gate.take_signed(message.topic, message.payload, message.key)
             return self._gate.take(message.topic, message.payload)
         except SchemaError as error:
             self.unreadable[device] += 1

@@ -17,6 +17,7 @@ from coordinator.core.work import TakePayload
 from coordinator.errors import BlobError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
+from coordinator.making.payload_check import PayloadVerdict, Verdicts
 from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
@@ -84,13 +85,25 @@ class IntakeDesk:
         self._folder = folder
         self._check = check
         self._answers = answers
+        self._verdicts = Verdicts()
         folder.mkdir(parents=True, exist_ok=True)
+
+    def believe(self, verdict: PayloadVerdict) -> None:
+        """Note what another process of this coordinator has found of a payload."""
+        self._verdicts.note(verdict)
 
     def take(self, requests: Sequence[TakePayload]) -> None:
         """Begin to take payloads in; the workshop's results tell how each ended."""
         # One job for all that came attached: handing a small payload to another thread alone
         # costs as much as its check.
-        attached = [request for request in requests if request.contribution.offer is None]
+        attached: list[TakePayload] = []
+        for request in requests:
+            if request.contribution.offer is None:
+                verdict = self._verdict(request)
+                if verdict is None:
+                    attached.append(request)
+                else:
+                    self._workshop.put(self._judge(request, request.attachment, verdict=verdict))
         if attached:
             self._workshop.payload_job(
                 lambda: [self._judge(request, request.attachment) for request in attached]
@@ -98,6 +111,12 @@ class IntakeDesk:
         for request in requests:
             if request.contribution.offer is not None:
                 self._take_offered(request, request.contribution.offer)
+
+    def _verdict(self, request: TakePayload) -> PayloadVerdict | None:
+        if request.round is not None:
+            return None
+        lineage = request.lineage
+        return self._verdicts.take(lineage.method, lineage.settings, request.contribution.payload)
 
     def _take_offered(self, request: TakePayload, offer: Offer) -> None:
         if self._store.has(offer.digest):
@@ -134,11 +153,18 @@ class IntakeDesk:
             file.path.unlink(missing_ok=True)
 
     def _judge(
-        self, request: TakePayload, payload: bytes, file: _HashedFile | None = None
+        self,
+        request: TakePayload,
+        payload: bytes,
+        file: _HashedFile | None = None,
+        verdict: PayloadVerdict | None = None,
     ) -> Finished:
-        """Return what is to be said of a payload; one that was read from a `file` is hashed."""
+        """Return what is to be said of a payload; one that was read from a `file` is hashed.
+
+        With a `verdict` the method is not asked again.
+        """
         contribution = request.contribution
-        fault = self._fault(request, payload, hashed=file is not None)
+        fault = self._fault(request, payload, verdict, hashed=file is not None)
         cost = reading_cost(payload)
         if fault:
             _warn("payload.refused", request, fault)
@@ -164,7 +190,9 @@ class IntakeDesk:
             return
         self._store.put(payload, digest)
 
-    def _fault(self, request: TakePayload, payload: bytes, *, hashed: bool) -> str:
+    def _fault(
+        self, request: TakePayload, payload: bytes, verdict: PayloadVerdict | None, *, hashed: bool
+    ) -> str:
         contribution = request.contribution
         if len(payload) != contribution.payload_bytes:
             return f"payload_bytes: {contribution.payload_bytes} promised, {len(payload)} came"
@@ -176,7 +204,13 @@ class IntakeDesk:
             if request.round is not None:
                 self._answers.check(request, payload)
                 return ""
-            samples = self._check(lineage.method, lineage.settings, payload)
+            if verdict is not None and verdict.fault:
+                return verdict.fault
+            samples = (
+                self._check(lineage.method, lineage.settings, payload)
+                if verdict is None
+                else verdict.samples
+            )
         except FleetledgerError as error:
             return str(error)
         if dict(samples) != dict(contribution.samples):

@@ -49,6 +49,7 @@ from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.serving.refusing_disk import RefusingDisk
+from coordinator.serving.workers.connection import CheckedMessage
 from coordinator.trust.invitations import Invitations
 from schemas.envelope import Sender, encode
 from schemas.errors import SchemaError
@@ -309,6 +310,8 @@ class Shell:
                 if happening is not None:
                     group.happenings.append(happening)
                 if isinstance(happening, inputs.DeviceMessage):
+                    if isinstance(event, CheckedMessage) and event.verdict is not None:
+                        self._parts.desk.believe(event.verdict)
                     group.happenings.extend(self._doubts(happening))
 
     def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:

@@ -18,8 +18,9 @@ from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.live.meters import Meters
 from coordinator.making.backbones import prepare_backbone
-from coordinator.making.model_maker import ModelMaker, PayloadCheck
+from coordinator.making.model_maker import ModelMaker
 from coordinator.making.offering import offer_of
+from coordinator.making.payload_check import PayloadCheck
 from coordinator.making.workshop import Workshop
 from coordinator.paths import blob_folder
 from coordinator.serving.engine import LedgerEngine

@@ -12,7 +12,7 @@ import pytest
 from coordinator.core.entry import EntryBody
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
-from coordinator.serve import mqtt_settings
+from coordinator.serving.broker import mqtt_settings
 from coordinator.settings import load
 from coordinator.topics.models.entries import ModelExported
 from coordinator.topics.releases.entries import ReleaseSigned, RootPublished

@@ -11,7 +11,7 @@ import pytest
 from coordinator import settings as coordinator_settings
 from coordinator.proxy import settings as proxy_settings
 from coordinator.proxy.running import mqtt_connect as proxy_connect
-from coordinator.serve import mqtt_settings
+from coordinator.serving.broker import mqtt_settings
 from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
 from device_agent.doctor import examine
 from device_agent.home import AgentHome, NewHome, write_home

@@ -3,7 +3,9 @@
 Everything is a process of its own, and is killed outright by a seed, at moments that are counted in
 receipts.
 
-python -m tests.promises.real_broker [--contributions 10000] [--devices 10] [--seed 1]
+python -m tests.promises.real_broker [--contributions 10000] [--devices 10] [--seed 1] [--workers N]
+
+With workers devices sign, so that workers check, and workers are killed, too.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from benchmarks.contribution_rate.load import Plan, make_home, make_messages
+import psutil
+
+from benchmarks.contribution_rate.load import Plan, enrol, make_home, make_keys, make_messages
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
@@ -28,6 +32,7 @@ from coordinator.reading.tables import TABLES
 from coordinator.topics.contributions.entries import ContributionAccepted
 from schemas.contributions import Contribution
 from schemas.envelope import decode
+from schemas.private_file import write_private
 from schemas.values import DeviceId
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.sender import open_outbox
@@ -44,16 +49,25 @@ class Kills:
     broker: int = 5
     coordinator: int = 5
     devices: int = 20
+    workers: int = 0
 
 
 class RealFleet:
     """The processes, and what lies on their disks."""
 
-    def __init__(self, folder: Path, broker: DefaultMosquitto, plan: Plan) -> None:
+    def __init__(
+        self, folder: Path, broker: DefaultMosquitto, plan: Plan, workers: int = 0
+    ) -> None:
         self._folder = folder
         self._broker = broker
+        self._workers = workers
         self.home = folder / "home"
         lineage = make_home(self.home, plan, broker)
+        keys = make_keys(plan) if workers else {}
+        enrol(self.home, keys)
+        self._key_files = {name: folder / f"{name}.pem" for name in keys}
+        for name, key in keys.items():
+            write_private(self._key_files[name], key.pem)
         self.names = plan.names
         self.given: dict[tuple[DeviceId, int], str] = {}
         for name, messages in zip(plan.names, make_messages(plan, lineage), strict=True):
@@ -80,6 +94,13 @@ class RealFleet:
     def kill_coordinator(self) -> None:
         self._kill("coordinator")
         self._start_coordinator()
+
+    def kill_worker(self, random: Random) -> None:
+        """Kill one of the coordinator's processes that read messages, of those that are there."""
+        coordinator = psutil.Process(self._processes["coordinator"].pid)
+        workers = [child for child in coordinator.children() if "spawn_main" in str(_line(child))]
+        if workers:
+            random.choice(workers).kill()
 
     def kill_device(self, name: DeviceId) -> None:
         self._kill(name)
@@ -118,13 +139,14 @@ class RealFleet:
 
     def _start_coordinator(self) -> None:
         command = ["-m", "fleetledger", "coordinator", "serve", "--home", str(self.home)]
-        self._start("coordinator", command)
+        self._start("coordinator", [*command, "--intake", str(self._workers)])
 
     def _start_device(self, name: DeviceId) -> None:
         _, password = self._broker.credentials(name)
         outbox = str(self._outbox(name))
         command = ["-m", "tests.promises.sender", str(self._broker.port), name, password, outbox]
-        self._start(name, command)
+        key_file = [str(self._key_files[name])] if self._key_files else []
+        self._start(name, [*command, *key_file])
 
     def _start(self, name: str, command: list[str]) -> None:
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -136,6 +158,13 @@ class RealFleet:
         self._processes[name].wait()
 
 
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []  # it has just ended
+
+
 def give_all(
     folder: Path,
     contributions: int,
@@ -144,6 +173,7 @@ def give_all(
     *,
     seed: int = 1,
     kind: type[DefaultMosquitto] = DefaultMosquitto,
+    workers: int = 0,
 ) -> float:
     """Run a fleet to its end while it is killed; return the seconds that it took.
 
@@ -151,7 +181,7 @@ def give_all(
     """
     plan = Plan(1, devices, contributions // devices, window=1, map_width=8)
     with kind(folder / "broker", plan.names) as broker:
-        fleet = RealFleet(folder, broker, plan)
+        fleet = RealFleet(folder, broker, plan, workers)
         fleet.start()
         began = time.monotonic()
         try:
@@ -169,6 +199,7 @@ def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None
         *[fleet.kill_broker] * kills.broker,
         *[fleet.kill_coordinator] * kills.coordinator,
         *[lambda: fleet.kill_device(random.choice(fleet.names))] * kills.devices,
+        *[lambda: fleet.kill_worker(random)] * kills.workers,
     ]
     random.shuffle(happenings)
     moments = sorted(random.randrange(1, round(0.95 * count)) for _ in happenings)
@@ -201,9 +232,18 @@ def main() -> int:
     parser.add_argument("--contributions", type=int, default=10_000)
     parser.add_argument("--devices", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=0)
     given = parser.parse_args()
+    kills = Kills(workers=20 if given.workers else 0)
     with tempfile.TemporaryDirectory() as name:
-        seconds = give_all(Path(name), given.contributions, given.devices, Kills(), seed=given.seed)
+        seconds = give_all(
+            Path(name),
+            given.contributions,
+            given.devices,
+            kills,
+            seed=given.seed,
+            workers=given.workers,
+        )
     sys.stdout.write(
         f"seed {given.seed}: {given.contributions} contributions of {given.devices} devices count "
         f"once each, every receipt names its entry, the ledger verifies; {seconds:.0f} s\n"

@@ -2,7 +2,9 @@
 
 It speaks the protocol as an agent does and computes nothing.
 
-python -m tests.promises.sender PORT DEVICE PASSWORD OUTBOX
+With the file of a key it signs what it sends, for the coordinator's birth that it heard last.
+
+python -m tests.promises.sender PORT DEVICE PASSWORD OUTBOX [KEY]
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from benchmarks.contribution_rate.load import FLEET
-from schemas.envelope import decode
+from benchmarks.contribution_rate.load import FLEET, sealed_again
+from schemas.enrolment import device_key_name
+from schemas.envelope import Envelope, Sender, decode
+from schemas.keys import SigningKey
+from schemas.presence import CoordinatorBirth
 from schemas.receipts import Accepted, Later, Receipt
 from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from schemas.values import BootId, DeviceId, Digest
 from transport.errors import TransportError
 from transport.interface import Connected, IncomingMessage, OutgoingMessage
 from transport.mqtt import MqttConnection
@@ -49,6 +54,8 @@ class OutboxSender:
     device: DeviceId
     connection: MqttConnection
     outbox: sqlite3.Connection
+    signer: Sender | None = None
+    birth: Digest | None = None
     due: dict[int, float] = field(default_factory=dict)
     random: Random = field(default_factory=Random)
 
@@ -59,7 +66,7 @@ class OutboxSender:
             if isinstance(event, Connected):
                 self.due.clear()
             if isinstance(event, IncomingMessage):
-                self.take(decode(event.payload).read(Receipt))
+                self.hear(decode(event.payload))
                 self.connection.acknowledge(event)
             self.send_due()
 
@@ -67,6 +74,13 @@ class OutboxSender:
         """Return the next parts without a place."""
         query = "SELECT part FROM letter WHERE place IS NULL ORDER BY part LIMIT ?"
         return [part for (part,) in self.outbox.execute(query, [WINDOW])]
+
+    def hear(self, envelope: Envelope) -> None:
+        """Take a receipt, or note the run of the coordinator that it is said for."""
+        if envelope.header.kind == Receipt.kind:
+            self.take(envelope.read(Receipt))
+        elif envelope.header.kind == CoordinatorBirth.kind:
+            self.birth = envelope.message_id
 
     def take(self, receipt: Receipt) -> None:
         """Write a place down; it is the same however often the letter is answered."""
@@ -84,11 +98,15 @@ class OutboxSender:
 
     def send_due(self) -> None:
         now = time.monotonic()
+        if self.signer is not None and self.birth is None:
+            return
         for part in self.waiting():
             if self.due.get(part, 0.0) > now:
                 continue
             query = "SELECT message FROM letter WHERE part = ?"
             (message,) = self.outbox.execute(query, [part]).fetchone()
+            if self.signer is not None and self.birth is not None:
+                message = sealed_again(self.signer, message, self.birth)
             try:
                 self.connection.publish(OutgoingMessage(TOPICS.up(self.device, "msg"), message))
             except TransportError:
@@ -97,7 +115,11 @@ class OutboxSender:
 
 
 def main() -> None:
-    port, device, password, outbox = sys.argv[1:]
+    port, name, password, outbox, *files = sys.argv[1:]
+    device, signer = DeviceId(name), None
+    for file in files:
+        key = SigningKey.from_pem(device_key_name(FLEET, device), Path(file).read_bytes())
+        signer = Sender(FLEET, device, BootId.fresh(), signer=key)
     connection = MqttConnection(
         MqttSettings(
             client_id=f"{device}.control",
@@ -108,9 +130,9 @@ def main() -> None:
             reconnect_longest_seconds=0.5,
         )
     )
-    connection.subscribe(*TOPICS.to_device(DeviceId(device), "rcpt"))
+    connection.subscribe(*TOPICS.to_device(device, "rcpt"), TOPICS.coordinator_state)
     connection.start()
-    OutboxSender(DeviceId(device), connection, open_outbox(Path(outbox))).run()
+    OutboxSender(device, connection, open_outbox(Path(outbox)), signer).run()
     connection.stop()
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas import envelope as frame
 from schemas.canonical import canonical_json
 from schemas.contributions import Nothing, Withdrawal
-from schemas.envelope import Envelope, Header, Sender, compressed, decode, encode
+from schemas.envelope import Envelope, Header, Sender, compressed, decode, decode_again, encode
 from schemas.errors import EnvelopeError, SchemaError
 from schemas.message import Message
 from schemas.values import BootId, DeviceId, Digest, FleetId
@@ -53,6 +53,15 @@ def without(field: str) -> bytes:
     values = json.loads(written().partition(b"\n")[0])
     del values[field]
     return canonical_json(values) + b"\npayload"
+
+
+@given(envelopes())
+def test_what_was_decoded_once_is_read_again_without_a_check(envelope: Envelope) -> None:
+    again = decode_again(encode(envelope))
+    assert again == envelope
+    assert {name: type(value) for name, value in again.header} == {
+        name: type(value) for name, value in decode(encode(envelope)).header
+    }
 
 
 @given(envelopes())

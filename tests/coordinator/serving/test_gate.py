@@ -76,6 +76,10 @@ class Door:
         topic = TOPICS.up(device, leaf)  # type: ignore[arg-type]
         return self.gate.take(topic, encode(envelope))
 
+    def take_signed(self, envelope: Envelope, key: SigningKey) -> inputs.Input | None:
+        """Take a message that another process has found to be signed by a key."""
+        return self.gate.take_signed(TOPICS.up(CRANE, "msg"), encode(envelope), key.verify_key)
+
     def refused(self, envelope: Envelope, device: DeviceId = CRANE, leaf: str = "msg") -> str:
         taken = self.take(envelope, leaf, device)
         assert isinstance(taken, inputs.MessageRefused), taken
@@ -349,3 +353,41 @@ def test_secrets_are_files_that_their_owner_alone_reads(tmp_path: Path) -> None:
     kept.forget(TOKEN.invitation)
     kept.forget(TOKEN.invitation)
     assert not file.exists()
+
+
+def test_what_was_found_to_be_signed_by_the_devices_key_passes_as_if_it_had_been_asked() -> None:
+    door = Door().enrol()
+    message = sealed(sequence=3)
+    assert door.take_signed(message, KEY) == inputs.DeviceMessage(CRANE, message)
+    assert door.take_signed(message, KEY) is None, "a number counts once"
+    assert door.take(message) is None, "whoever has read it"
+
+
+def changed(case: str) -> Door:
+    door = Door().enrol()
+    if case == "revoked":
+        door.revoke()
+    elif case == "no key":
+        door.state.keys.by_device.clear()
+    elif case == "not admitted":
+        del door.state.devices.admitted[CRANE]
+    return door
+
+
+@pytest.mark.parametrize("case", ["another key", "revoked", "not admitted", "no key"])
+def test_what_a_key_signed_that_does_not_count_is_looked_at_anew(case: str) -> None:
+    found_by = THIEF if case == "another key" else KEY
+    envelope = sealed(key=found_by)
+    taken = changed(case).take_signed(envelope, found_by)
+    assert taken == changed(case).take(envelope)
+    assert isinstance(taken, inputs.MessageRefused) == (case != "not admitted")
+
+
+def test_what_is_signed_in_another_name_or_for_an_earlier_run_does_not_pass() -> None:
+    door = Door().enrol()
+    posing = sealed(sender=LIFT)
+    assert isinstance(door.take_signed(posing, KEY), inputs.MessageRefused)
+    assert door.take_signed(sealed(birth=Digest.of(b"an earlier run")), KEY) is None
+    former = sealed(boot=EARLIER)
+    door.keys.former_boots.add(EARLIER)
+    assert door.take_signed(former, KEY) == inputs.FormerRunSpoke(CRANE, former)

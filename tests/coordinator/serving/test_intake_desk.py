@@ -14,10 +14,11 @@ from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusab
 from coordinator.core.work import TakePayload
 from coordinator.ledger import folder_store
 from coordinator.ledger.blobs import BlobStore
+from coordinator.making.payload_check import PayloadVerdict, settings_digest
 from coordinator.making.workshop import Finished, Job, Workshop
 from coordinator.serving.intake_desk import IntakeDesk
 from schemas.offers import Offer
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, contribution
 from transport.block_source import BlockSource
 
@@ -189,3 +190,45 @@ def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
     assert isinstance(workshop.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
+
+
+ATTACHED = b"few statistics"
+
+
+def judged(tmp_path: Path, verdict: PayloadVerdict) -> Finished:
+    """Return what is said of an attached payload of which a verdict came from elsewhere."""
+    request = TakePayload(DEVICE, contribution(ATTACHED.decode()), ATTACHED, BACKBONE)
+    store, workshop = BlobStore(tmp_path / "blobs"), PatientWorkshop()
+    desk = IntakeDesk(
+        HandDrivenFetcher(), workshop, store, tmp_path / "incoming", check, NoAnswers()
+    )
+    desk.believe(verdict)
+    desk.take([request])
+    (finished,) = workshop.results() or [workshop.work()]
+    return finished
+
+
+SETTINGS = settings_digest(BACKBONE.method, BACKBONE.settings)
+
+
+def test_a_payload_that_another_process_has_checked_is_not_checked_again(tmp_path: Path) -> None:
+    counted = contribution(ATTACHED.decode()).samples
+    finished = judged(tmp_path, PayloadVerdict(Digest.of(ATTACHED), SETTINGS, counted))
+    assert isinstance(finished.happening, PayloadStored)
+    assert finished.small_blobs == {Digest.of(ATTACHED): ATTACHED}
+
+
+def test_what_another_process_found_wrong_is_refused(tmp_path: Path) -> None:
+    finished = judged(tmp_path, PayloadVerdict(Digest.of(ATTACHED), SETTINGS, {}, "gram: NaN at 3"))
+    assert isinstance(finished.happening, PayloadUnusable)
+    assert finished.happening.reason == "gram: NaN at 3"
+
+
+@pytest.mark.parametrize("other", ["payload", "settings"])
+def test_a_verdict_holds_for_its_payload_and_its_settings_alone(tmp_path: Path, other: str) -> None:
+    payload = Digest.of(b"another" if other == "payload" else ATTACHED)
+    settings = Digest.of(b"others") if other == "settings" else SETTINGS
+    finished = judged(tmp_path, PayloadVerdict(payload, settings, {}, "gram: NaN at 3"))
+    assert not isinstance(finished.happening, PayloadUnusable) or (
+        "samples" in finished.happening.reason
+    )

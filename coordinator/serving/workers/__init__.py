@@ -1,0 +1,1 @@
+"""Processes that read and check what devices send, for the one that decides and commits."""

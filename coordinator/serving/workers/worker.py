@@ -1,0 +1,120 @@
+"""A process that takes its share of what devices send, checks it, and hands it on.
+
+It acknowledges to the broker what the coordinator has committed, and nothing else: where it is
+killed, what it had in hand is as if it had not come, and devices send it again. It ends with the
+coordinator, of whatever that dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from coordinator.serving.broker import mqtt_settings
+from coordinator.serving.workers.checking import Checking
+from coordinator.serving.workers.frames import (
+    CheckedBy,
+    Committed,
+    DeviceKey,
+    FromWorker,
+    frame_of,
+    read_told,
+)
+from coordinator.settings import load
+from schemas.log_lines import LogFormat, LogLevel, about
+from schemas.log_setup import logging_on
+from schemas.topics import FleetTopics
+from transport.interface import Connection, ConnectionProblem, IncomingMessage
+from transport.mqtt import MqttConnection
+
+log = logging.getLogger("coordinator.intake")
+
+GROUP = "intake"
+"""Name of the group among whose members the broker deals out messages."""
+_TURN_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What a worker has to know."""
+
+    home: Path
+    number: int
+    filters: tuple[str, ...]
+    """What its group subscribes."""
+    log_format: LogFormat | None = None
+    log_level: LogLevel | None = None
+
+
+class IntakeWorker:
+    """Between a connection and a pipe."""
+
+    def __init__(self, connection: Connection, pipe: Pipe, checking: Checking) -> None:
+        self._connection = connection
+        self._pipe = pipe
+        self._checking = checking
+        self._lessons: SimpleQueue[DeviceKey | CheckedBy] = SimpleQueue()
+        self._in_hand: dict[int, IncomingMessage] = {}
+        """What is not committed yet, as far as this process knows."""
+        self._next = 0
+        self._ended = threading.Event()
+
+    def run(self, *filters: str) -> None:
+        """Serve until the coordinator closes the pipe."""
+        threading.Thread(target=self._listen, name="told", daemon=True).start()
+        self._connection.subscribe(*(f"$share/{GROUP}/{wanted}" for wanted in filters))
+        self._connection.start()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while not self._ended.is_set():
+                self._turn()
+        self._connection.stop()
+
+    def _turn(self) -> None:
+        event = self._connection.next_event(_TURN_SECONDS)
+        with suppress(Empty):
+            while True:
+                self._checking.learn(self._lessons.get_nowait())
+        if isinstance(event, IncomingMessage):
+            self._hand_on(event)
+        elif isinstance(event, ConnectionProblem):
+            said = about("intake.connection")
+            log.warning("intake worker: %s", event.error, extra=said)
+
+    def _hand_on(self, message: IncomingMessage) -> None:
+        number, self._next = self._next, self._next + 1
+        self._in_hand[number] = message
+        found = self._checking.found(FromWorker(number, message.topic, message.payload))
+        self._pipe.send_bytes(frame_of(found))
+
+    def _listen(self) -> None:
+        """Take in what the coordinator says (a thread of its own)."""
+        try:
+            while True:
+                word = read_told(self._pipe.recv_bytes())
+                if isinstance(word, Committed):
+                    for number in word.numbers:
+                        message = self._in_hand.pop(number, None)
+                        if message is not None:
+                            self._connection.acknowledge(message)
+                else:
+                    self._lessons.put(word)
+        except (EOFError, OSError):
+            self._ended.set()
+            self._connection.wake()
+
+
+def work(plan: WorkerPlan, pipe: Pipe) -> None:
+    """Be a worker: what the process does from its start to its end."""
+    # A terminal interrupts all of its programs; the coordinator says goodbye, and then this ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = load(plan.home)
+    with logging_on(plan.log_format, plan.log_level):
+        role = f"intake-{plan.number}"
+        connection = MqttConnection(mqtt_settings(plan.home, settings, role=role))
+        IntakeWorker(connection, pipe, Checking(FleetTopics(settings.fleet))).run(*plan.filters)
