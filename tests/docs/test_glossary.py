@@ -63,6 +63,7 @@ def exists(name: str) -> bool:
     )
 
 
+@cache
 def definitions() -> dict[str, list[str]]:
     """Return where each public class of the product is defined."""
     found = defaultdict(list)
