@@ -10,7 +10,7 @@ from coordinator.core.assigning import action_for, assignment_for, round_assignm
 from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Telling
-from coordinator.core.live import Live
+from coordinator.core.live import Beat, Live
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import KINDS, State
@@ -279,10 +279,10 @@ class Devices:
     def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
         live = self._live.device(device)
         live.here(boot, self._state.size)
-        live.born.add(boot)
+        live.answered(boot)
         seen = birth.seen_checkpoint
         live.seen_size = None if seen is None else seen.size
-        live.pending.clear()
+        live.pending = frozenset()
         if self._state.devices.admitted[device].boot == boot or self._is_doubled(device):
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)
@@ -306,7 +306,7 @@ class Devices:
     def _alive(self, device: DeviceId, boot: BootId, heartbeat: Heartbeat) -> Decision:
         """Repeat what the device should have heard by now and has not."""
         live = self._live.device(device)
-        live.heartbeat = heartbeat
+        live.beat = Beat.of(heartbeat)
         live.seen_size = heartbeat.seen_size
         if heartbeat.welcomed and boot in live.born:
             # Whatever came in between was late: the death that the broker told of a connection
@@ -329,7 +329,7 @@ class Devices:
         """Note how the machine of the run that is connected is; nothing decides by it."""
         health, live = envelope.read(DeviceHealth), self._live.device(device)
         if live.boot == envelope.header.boot:
-            live.health, live.health_ns = health, now_ns
+            live.health, live.health_ns = health.model_dump_json().encode(), now_ns
         return _SILENCE
 
     def _holds_otherwise(self, device: DeviceId, heartbeat: Heartbeat) -> bool:
@@ -341,7 +341,7 @@ class Devices:
         return heartbeat.held is not None and heartbeat.held != held_digest(held)
 
     def _greet(self, device: DeviceId, *, model: bool = True) -> Decision:
-        boot = self._live.device(device).boot
+        boot = self._live.seen(device).boot
         if boot is None:
             return Decision()
         return (
@@ -356,7 +356,7 @@ class Devices:
 
     def _tell_of_twins(self, device: DeviceId) -> Decision:
         """Tell whoever is there under a name that two installations have."""
-        boot = self._live.device(device).boot
+        boot = self._live.seen(device).boot
         text = "" if boot is None else self._twins.told(device, boot)
         return self._twins.complain(device, text) if text else _SILENCE
 

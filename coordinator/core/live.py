@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from coordinator.topics.devices.runs import RunWatch
 from schemas.contributions import PartKey
-from schemas.health import DeviceHealth
 from schemas.presence import Heartbeat
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
@@ -14,38 +16,66 @@ NANOSECONDS = 1_000_000_000
 Pending = tuple[PartKey, int]
 _BIRTHS = 1024
 """Births of this coordinator that are remembered."""
+_ANSWERED_BIRTHS = 16
+_NOTHING_WAITS: Mapping[ClassName, int] = MappingProxyType({})
 _FORGERIES_PER_MINUTE = 6
 """How often a device is told of messages in its name that were not believed."""
 
 
-@dataclass
+class Beat(NamedTuple):
+    """What a device's last heartbeat counted; a message has ten times the size."""
+
+    outbox: int
+    waiting_images: int
+    resident_bytes: int
+    bytes_up: int
+    bytes_down: int
+
+    @classmethod
+    def of(cls, heartbeat: Heartbeat) -> Beat:
+        """Return the counts of a heartbeat."""
+        return cls(
+            heartbeat.outbox_length,
+            heartbeat.waiting_images,
+            heartbeat.resident_bytes,
+            heartbeat.bytes_up,
+            heartbeat.bytes_down,
+        )
+
+
+@dataclass(slots=True)
 class LiveDevice:
-    """A device as it is now."""
+    """A device as it is now; a hundred thousand of them fit into little memory."""
 
     boot: BootId | None = None
     """The boot that is connected; None when the device is away."""
     since_size: int = 0
     """Entries of the ledger when it came, for a device that is here."""
-    born: set[BootId] = field(default_factory=set)
-    """Boots whose births were answered since the coordinator started."""
+    born: tuple[BootId, ...] = ()
+    """Boots whose births were answered since the coordinator started, newest last."""
     runs: RunWatch = field(default_factory=RunWatch)
     """Which runs have spoken under this name, and which of them were proven to be alive when."""
-    heartbeat: Heartbeat | None = None
+    beat: Beat | None = None
     heard_ns: int | None = None
     """When it last said something that was believed, and that nobody can have said again."""
-    health: DeviceHealth | None = None
-    """What it said last of its machine."""
+    health: bytes | None = None
+    """What it said last of its machine, as JSON of a `DeviceHealth`."""
     health_ns: int | None = None
     """When it said that."""
     seen_size: int | None = None
     """Entries of the ledger up to which its history was proven to this device."""
-    waiting_classes: dict[ClassName, int] = field(default_factory=dict)
-    pending: set[Pending] = field(default_factory=set)
+    waiting_classes: Mapping[ClassName, int] = field(default_factory=lambda: _NOTHING_WAITS)
+    pending: frozenset[Pending] = frozenset()
     """Parts whose payload is on its way into the store."""
-    refusals_ns: list[int] = field(default_factory=list)
+    refusals_ns: tuple[int, ...] = ()
     """When this device was refused something during the last minute."""
-    forgeries_ns: list[int] = field(default_factory=list)
+    forgeries_ns: tuple[int, ...] = ()
     """When it was told during the last minute that a message in its name was not believed."""
+
+    def answered(self, boot: BootId) -> None:
+        """Note that a birth was answered; of many runs the newest are remembered."""
+        if boot not in self.born:
+            self.born = (*self.born[1 - _ANSWERED_BIRTHS :], boot)
 
     def here(self, boot: BootId, size: int) -> None:
         """Note that a boot is connected, while the ledger has so many entries."""
@@ -59,26 +89,26 @@ class LiveDevice:
         if self.health_ns is not None:
             self.health_ns -= by_ns
         self.runs.set_back(by_ns)
-        self.refusals_ns = [time_ns - by_ns for time_ns in self.refusals_ns]
-        self.forgeries_ns = [time_ns - by_ns for time_ns in self.forgeries_ns]
+        self.refusals_ns = tuple(time_ns - by_ns for time_ns in self.refusals_ns)
+        self.forgeries_ns = tuple(time_ns - by_ns for time_ns in self.forgeries_ns)
 
     def may_refuse(self, now_ns: int, per_minute: int) -> bool:
         """Whether one more refusal may be sent; notes it if so."""
-        return _has_room(self.refusals_ns, now_ns, per_minute)
+        recent = _last_minute(self.refusals_ns, now_ns)
+        self.refusals_ns = (*recent, now_ns) if len(recent) < per_minute else recent
+        return len(recent) < per_minute
 
     def may_tell_forgery(self, now_ns: int) -> bool:
         """Whether it may be told of one more message that was not believed; notes it if so."""
-        return _has_room(self.forgeries_ns, now_ns, _FORGERIES_PER_MINUTE)
+        recent = _last_minute(self.forgeries_ns, now_ns)
+        self.forgeries_ns = (*recent, now_ns) if len(recent) < _FORGERIES_PER_MINUTE else recent
+        return len(recent) < _FORGERIES_PER_MINUTE
 
 
-def _has_room(times_ns: list[int], now_ns: int, per_minute: int) -> bool:
-    """Whether there were fewer than so many within the last minute; adds this one if so."""
-    while times_ns and now_ns - times_ns[0] > 60 * NANOSECONDS:
-        del times_ns[0]
-    if len(times_ns) >= per_minute:
-        return False
-    times_ns.append(now_ns)
-    return True
+def _last_minute(times_ns: tuple[int, ...], now_ns: int) -> tuple[int, ...]:
+    if not times_ns or now_ns - times_ns[0] <= 60 * NANOSECONDS:
+        return times_ns
+    return tuple(time_ns for time_ns in times_ns if now_ns - time_ns <= 60 * NANOSECONDS)
 
 
 @dataclass
@@ -86,6 +116,8 @@ class Live:
     """Devices present, and whether a worker is making a model."""
 
     devices: dict[DeviceId, LiveDevice] = field(default_factory=dict)
+    touched: set[DeviceId] = field(default_factory=set)
+    """Devices of which something may have changed since it was last written down."""
     making_model: bool = False
     started_ns: int | None = None
     """When the first input came since the coordinator started."""
@@ -115,9 +147,14 @@ class Live:
             del self.announced[next(iter(self.announced))]
 
     def device(self, device: DeviceId) -> LiveDevice:
-        """Return what is known of a device now, beginning with nothing."""
+        """Return what is known of a device now, to be changed; beginning with nothing."""
+        self.touched.add(device)
         known = self.devices.get(device)
         return self.devices.setdefault(device, LiveDevice()) if known is None else known
+
+    def seen(self, device: DeviceId) -> LiveDevice:
+        """Return what is known of a device now, to be read."""
+        return self.devices.get(device) or _NEVER_SEEN
 
     def calendar(self, now_ns: int) -> int:
         """Return what this machine's calendar says.
@@ -135,3 +172,7 @@ class Live:
                 setattr(self, name, noted - by_ns)
         for device in self.devices.values():
             device.set_back(by_ns)
+        self.touched.update(self.devices)
+
+
+_NEVER_SEEN = LiveDevice()

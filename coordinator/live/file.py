@@ -55,27 +55,24 @@ class LiveFile:
             _delete(path)
             self._db = _open(path)
         self._inode = path.stat().st_ino
-        self._written: dict[DeviceId, DeviceNow] = {}
-        self._next_points_ns = 0
+        self._forget_ns = 0
 
     def write(self, snapshot: LiveSnapshot) -> None:
-        """Write a snapshot over the one before, in one transaction."""
-        now = snapshot.coordinator
-        changed = [
-            item for name, item in snapshot.devices.items() if self._written.get(name) != item
-        ]
+        """Write a snapshot over the one before, in one transaction.
+
+        Devices that are not in it stay as they were written.
+        """
+        now, devices = snapshot.coordinator, snapshot.devices.values()
         with self._db.conn:
             self._db.table("now").upsert({"id": 0, "body": _text(now)}, pk="id")
-            self._db.table("device").upsert_all(map(_device_row, changed), pk="device")
+            self._db.table("device").upsert_all(map(_device_row, devices), pk="device")
             meters: list[CounterNow | HistogramNow] = [*snapshot.counters, *snapshot.histograms]
             self._db.execute("DELETE FROM meter")
             self._db.table("meter").insert_all(
                 {"kind": type(meter).__name__, "name": meter.name, "body": _text(meter)}
                 for meter in meters
             )
-            if now.written_ns >= self._next_points_ns:
-                self._add_points(snapshot.devices.values(), now.written_ns)
-        self._written.update((item.device, item) for item in changed)
+            self._add_points(devices, now.written_ns)
 
     def is_there(self) -> bool:
         """Whether it is still where readers look for it: anybody may delete it."""
@@ -90,16 +87,21 @@ class LiveFile:
 
     def _add_points(self, devices: Iterable[DeviceNow], now_ns: int) -> None:
         span_ns = int(POINT_SECONDS * _SECOND_NS)
-        self._next_points_ns = now_ns + span_ns
-        oldest_ns = now_ns - int(DAY_SECONDS * _SECOND_NS)
-        self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest_ns])
+        if now_ns >= self._forget_ns:
+            self._forget_ns = now_ns + span_ns
+            oldest_ns = now_ns - int(DAY_SECONDS * _SECOND_NS)
+            self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest_ns])
         points = ((item.device, _point(item)) for item in devices if item.health is not None)
-        self._db.table("health").upsert_all(
+        self._db.table("health").insert_all(
             (
-                {"device": device, "time_ns": point.time_ns, "body": _text(point)}
+                {
+                    "device": device,
+                    "time_ns": point.time_ns // span_ns * span_ns,
+                    "body": _text(point),
+                }
                 for device, point in points
             ),
-            pk=("device", "time_ns"),
+            ignore=True,  # the first of these ten minutes stays
         )
 
 

@@ -10,12 +10,14 @@ from typing import Protocol
 from coordinator.core.core import Core
 from coordinator.live.meters import Meters
 from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from coordinator.serving.live_snapshot import live_snapshot
+from coordinator.serving.live_snapshot import LiveView
 from coordinator.serving.refusing_disk import RefusingDisk
 from schemas.installed import installed_version
 from transport.clock import Clock
 
 WRITE_SECONDS = 2.0
+_MOST_OF_TIME = 0.05
+"""The part of its time that a coordinator writes this down for."""
 _CONSEQUENCE = "Nobody is shown meanwhile who is there; the fleet itself goes on as before"
 
 
@@ -41,7 +43,9 @@ class LiveWriter:
         self._disk = RefusingDisk(clock)
         self._file: SnapshotFile | None = None
         self._next = 0.0
-        self._before: LiveSnapshot | None = None
+        self._view = LiveView()
+        self._all_devices = True
+        """Whether the file may lack what was drawn before."""
         now_ns = clock.time_ns()
         self.now = CoordinatorNow(
             fleet=fleet,
@@ -67,18 +71,28 @@ class LiveWriter:
             ledger_size=ledger_size,
             making_model=core.live.making_model,
         )
-        snapshot = live_snapshot(
-            core.state, core.live, self.now, meters, self._before, ahead_ns=ahead_ns
-        )
-        self._before = snapshot
-        self._next = self._clock.seconds() + WRITE_SECONDS
+        began = self._clock.seconds()
         try:
-            self._file_in_place().write(snapshot)
+            file = self._file_in_place()
+            whole, self._all_devices = self._all_devices, True
+            file.write(
+                self._view.draw(
+                    core.state,
+                    core.live,
+                    self.now,
+                    meters,
+                    ahead_ns=ahead_ns,
+                    all_devices=whole,
+                )
+            )
         except (sqlite3.Error, OSError) as error:
             self._disk.refused(error, _CONSEQUENCE)
-            self._next += self._disk.seconds_left()
+            self._next = self._clock.seconds() + WRITE_SECONDS + self._disk.seconds_left()
         else:
+            self._all_devices = False
             self._disk.took()
+            took = self._clock.seconds() - began
+            self._next = self._clock.seconds() + max(WRITE_SECONDS, took / _MOST_OF_TIME)
 
     def close(self) -> None:
         """Close the file."""
@@ -91,4 +105,5 @@ class LiveWriter:
             self.close()
         if self._file is None:
             self._file = self._open()
+            self._all_devices = True
         return self._file

@@ -398,7 +398,7 @@ class Shell:
     def _send(self, request: SendToDevice) -> None:
         body = request.body
         if isinstance(body, Receipt):
-            live = self._parts.engine.core.live.device(request.device)
+            live = self._parts.engine.core.live.seen(request.device)
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
         self._parts.files.offer_files_of(body)
         topic = self._parts.topics.down(request.device, request.leaf)

@@ -62,14 +62,15 @@ class Intake:
         answer = self._judge(device, body)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
-        pending = self._live.device(device).pending
+        live = self._live.device(device)
+        pending = live.pending
         if (body.key, body.revision) in pending:
             return Decision()
         if len(pending) >= self._rules.max_pending_per_device:
             return self._answer(
                 device, body, self._later("other payloads are on their way"), now_ns
             )
-        pending.add((body.key, body.revision))
+        live.pending = pending | {(body.key, body.revision)}
         assert self._state.lineages.current is not None
         opened = (
             self._state.rounds.by_number[body.round.number].opened
@@ -85,7 +86,7 @@ class Intake:
 
         A device that does not wait gets no receipt, unless it is refused.
         """
-        self._live.device(device).pending.discard((body.key, body.revision))
+        self._arrived(device, body)
         answer = self._judge(device, body)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
@@ -109,18 +110,22 @@ class Intake:
         accepted = Accepted(ledger_index=self._state.size)
         return taken + self._answer(device, body, accepted, now_ns)
 
+    def _arrived(self, device: DeviceId, body: Contribution) -> None:
+        live = self._live.device(device)
+        live.pending = live.pending - {(body.key, body.revision)}
+
     def payload_unusable(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int
     ) -> Decision:
         """Refuse a payload that the method's check found wrong; final."""
-        self._live.device(device).pending.discard((body.key, body.revision))
+        self._arrived(device, body)
         return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
 
     def payload_missing(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int
     ) -> Decision:
         """Ask the device to send again what could not be fetched."""
-        self._live.device(device).pending.discard((body.key, body.revision))
+        self._arrived(device, body)
         return self._answer(device, body, self._later(reason), now_ns)
 
     def withdrawal(self, device: DeviceId, body: Withdrawal, now_ns: int) -> Decision:

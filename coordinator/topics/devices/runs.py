@@ -25,7 +25,7 @@ Verdict = Literal["known", "unproven", "asked", "follows", "replaces", "doubled"
 """What a message says of the run that sent it; `asked` is one that is to be asked for a sign."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class DeviceRun:
     """One run of an installation, from start to end."""
 
@@ -60,14 +60,14 @@ class Sign:
     """The number of our birth that it refers to."""
 
 
-@dataclass
+@dataclass(slots=True)
 class RunWatch:
     """The runs that spoke under one name since the coordinator started."""
 
     runs: dict[BootId, DeviceRun] = field(default_factory=dict)
     last: DeviceRun | None = None
     """The one that was proven to be alive last."""
-    replaced: list[DeviceRun] = field(default_factory=list)
+    replaced: tuple[DeviceRun, ...] = ()
     """Those that another installation followed, which may come back."""
     replaced_ns: int | None = None
     """When the last of them was followed by another installation."""
@@ -82,7 +82,7 @@ class RunWatch:
         run.spoke = True
         self.runs[run.boot] = run
         self.last, self.since = run, announcements
-        self.replaced.clear()
+        self.replaced = ()
         self.replaced_ns = self.asked_ns = None
         self.turn += 1
 
@@ -117,7 +117,7 @@ class RunWatch:
             return "doubled"
         follows = run.continues(self.last)
         if not follows:
-            self.replaced.append(self.last)
+            self.replaced = (*self.replaced, self.last)
             self.replaced_ns = now_ns
         run.spoke = True
         self.last, self.since = run, announcements

@@ -68,7 +68,7 @@ class Silence:
         for device, known in self._state.devices.admitted.items():
             if known.boot is None or self._state.keys.of(device).revoked:
                 continue
-            last = live.device(device).heard_ns
+            last = live.seen(device).heard_ns
             quiet = _seconds(live.listening_ns if last is None else last, now_ns) >= longest
             if quiet and not known.silent:
                 silent.append(device)

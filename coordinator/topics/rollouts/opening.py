@@ -32,7 +32,7 @@ def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None
     if phase is not None and phase.mode == "shadow":
         return _opened(rollout, phase.group, "run", phase.below)
     group, below = (0, 0) if phase is None else (phase.group, phase.below)
-    there = [device for device in state.devices.admitted if live.device(device).boot is not None]
+    there = [device for device in state.devices.admitted if live.seen(device).boot is not None]
     if not there:
         return None
     places = {device: place_of(rollout.planned.salt, device) for device in _about(state, rollout)}

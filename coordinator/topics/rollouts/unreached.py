@@ -41,7 +41,7 @@ def _away(live: Live, phase: Phase) -> Iterator[tuple[DeviceId, int]]:
     """Yield each device that is waited for and away, and since when at the latest."""
     from_ns = max(phase.out_ns or 0, live.started_ns or 0)
     for device in phase.waiting:
-        known = live.device(device)
+        known = live.seen(device)
         if known.boot is None:
             yield device, max(from_ns, known.heard_ns or 0)
 

@@ -42,7 +42,7 @@ class Cohorts:
         able = []
         for device, known in self._state.devices.admitted.items():
             capabilities = known.capabilities
-            if capabilities is None or self._live.device(device).boot is None:
+            if capabilities is None or self._live.seen(device).boot is None:
                 continue
             if known.doubled is not None:
                 continue  # what it answers would wait for the operator
@@ -66,7 +66,7 @@ class Cohorts:
         if (now_ns - self._live.since_ns) / NANOSECONDS >= self._rules.gather_seconds:
             return False
         return any(
-            self._live.device(device).boot is None and self._can_train(device)
+            self._live.seen(device).boot is None and self._can_train(device)
             for device in self._state.devices.admitted
         )
 

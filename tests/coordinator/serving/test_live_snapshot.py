@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.live.meters import CONTRIBUTIONS, Meters
 from coordinator.live.snapshot import CoordinatorNow, CounterNow, DeviceNow, LiveSnapshot
-from coordinator.serving.live_snapshot import live_snapshot
+from coordinator.serving.live_snapshot import LiveView
+from coordinator.topics.devices.commands import AdmitDevice
 from schemas.health import DeviceHealth
 from schemas.presence import Death, Heartbeat
 from schemas.values import DeviceId
@@ -33,13 +34,14 @@ def bench() -> Bench:
 
 
 def shown(
-    bench: Bench, seconds: int, before: LiveSnapshot | None = None, ahead_ns: int = 0
+    bench: Bench, seconds: int, view: LiveView | None = None, ahead_ns: int = 0
 ) -> LiveSnapshot:
     now = CoordinatorNow(
         fleet="orchard", version="1", pid=1, started_ns=0, written_ns=seconds * SECOND
     )
     core = bench.core
-    return live_snapshot(core.state, core.live, now, Meters(), before, ahead_ns=ahead_ns)
+    view = view or LiveView()
+    return view.draw(core.state, core.live, now, Meters(), ahead_ns=ahead_ns)
 
 
 def test_what_a_device_says_of_itself_is_told(bench: Bench) -> None:
@@ -65,21 +67,33 @@ def test_what_a_device_says_of_itself_is_told(bench: Bench) -> None:
 
 
 def test_a_snapshot_tells_since_when_a_device_is_there_or_away(bench: Bench) -> None:
-    first = shown(bench, 2)
+    view = LiveView()
+    found = [shown(bench, 2, view)]
     bench.now_ns = 3 * SECOND
     bench.message("dev-1", BEAT)
-    second = shown(bench, 4, first)
+    found.append(shown(bench, 4, view))
     bench.message("dev-1", Death())
-    third = shown(bench, 6, second)
-    fourth = shown(bench, 8, third)
-    told = [item.devices[DEVICE] for item in (first, second, third, fourth)]
+    found.append(shown(bench, 6, view))
+    bench.message("dev-1", Death())
+    found.append(shown(bench, 8, view))
+    told = [item.devices[DEVICE] for item in found]
     assert [(item.online, item.since_ns) for item in told] == [
         (True, 2 * SECOND),
         (True, 2 * SECOND),
         (False, 6 * SECOND),
         (False, 6 * SECOND),
     ]
-    assert fourth.devices[DEVICE] is third.devices[DEVICE], "nothing is drawn anew"
+
+
+def test_only_devices_are_drawn_of_which_something_was_heard(bench: Bench) -> None:
+    bench.command(AdmitDevice(device=DeviceId("dev-2")))
+    bench.born("dev-2")
+    view = LiveView()
+    assert set(shown(bench, 2, view).devices) == {DEVICE, DeviceId("dev-2")}
+    assert shown(bench, 4, view).devices == {}
+    bench.message("dev-1", BEAT)
+    assert set(shown(bench, 6, view).devices) == {DEVICE}
+    assert len(shown(bench, 8, view, ahead_ns=60 * SECOND).devices) == 2, "times of all are others"
 
 
 def test_of_a_device_that_was_not_seen_it_is_not_told_since_when_it_is_away(bench: Bench) -> None:

@@ -16,6 +16,7 @@ from coordinator.live.snapshot import LiveSnapshot
 from coordinator.paths import live_path
 from coordinator.serving.live_writer import WRITE_SECONDS, LiveWriter
 from coordinator.serving.shell import Shell
+from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.shell_harness import FLEET, write_home
 from transport.clock import Clock
@@ -92,6 +93,40 @@ def test_a_full_disk_is_told_once_and_tried_again(
     write(writer)
     assert "written after all" in caplog.messages[-1]
     assert read_live(tmp_path) is not None
+    writer.close()
+
+
+def test_what_a_full_disk_refused_is_written_with_what_came_later(
+    tmp_path: Path, hands: Hands
+) -> None:
+    disk, bench = FullDisk(tmp_path), Bench()
+    bench.begin("dev-1")
+    writer = LiveWriter(lambda: disk, FLEET, hands.clock)
+    writer.write(bench.core, 3, Meters(), 0)
+    disk.full = False
+    hands.turn(60)
+    writer.write(bench.core, 3, Meters(), 0)
+    found = read_live(tmp_path)
+    assert found is not None
+    assert set(found.devices) == {DeviceId("dev-1")}
+    writer.close()
+
+
+def test_who_takes_long_writes_seldom(tmp_path: Path, hands: Hands) -> None:
+    class Slow(FullDisk):
+        full = False
+
+        def write(self, snapshot: LiveSnapshot) -> None:
+            hands.turn(1.0)
+            self.file.write(snapshot)
+
+    slow = Slow(tmp_path)
+    writer = LiveWriter(lambda: slow, FLEET, hands.clock)
+    write(writer)
+    hands.turn(10.0)
+    assert not writer.is_due()
+    hands.turn(10.0)
+    assert writer.is_due(), "a twentieth of the time"
     writer.close()
 
 

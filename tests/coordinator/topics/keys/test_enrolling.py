@@ -240,6 +240,6 @@ def test_forgeries_are_told_now_and_then(bench: Bench) -> None:
     bench.begin("dev-1")
     said = [bench.handle(inputs.MessageRefused(DEVICE, f"forgery {n}")) for n in range(50)]
     assert sum(map(len, said)) == 6
-    assert bench.core.live.device(DEVICE).refusals_ns == [], "the device's own are not used up"
+    assert bench.core.live.device(DEVICE).refusals_ns == (), "the device's own are not used up"
     bench.now_ns += 61 * SECOND
     assert told(bench.handle(inputs.MessageRefused(DEVICE, "again"))) == ["again"]
