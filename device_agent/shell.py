@@ -247,9 +247,9 @@ class Agent:
 
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
-            case Connected():
+            case Connected(session_present):
                 self._say_connection(event)
-                self._give(inputs.AgentConnected())
+                self._give(inputs.AgentConnected(forgotten=not session_present))
             case Disconnected():
                 self._say_connection(event)
                 self._give(inputs.AgentDisconnected())

@@ -112,6 +112,9 @@ class CoordinatorBirth(Message):
 
     kind: ClassVar[str] = "coordinator.birth"
     ledger_size: int = Field(ge=0)
+    spread_seconds: int | None = Field(default=None, ge=1, le=3600, exclude_if=is_absent)
+    """Over how long devices are to spread their births, where there are many of them: after this
+    one, and after a broker that has forgotten them. Left out in smaller fleets."""
 
 
 class CoordinatorHeartbeat(Message):

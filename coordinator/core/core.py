@@ -115,7 +115,8 @@ class Core:
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
             case inputs.Tick():
-                return self.silence.look(now_ns) + self._look_around(now_ns)
+                told = self.silence.look(now_ns) + self.devices.tell_more()
+                return told + self._look_around(now_ns)
             case _:
                 return self._worked(happening)
 

@@ -6,6 +6,9 @@ protocol is answered with a `Problem` that names field and value, so the owner c
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Literal
+
 from coordinator.core.assigning import action_for, assignment_for, round_assignment
 from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.entry import EntryBody
@@ -37,6 +40,11 @@ from schemas.values import BootId, DeviceId
 _SILENCE = Decision()
 _TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not None}
 """What devices are told again, by the kind of entry; of most they are told nothing."""
+
+_RETAINED = frozenset(("assignment", "desired", "offered", "released"))
+"""Of what the broker keeps the newest for each device."""
+TOLD_AT_ONCE = 250
+"""Devices that are told something with one input; of more, the rest with each tick."""
 
 _ANSWERED_KINDS: dict[str, type[DeviceBody]] = {
     body.kind: body for body in (Contribution, Withdrawal, Nothing, Transition, ModelComparison)
@@ -206,9 +214,23 @@ class Devices:
 
     def remind_all(self) -> Decision:
         """Publish every device's assignment and desired model again, as a broker may forget."""
+        everybody = self._state.devices.admitted
+        self._live.untold.update((("assignment", device), None) for device in everybody)
+        self._live.untold.update((("desired", device), None) for device in everybody)
+        return self.tell_more()
+
+    def tell_more(self) -> Decision:
+        """Tell some of those who are to be told something.
+
+        What a hundred thousand devices are told takes half a minute, in which all that they say
+        would wait.
+        """
+        portion = list(islice(self._live.untold, TOLD_AT_ONCE))
+        for told in portion:
+            del self._live.untold[told]
         return together(
-            self._assignment(device) + self._delivery.tell(device)
-            for device in self._state.devices.admitted
+            self._assignment(device) if what == "assignment" else self._delivery.tell(device)
+            for what, device in portion
         )
 
     def tell_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
@@ -222,18 +244,37 @@ class Devices:
         if telling.what == "born" and maker is not None:
             return self._tell(maker, telling)
         devices = telling.devices or tuple(self._state.devices.admitted)
+        if telling.what in _RETAINED and len(devices) > TOLD_AT_ONCE:
+            return self._tell_by_and_by(devices, telling)
         return together(self._tell(device, telling) for device in devices)
+
+    def _tell_by_and_by(self, devices: tuple[DeviceId, ...], telling: Telling) -> Decision:
+        """Tell many devices what the broker keeps for them; it is made when it is their turn."""
+        what: Literal["assignment", "desired"] = "desired"
+        if telling.what == "assignment":
+            what = "assignment"
+        concerned = (device for device in devices if self._concerns(device, telling))
+        self._live.untold.update(((what, device), None) for device in concerned)
+        return self.tell_more()
+
+    def _concerns(self, device: DeviceId, telling: Telling) -> bool:
+        """Whether an entry may have changed what the broker keeps for a device."""
+        match telling.what:
+            case "assignment":
+                return bool(self._state.stages.by_number)
+            case "desired":  # with a root its release comes first
+                return self._state.trust.root is None
+            case "offered":
+                return self._state.trust.root is None and self._is_newest(device)
+            case _:
+                return self._tells_action(device, telling.action)
 
     def _tell(self, device: DeviceId, telling: Telling) -> Decision:
         """Tell a device again what an entry may have changed for it."""
         match telling.what:
-            case "assignment" if self._state.stages.by_number:
+            case "assignment" if self._concerns(device, telling):
                 return self._assignment(device)
-            case "desired" if self._state.trust.root is None:  # else its release comes first
-                return self._delivery.tell(device)
-            case "offered" if self._state.trust.root is None and self._is_newest(device):
-                return self._delivery.tell(device)
-            case "released" if self._tells_action(device, telling.action):
+            case "desired" | "offered" | "released" if self._concerns(device, telling):
                 return self._delivery.tell(device)
             case "born":
                 return self._delivery.tell(device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from coordinator.topics.devices.runs import RunWatch
 from schemas.contributions import PartKey
@@ -118,6 +118,10 @@ class Live:
     devices: dict[DeviceId, LiveDevice] = field(default_factory=dict)
     touched: set[DeviceId] = field(default_factory=set)
     """Devices of which something may have changed since it was last written down."""
+    untold: dict[tuple[Literal["assignment", "desired"], DeviceId], None] = field(
+        default_factory=dict
+    )
+    """Who is to be told what by and by, in order."""
     making_model: bool = False
     started_ns: int | None = None
     """When the first input came since the coordinator started."""

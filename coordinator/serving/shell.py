@@ -83,7 +83,19 @@ log = logging.getLogger("coordinator")
 GROUP_MESSAGES = 64
 _ABOUT_PAYLOADS = (inputs.PayloadStored, inputs.PayloadUnusable, inputs.PayloadMissing)
 TICK_SECONDS = 0.2
+BIRTHS_PER_SECOND = 500
+"""Births that devices are asked to send at most; one takes less than a millisecond."""
+_FEW_SECONDS = 5
+"""What would take no longer is not spread."""
+_ANNOUNCE_SECONDS = 1.0
+"""Between two births of the coordinator, of which every device is told."""
 OPERATOR_SECONDS = 0.1
+
+
+def births_spread(devices: int) -> int | None:
+    """Return over how many seconds so many devices are to spread their births; None for at once."""
+    seconds = -(-devices // BIRTHS_PER_SECOND)
+    return min(seconds, 3600) if seconds > _FEW_SECONDS else None
 
 
 class CommandInbox(AnswersCommands, Protocol):
@@ -152,6 +164,9 @@ class Shell:
         self.next_tick = 0.0
         """When the rules are told at the earliest that time has passed, by the clock."""
         self._next_operator = 0.0
+        self._announces = False
+        """Whether a birth of the coordinator waits for its time."""
+        self._next_announcement = 0.0
         self._compared: dict[DeviceId, SeenCheckpoint] = {}
         """What devices have said of the ledger that they have seen."""
 
@@ -293,6 +308,7 @@ class Shell:
             case Connected():
                 self._journal.broker(event)
                 self._note_link(None)
+                self._next_announcement = 0.0  # the broker may know of none
                 group.happenings.append(inputs.CoordinatorConnected())
             case Disconnected(reason):
                 self._journal.broker(event)
@@ -348,6 +364,8 @@ class Shell:
         if now < self.next_tick:
             return []
         self.next_tick = now + TICK_SECONDS
+        if self._announces:
+            self._announce(self._parts.engine.ledger.size)
         return [inputs.Tick()]
 
     def _carry_out(self, request: Request, group: _Group) -> None:
@@ -361,7 +379,7 @@ class Shell:
                 topic = parts.topics.down(device, leaf)
                 self._publish("other", OutgoingMessage(topic, b"", qos=1, retain=True))
             case AnnounceCoordinator(ledger_size):
-                self._publish_state(CoordinatorBirth(ledger_size=ledger_size))
+                self._announce(ledger_size)
             case BeatCoordinator(ledger_size, corrections):
                 time_ns = parts.clock.time_ns()
                 beat = CoordinatorHeartbeat(
@@ -410,6 +428,16 @@ class Shell:
         )
         message = OutgoingMessage(topic, encode(envelope), qos=1, retain=request.retain)
         self._publish(body.kind, message)
+
+    def _announce(self, ledger_size: int) -> None:
+        """Publish the coordinator's birth, now or soon: all devices hear each of them."""
+        now = self._parts.clock.seconds()
+        self._announces = now < self._next_announcement
+        if self._announces:
+            return
+        spread = births_spread(len(self._parts.engine.core.state.devices.admitted))
+        self._next_announcement = now + max(_ANNOUNCE_SECONDS, (spread or 0) / 4)
+        self._publish_state(CoordinatorBirth(ledger_size=ledger_size, spread_seconds=spread))
 
     def _publish_state(self, body: Message, *, retain: bool = True) -> None:
         topic = self._parts.topics.coordinator_state

@@ -40,6 +40,9 @@ class Started:
 class AgentConnected:
     """The control connection is up (again)."""
 
+    forgotten: bool = False
+    """Whether the broker knew nothing of the one before: it may have forgotten all devices."""
+
 
 @dataclass(frozen=True)
 class AgentDisconnected:

@@ -20,15 +20,19 @@ from schemas.presence import Birth
 from schemas.reports import Problem
 
 
-def connected(state: AgentState, _event: inputs.AgentConnected, now: float) -> AgentDecision:
-    """Begin the connection with a birth, and with the welcome that answers it."""
+def connected(state: AgentState, event: inputs.AgentConnected, now: float) -> AgentDecision:
+    """Begin the connection with a birth, and with the welcome that answers it.
+
+    Where the broker has forgotten a large fleet, all of it comes back: births are spread then.
+    """
+    wait = _share(state) * state.presence.spread_seconds if event.forgotten else 0.0
     presence = replace(
         state.presence,
         connected=True,
         welcomed_by=None,
         held_by=None,
         held={},
-        birth=Try(0, now),
+        birth=Try(0, now + wait),
         heartbeat_due=now + state.rules.heartbeat_seconds,
         doubted=False,
     )
@@ -52,9 +56,11 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
     refers = NOTHING_TO_DO if event.said is None else ask(ReferTo(event.said))
     if event.boot == presence.coordinator:
         return refers
-    presence = replace(presence, coordinator=event.boot)
+    spread = float(event.birth.spread_seconds or 0)
+    presence = replace(presence, coordinator=event.boot, spread_seconds=spread)
     if presence.welcomed_by != event.boot:
-        presence = replace(presence, welcomed_by=None, birth=Try(0, now))
+        due = now + _share(state) * spread
+        presence = replace(presence, welcomed_by=None, birth=Try(0, due))
     if presence.held_by != event.boot:
         presence = replace(presence, held={}, held_by=event.boot)
     # A file that could not be had from the last run is asked for at once.
@@ -119,6 +125,11 @@ def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDec
         changes += [Sending(), told]
     changes += [presence, replace(state.work, settled=False)]
     return AgentDecision(tuple(changes))
+
+
+def _share(state: AgentState) -> float:
+    """Return this run's place in what is spread over a fleet, from 0 to below 1."""
+    return int(state.identity.boot, 16) / (1 << 4 * len(state.identity.boot))
 
 
 def merge_held(

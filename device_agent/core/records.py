@@ -252,6 +252,8 @@ class PresenceState:
     held: Mapping[PartKey, HeldPart] = field(default_factory=dict)
     """What the coordinator is known to hold, from welcomes and from receipts since the birth."""
     birth: Try = Try(0, 0.0)
+    spread_seconds: float = 0.0
+    """Over how long the coordinator asks devices to spread their births."""
     heartbeat_due: float = 0.0
     health_due: float = 0.0
     unheeding: BootId | None = None

@@ -42,11 +42,15 @@ class Opening:
         self._rules = rules
         self._state = state
         self._stages = stages
+        self._looked_size = -1
 
     def look(self, now_ns: int) -> Decision:
         """Open the next stage if the reports say so."""
         if self._rules.open != "reports" or not self._due(now_ns):
             return Decision()
+        if self._looked_size == self._state.size:
+            return Decision()  # the state alone decides it, and nothing has changed
+        self._looked_size = self._state.size
         naming = {name: new for name in self._state.devices.admitted if (new := self._new(name))}
         doubting = [
             name

@@ -35,6 +35,9 @@ class Stages:
         self._state = state
         self._live = live
         self._can_learn = can_learn
+        self._counted_at = (-1, -1)
+        """The stage whose answers were counted last, and the size of the ledger then."""
+        self._counted = (0, 0)
 
     def carry_out(self, command: StageCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
@@ -144,6 +147,12 @@ class Stages:
 
     def answered_and_expected(self, number: int) -> tuple[int, int]:
         """Count the devices that answered, of those that are able to (or not yet heard of)."""
+        at = (number, self._state.size)
+        if self._counted_at != at:  # asked with every tick, and the state alone decides it
+            self._counted_at, self._counted = at, self._count(number)
+        return self._counted
+
+    def _count(self, number: int) -> tuple[int, int]:
         invited = [device for device in self._state.devices.admitted if self._invited(device)]
         if not self._state.lineages.in_rounds:
             given = self._state.contributions
