@@ -7,12 +7,17 @@ last time, so that it costs what happens and not what the fleet is large.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from coordinator.core.live import NANOSECONDS, Live, LiveDevice
 from coordinator.core.state import State
 from coordinator.live.meters import Meters
 from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
 from schemas.health import DeviceHealth
 from schemas.values import BootId, DeviceId
+
+MOST_DRAWN = 2000
+"""Devices that are drawn at a time, so that nothing waits for a hundred thousand."""
 
 
 class LiveView:
@@ -35,20 +40,22 @@ class LiveView:
     ) -> LiveSnapshot:
         """Return what is known now: of devices, those that something was heard of.
 
+        Of very many some are left for the next time.
         Entries are ahead of the calendar by `ahead_ns`; where that has changed by a second, and
         where it is asked for, all devices are drawn.
         """
         # Whole seconds: what trembles in it must not change every device each time.
         shift_ns = round(ahead_ns / NANOSECONDS) * NANOSECONDS
-        whole = all_devices or shift_ns != self._shift_ns
+        if all_devices or shift_ns != self._shift_ns:
+            live.touched.update(live.devices)
         self._shift_ns = shift_ns
-        names = live.devices if whole else live.touched
+        names = sorted(islice(live.touched, MOST_DRAWN))
+        live.touched.difference_update(names)
         drawn = {
             device: self._device(device, live.seen(device), coordinator.written_ns)
-            for device in sorted(names)
+            for device in names
             if device in state.devices.admitted
         }
-        live.touched.clear()
         return LiveSnapshot.model_construct(
             coordinator=coordinator,
             devices=drawn,

@@ -92,7 +92,8 @@ class LiveWriter:
             self._all_devices = False
             self._disk.took()
             took = self._clock.seconds() - began
-            self._next = self._clock.seconds() + max(WRITE_SECONDS, took / _MOST_OF_TIME)
+            pause = 0.0 if core.live.touched else WRITE_SECONDS
+            self._next = self._clock.seconds() + max(pause, took / _MOST_OF_TIME)
 
     def close(self) -> None:
         """Close the file."""

@@ -21,6 +21,7 @@ is another's.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from coordinator.core.rules import IntakeRules
@@ -36,7 +37,7 @@ _BURSTS = 30.0
 _LONGEST = 3600.0
 
 
-@dataclass
+@dataclass(slots=True)
 class Allowance:
     """Something that grows by so much a minute, up to `most`."""
 
@@ -56,7 +57,7 @@ class Allowance:
         return max(0.0, (wanted - self.left) * _MINUTE / self.per_minute)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Account:
     messages: Allowance
     size: Allowance
@@ -64,15 +65,27 @@ class _Account:
     fetched: Allowance
     answers: Allowance
 
+    def grow(self, now: float) -> None:
+        """Add what the time has brought."""
+        for allowance in (self.messages, self.size, self.json, self.fetched, self.answers):
+            allowance.grow(now)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is as one that nobody has used."""
+        every = (self.messages, self.size, self.json, self.fetched, self.answers)
+        return all(allowance.left >= allowance.most for allowance in every)
+
 
 @dataclass
 class Quotas:
-    """The allowances of all devices."""
+    """The allowances of all devices; those that nobody has used for a while are forgotten."""
 
     rules: IntakeRules = field(default_factory=IntakeRules)
     left_out: dict[DeviceId, int] = field(default_factory=dict)
     """Messages beyond the quota, since the start."""
-    _accounts: dict[tuple[DeviceId, bool], _Account] = field(default_factory=dict)
+    _accounts: OrderedDict[tuple[DeviceId, bool], _Account] = field(default_factory=OrderedDict)
+    """In the order in which they were used."""
 
     def takes(self, spoken: DeviceTopic, size: int, now: float) -> bool:
         """Whether a message of so many bytes is to be taken in; takes it off if so."""
@@ -120,9 +133,20 @@ class Quotas:
         account = self._accounts.get(key)
         if account is None:
             account = self._accounts[key] = self._new_account(now)
-        for allowance in vars(account).values():
-            allowance.grow(now)
+        account.grow(now)
+        self._accounts.move_to_end(key)
+        self._forget_oldest(now)
         return account
+
+    def _forget_oldest(self, now: float) -> None:
+        """Look at two of the accounts that were not used for longest; so there is always room."""
+        for _ in range(min(2, len(self._accounts) - 1)):
+            key, account = next(iter(self._accounts.items()))
+            account.grow(now)
+            if account.is_full:
+                del self._accounts[key]
+            else:
+                self._accounts.move_to_end(key)
 
     def _new_account(self, now: float) -> _Account:
         rules = self.rules

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from schemas.values import BootId, DeviceId
 
 WIDTH = 1024
@@ -15,6 +13,8 @@ _ALL = (1 << WIDTH) - 1
 
 class SequenceWindow:
     """The numbers of one run on one topic: each is new once."""
+
+    __slots__ = ("_highest", "_seen")
 
     def __init__(self) -> None:
         self._highest = -1
@@ -38,13 +38,14 @@ class Replayed:
     """Windows of every device, for as long as this program runs."""
 
     def __init__(self) -> None:
-        self._windows: dict[DeviceId, OrderedDict[tuple[BootId, str], SequenceWindow]] = {}
+        self._windows: dict[DeviceId, dict[tuple[BootId, str], SequenceWindow]] = {}
+        """Of each device, those used last behind the others."""
 
     def is_new(self, device: DeviceId, boot: BootId, leaf: str, sequence: int) -> bool:
         """Whether a message comes for the first time."""
-        windows = self._windows.setdefault(device, OrderedDict())
-        window = windows.setdefault((boot, leaf), SequenceWindow())
-        windows.move_to_end((boot, leaf))
+        windows = self._windows.setdefault(device, {})
+        window = windows.pop((boot, leaf), None) or SequenceWindow()
+        windows[boot, leaf] = window
         if len(windows) > 2 * _RUNS:
-            windows.popitem(last=False)
+            del windows[next(iter(windows))]
         return window.is_new(sequence)

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import some, span
 from coordinator.core.kind import TOLD, Kind, LedgerTopic, Place, Telling, changes_nothing
-from coordinator.topics.devices.state import Device, DevicesState, Doubled
+from coordinator.topics.devices.state import NO_TAGS, Device, DevicesState, Doubled
 from schemas.message import is_absent
 from schemas.presence import Capabilities
 from schemas.tags import MAX_TAGS, TagName, Tags
@@ -57,7 +57,7 @@ def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
     device.boot, device.installation = body.boot, body.installation
     device.formers = body.formers
     device.capabilities = _shared(body.capabilities)
-    device.owners_tags = body.tags
+    device.owners_tags = body.tags or NO_TAGS
 
 
 @lru_cache(maxsize=256)
@@ -147,9 +147,8 @@ def _settle(devices: DevicesState, body: DeviceSettled, _at: Place) -> None:
     names = dict(zip(doubled.runs, doubled.installations, strict=True))
     device.doubled = None
     device.boot, device.installation, device.formers = body.kept, names[body.kept], ()
-    device.settled.update({body.kept: True, body.shut_out: False})
-    device.shut_out.add(names[body.shut_out])
-    device.shut_out.discard(names[body.kept])
+    device.settled = {**device.settled, body.kept: True, body.shut_out: False}
+    device.shut_out = (device.shut_out | {names[body.shut_out]}) - {names[body.kept]}
 
 
 def _say_settled(body: DeviceSettled, _: Place) -> str:

@@ -9,6 +9,9 @@ from schemas.presence import Capabilities
 from schemas.tags import TagName, TagValue
 from schemas.values import BootId, DeviceId
 
+_NOBODY: Mapping[BootId, bool] = {}
+NO_TAGS: Mapping[TagName, TagValue] = {}
+
 
 @dataclass(frozen=True)
 class Doubled:
@@ -18,9 +21,9 @@ class Doubled:
     installations: tuple[BootId, BootId]
 
 
-@dataclass
+@dataclass(slots=True)
 class Device:
-    """An admitted device."""
+    """An admitted device; of most nothing was ever chosen, and all that is empty is shared."""
 
     admitted_index: int
     boot: BootId | None = None
@@ -34,13 +37,13 @@ class Device:
     capabilities: Capabilities | None = None
     doubled: Doubled | None = None
     """The installations between which the operator has to choose."""
-    settled: dict[BootId, bool] = field(default_factory=dict)
+    settled: Mapping[BootId, bool] = field(default_factory=lambda: _NOBODY)
     """Runs between which the operator chose, and whether their installation goes on."""
-    shut_out: set[BootId] = field(default_factory=set)
+    shut_out: frozenset[BootId] = frozenset()
     """Names of installations that do not, where the one that does has another."""
-    owners_tags: Mapping[TagName, TagValue] = field(default_factory=dict)
+    owners_tags: Mapping[TagName, TagValue] = field(default_factory=lambda: NO_TAGS)
     """As its newest birth said them."""
-    operators_tags: Mapping[TagName, TagValue | None] = field(default_factory=dict)
+    operators_tags: Mapping[TagName, TagValue | None] = field(default_factory=lambda: NO_TAGS)
     """What the operator put over them; None for an owner's tag that does not count."""
 
     @property

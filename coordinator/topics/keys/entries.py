@@ -109,20 +109,19 @@ def _end_former_run(keys: KeysState, body: DeviceBorn, at: Place) -> None:
     """Note of a device with a key that the run before is over."""
     known, former = keys.by_device.get(at.maker), keys.devices.admitted[at.maker].former_boot
     if known is not None and known.key is not None and former is not None:
-        known.former_boots.add(former)
-        known.former_boots.discard(body.boot)
+        known.former_boots = (known.former_boots | {former}) - {body.boot}
 
 
 def _hear_both(keys: KeysState, body: DeviceDoubled, _at: Place) -> None:
     known = keys.by_device.get(body.device)
     if known is not None:
-        known.former_boots.difference_update(body.runs)
+        known.former_boots = known.former_boots.difference(body.runs)
 
 
 def _end_other(keys: KeysState, body: DeviceSettled, _at: Place) -> None:
     known = keys.by_device.get(body.device)
     if known is not None and known.key is not None:
-        known.former_boots.add(body.shut_out)
+        known.former_boots = known.former_boots | {body.shut_out}
 
 
 KEYS = LedgerTopic(

@@ -17,7 +17,7 @@ class Invitation:
     expires_ns: int
 
 
-@dataclass
+@dataclass(slots=True)
 class DeviceKeys:
     """Whose signature counts as a device's."""
 
@@ -26,7 +26,7 @@ class DeviceKeys:
     invitation: Invitation | None = None
     revoked: bool = False
     """Whether nothing of the device is taken in until it is enrolled anew."""
-    former_boots: set[BootId] = field(default_factory=set)
+    former_boots: frozenset[BootId] = frozenset()
     """Runs that the device has ended since it has a key: what they signed may be sent again by
     whoever recorded it."""
 

@@ -195,7 +195,7 @@ def test_a_message_passes_once() -> None:
 
 def test_what_an_earlier_run_said_passes_no_more() -> None:
     door = Door().enrol()
-    door.keys.former_boots.add(EARLIER)
+    door.keys.former_boots |= {EARLIER}
     for sealed_before, leaf in (
         (sealed(boot=EARLIER, sequence=9), "msg"),
         (sealed(Death(), leaf="state", boot=EARLIER), "state"),
@@ -389,5 +389,5 @@ def test_what_is_signed_in_another_name_or_for_an_earlier_run_does_not_pass() ->
     assert isinstance(door.take_signed(posing, KEY), inputs.MessageRefused)
     assert door.take_signed(sealed(birth=Digest.of(b"an earlier run")), KEY) is None
     former = sealed(boot=EARLIER)
-    door.keys.former_boots.add(EARLIER)
+    door.keys.former_boots |= {EARLIER}
     assert door.take_signed(former, KEY) == inputs.FormerRunSpoke(CRANE, former)
