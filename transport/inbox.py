@@ -13,7 +13,8 @@ class Inbox:
     """Events in order of arrival; messages are bounded by number and bytes, problems by number.
 
     `put` refuses what does not fit, so a slow reader costs messages and never memory. `Connected`
-    and `Disconnected` always fit: the back-off bounds them.
+    and `Disconnected` always fit: the back-off bounds them. The number of messages that have to be
+    acknowledged is bounded by the broker, though not strictly by each; here their bytes alone are.
     """
 
     def __init__(self, max_messages: int = 1_000, max_bytes: int = 32 * 1024 * 1024) -> None:
@@ -29,9 +30,9 @@ class Inbox:
         """Append `event`; return False, leaving it out, when there is no room for it."""
         with self._changed:
             if isinstance(event, (IncomingMessage, ConnectionProblem)):
-                if not self._has_room(_size(event)):
+                if not self._has_room(event):
                     return False
-                self._bounded += 1
+                self._bounded += _counts(event)
                 self._bytes += _size(event)
             self._events.append(event)
             self._changed.notify()
@@ -55,18 +56,29 @@ class Inbox:
             self._woken = True
             self._changed.notify()
 
-    def _has_room(self, size: int) -> bool:
-        if self._bounded == 0:
-            return True
-        return self._bounded < self._max_messages and self._bytes + size <= self._max_bytes
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was taken."""
+        with self._changed:
+            return not self._events
+
+    def _has_room(self, event: IncomingMessage | ConnectionProblem) -> bool:
+        if self._bytes and self._bytes + _size(event) > self._max_bytes:
+            return False
+        return self._bounded < self._max_messages or not _counts(event)
 
     def _take(self) -> Event:
         event = self._events.popleft()
         if isinstance(event, (IncomingMessage, ConnectionProblem)):
-            self._bounded -= 1
+            self._bounded -= _counts(event)
             self._bytes -= _size(event)
         return event
 
 
 def _size(event: IncomingMessage | ConnectionProblem) -> int:
     return len(event.payload) if isinstance(event, IncomingMessage) else 0
+
+
+def _counts(event: IncomingMessage | ConnectionProblem) -> int:
+    """Return 1 for what is bounded by number."""
+    return int(not isinstance(event, IncomingMessage) or event.qos == 0)

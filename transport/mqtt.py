@@ -62,6 +62,8 @@ class MqttConnection:
         self._link: PahoLink | None = None
         self._was_connected = False
         self._overflowing = False
+        self._lacking = False
+        """Whether messages were left out that the broker gives again after a reconnect alone."""
         self._versions = list(settings.versions)
         self._worked: int | None = None
         self._silences = 0
@@ -173,6 +175,7 @@ class MqttConnection:
         """Subscribe where needed and announce the connection (network thread)."""
         with self._changed:
             self._link = link
+            self._lacking = False
             self._refusal = None
             known = session_present and self._was_connected
             wanted = {} if known else dict(self._filters)
@@ -188,6 +191,9 @@ class MqttConnection:
         if not kept and not self._overflowing:
             self.problem(InboxFullError(message.topic))
         self._overflowing = not kept
+        if not kept and message.qos:
+            # The broker waits for its acknowledgement, and gives no more once it waits for some.
+            self._lacking = True
 
     def problem(self, error: TransportError) -> None:
         """Log and announce what cannot be raised to a caller (any thread)."""
@@ -252,7 +258,10 @@ class MqttConnection:
 
     def _watch(self, link: PahoLink) -> None:
         while not self._stopping.is_set() and not link.closed.wait(_WATCH_SECONDS):
-            if fault := link.fault():
+            fault = link.fault()
+            if not fault and self._lacking and self._inbox.is_empty:
+                fault = "messages were left out, and come again with a new connection"
+            if fault:
                 log.warning("%s: %s; connecting anew", self.settings.client_id, fault)
                 link.give_up(fault)
         link.close(clean=self._stopping.is_set())

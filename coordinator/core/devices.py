@@ -13,7 +13,7 @@ from coordinator.core.assigning import action_for, assignment_for, round_assignm
 from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Telling
-from coordinator.core.live import Beat, Live
+from coordinator.core.live import NOTHING_PENDING, Beat, Live
 from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import KINDS, State
@@ -323,7 +323,7 @@ class Devices:
         live.answered(boot)
         seen = birth.seen_checkpoint
         live.seen_size = None if seen is None else seen.size
-        live.pending = frozenset()
+        live.pending = NOTHING_PENDING
         if self._state.devices.admitted[device].boot == boot or self._is_doubled(device):
             # Known already, and perhaps retained by the broker since the device had another model.
             return self._greet(device)

@@ -17,6 +17,8 @@ Pending = tuple[PartKey, int]
 _BIRTHS = 1024
 """Births of this coordinator that are remembered."""
 _ANSWERED_BIRTHS = 16
+NOTHING_PENDING: frozenset[Pending] = frozenset()
+"""The one that is empty: each of its own would take 216 bytes."""
 _NOTHING_WAITS: Mapping[ClassName, int] = MappingProxyType({})
 _FORGERIES_PER_MINUTE = 6
 """How often a device is told of messages in its name that were not believed."""
@@ -65,7 +67,7 @@ class LiveDevice:
     seen_size: int | None = None
     """Entries of the ledger up to which its history was proven to this device."""
     waiting_classes: Mapping[ClassName, int] = field(default_factory=lambda: _NOTHING_WAITS)
-    pending: frozenset[Pending] = frozenset()
+    pending: frozenset[Pending] = NOTHING_PENDING
     """Parts whose payload is on its way into the store."""
     refusals_ns: tuple[int, ...] = ()
     """When this device was refused something during the last minute."""

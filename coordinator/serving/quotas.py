@@ -87,6 +87,11 @@ class Quotas:
     _accounts: OrderedDict[tuple[DeviceId, bool], _Account] = field(default_factory=OrderedDict)
     """In the order in which they were used."""
 
+    @property
+    def remembered(self) -> int:
+        """Allowances that are not full, or were not a moment ago."""
+        return len(self._accounts)
+
     def takes(self, spoken: DeviceTopic, size: int, now: float) -> bool:
         """Whether a message of so many bytes is to be taken in; takes it off if so."""
         account = self._account(spoken, now)

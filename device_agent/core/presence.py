@@ -54,9 +54,11 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
     if heard.is_old(state, event):
         return _doubted(state, event)
     refers = NOTHING_TO_DO if event.said is None else ask(ReferTo(event.said))
-    if event.boot == presence.coordinator:
-        return refers
     spread = float(event.birth.spread_seconds or 0)
+    if event.boot == presence.coordinator:
+        if spread == presence.spread_seconds:
+            return refers
+        return refers + change(replace(presence, spread_seconds=spread))
     presence = replace(presence, coordinator=event.boot, spread_seconds=spread)
     if presence.welcomed_by != event.boot:
         due = now + _share(state) * spread

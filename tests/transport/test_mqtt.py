@@ -226,6 +226,30 @@ def test_inbox_overflow_is_a_problem_event_when_there_is_room_again(connect: Con
     assert [type(e.error) for e in events if isinstance(e, ConnectionProblem)] == [InboxFullError]
 
 
+def test_what_was_left_out_and_the_broker_keeps_comes_once_there_is_room(connect: Connect) -> None:
+    """Else the broker would wait for acknowledgements, and after some of them give nothing more."""
+    topic = fresh_topics().up(A, "msg")
+    reader = started(connect("coordinator", inbox_bytes=10_000), topic)
+    device = started(connect(A))
+    until_heard(reader, device, topic)
+
+    before = reader.meter.total().messages_down
+    wanted = [number.to_bytes(2, "big") + bytes(900) for number in range(30)]
+    for payload in wanted:
+        send(device, topic, payload)
+    until_arrived(reader, before, len(wanted))
+
+    found: set[bytes] = set()
+    end = time.monotonic() + PATIENCE
+    while len(found) < len(wanted):
+        assert time.monotonic() < end, f"{len(found)} of {len(wanted)} messages came"
+        for event in rest(reader, 0.05):
+            if isinstance(event, IncomingMessage):
+                reader.acknowledge(event)
+                found.add(event.payload)
+    assert found == set(wanted)
+
+
 def test_a_stolen_client_id_gives_no_access_to_queued_messages(connect: Connect) -> None:
     topic = fresh_topics().down(A, "rcpt")
     device = started(connect(A), topic)

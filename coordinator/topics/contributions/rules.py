@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from coordinator.core.decision import Decision, ask, record_for
-from coordinator.core.live import Live
+from coordinator.core.live import NOTHING_PENDING, Live
 from coordinator.core.requests import SendToDevice
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
@@ -112,7 +112,7 @@ class Intake:
 
     def _arrived(self, device: DeviceId, body: Contribution) -> None:
         live = self._live.device(device)
-        live.pending = live.pending - {(body.key, body.revision)}
+        live.pending = (live.pending - {(body.key, body.revision)}) or NOTHING_PENDING
 
     def payload_unusable(
         self, device: DeviceId, body: Contribution, reason: str, now_ns: int

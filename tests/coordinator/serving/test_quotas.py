@@ -41,6 +41,21 @@ def test_two_seconds_worth_may_come_at_once_and_then_as_much_as_grows() -> None:
     assert quota.left_out == {DeviceId("camera-1"): 100 + 150 + 100}
 
 
+def test_who_has_been_quiet_is_forgotten_and_has_lost_nothing_by_it() -> None:
+    """Whoever asks: a quota that forgets answers as one that has room for everybody."""
+    random = np.random.default_rng(1)
+    forgets, alone = quotas(messages=600), {name: quotas(messages=600) for name in range(50)}
+    now = 0.0
+    for _ in range(3000):
+        now += float(random.exponential(0.02))
+        name = int(random.integers(50))
+        spoken, size = on(f"camera-{name}"), int(random.integers(1, 200_000))
+        assert forgets.takes(spoken, size, now) == alone[name].takes(spoken, size, now)
+    for number in range(200):
+        forgets.takes(on("camera-0"), 10, now + 100 + number)
+    assert forgets.remembered == 1
+
+
 def test_what_an_agent_has_under_way_may_always_come_at_once() -> None:
     quota = quotas(messages=6)
     assert sum(quota.takes(on(), 10, 0.0) for _ in range(100)) == 16

@@ -250,3 +250,50 @@ def test_many_problems_are_told_as_a_few_and_a_number(ready: Driven) -> None:
     told = [problem.text for problem in ready.sent(Problem)]
     assert told[:20] == [f"image {n}" for n in range(20)]
     assert told[20:] == ["30 more problems like these; `fleetledger agent status` has the count"]
+
+
+def spread_birth(agent: Driven, seconds: int = 200) -> None:
+    """Have the coordinator of a large fleet announce itself, and the device welcomed by it."""
+    birth = making.born().model_copy(update={"spread_seconds": seconds})
+    agent.give(inputs.CoordinatorBorn(making.COORDINATOR, birth))
+
+
+def first_birth(agent: Driven, within: int) -> int | None:
+    """Return after how many seconds a birth is sent."""
+    births(agent)
+    for second in range(within):
+        agent.wait(1)
+        if births(agent):
+            return second
+    return None
+
+
+def test_a_large_fleet_greets_a_new_coordinator_one_device_after_the_other(agent: Driven) -> None:
+    agent.connect()
+    waited = []
+    for _ in range(8):
+        agent.kill()
+        agent.give(inputs.AgentConnected())
+        births(agent)
+        spread_birth(agent)
+        waited.append(first_birth(agent, 201))
+    found = [seconds for seconds in waited if seconds is not None]
+    assert len(found) == 8, "nobody waits for longer than it was asked to"
+    assert max(found) - min(found) > 50
+
+
+def test_births_are_spread_where_the_broker_has_forgotten_the_fleet_and_only_there(
+    agent: Driven,
+) -> None:
+    agent.connect()
+    spread_birth(agent)
+    agent.give(inputs.Welcomed(making.COORDINATOR, making.welcome(agent.state.identity.boot)))
+    births(agent)
+    agent.give(inputs.AgentDisconnected())
+    agent.give(inputs.AgentConnected(forgotten=False))
+    agent.wait(1)
+    assert len(births(agent)) == 1, "it alone was away"
+    agent.give(inputs.AgentDisconnected())
+    agent.give(inputs.AgentConnected(forgotten=True))
+    due = agent.state.presence.birth.due
+    assert 0 < due - agent.now < 200
