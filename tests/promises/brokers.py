@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from transport.brokers import MosquittoBroker
-from transport.brokers.mosquitto_configuration import LIMITS
+from transport.brokers.mosquitto_configuration import LIMITS, Bridge, bridge
 
 
 class DefaultMosquitto(MosquittoBroker):
@@ -21,3 +24,18 @@ class NarrowMosquitto(DefaultMosquitto):
 
     def _configuration(self) -> list[str]:
         return [*super()._configuration(), "max_inflight_messages 1", "max_queued_messages 1"]
+
+
+class SiteMosquitto(DefaultMosquitto):
+    """A Mosquitto of a site, bridged to another one, with the same users and secrets."""
+
+    def __init__(self, directory: Path, centre: MosquittoBroker) -> None:
+        directory.mkdir(parents=True)
+        shutil.copy(centre.directory / "secrets.json", directory)
+        super().__init__(directory, [])
+        self._centre = centre
+
+    def _configuration(self) -> list[str]:
+        _, password = self._centre.credentials("coordinator")
+        way = Bridge("mill", self._centre.host, self._centre.port, password)
+        return [*super()._configuration(), *bridge(way)]

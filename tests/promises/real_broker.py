@@ -61,6 +61,8 @@ class RealFleet:
         self._folder = folder
         self._broker = broker
         self._workers = workers
+        self._ports = dict.fromkeys(plan.names, broker.port)
+        """Of each device's broker."""
         self.home = folder / "home"
         lineage = make_home(self.home, plan, broker)
         keys = make_keys(plan) if workers else {}
@@ -106,6 +108,10 @@ class RealFleet:
         self._kill(name)
         self._start_device(name)
 
+    def move(self, name: DeviceId, port: int) -> None:
+        """Have a device connect to another broker from its next start on."""
+        self._ports[name] = port
+
     def receipts(self) -> dict[tuple[DeviceId, int], int]:
         """Return the place of every letter that has one, by its device's disk."""
         found = {}
@@ -144,7 +150,8 @@ class RealFleet:
     def _start_device(self, name: DeviceId) -> None:
         _, password = self._broker.credentials(name)
         outbox = str(self._outbox(name))
-        command = ["-m", "tests.promises.sender", str(self._broker.port), name, password, outbox]
+        port = str(self._ports[name])
+        command = ["-m", "tests.promises.sender", port, name, password, outbox]
         key_file = [str(self._key_files[name])] if self._key_files else []
         self._start(name, [*command, *key_file])
 
@@ -190,7 +197,7 @@ def give_all(
         finally:
             fleet.stop()
         seconds = time.monotonic() - began
-    _check_ledger(fleet, receipts)
+    check_ledger(fleet, receipts)
     return seconds
 
 
@@ -214,7 +221,7 @@ def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None
     assert not happenings, "everything that was to be killed was killed"
 
 
-def _check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) -> None:
+def check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) -> None:
     """Hold the ledger to what was given: each once, with its payload, where its receipt says."""
     with LedgerReader.open_read_only(ledger_path(fleet.home), TABLES) as ledger:
         accepted = list(ledger.entries(kind=ContributionAccepted.kind))

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.envelope import COORDINATOR
+from schemas.topics import ROOT
 from transport.errors import BrokerFilesError
 
 LIMITS = (
@@ -68,4 +70,39 @@ def listener(port: int, certificates: ServerCertificates | None) -> tuple[str, .
         f"cafile {os.fspath(certificates.client_ca_file)}",
         "require_certificate true",
         "use_identity_as_username true",
+    )
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """How a site's broker hands on to the fleet's, and takes from it."""
+
+    site: str
+    """Names the bridge at the fleet's broker; 1 to 40 of a-z, 0-9 and `-`."""
+    host: str
+    port: int
+    password: str
+    """The coordinator's at the fleet's broker: a bridge speaks for every device of its site."""
+
+
+def bridge(what: Bridge) -> tuple[str, ...]:
+    """Return the lines that a site's broker needs beside its own.
+
+    What devices say goes out, what they are told comes in. Sessions are kept on both sides, so that
+    what was acknowledged is not lost where the way between them is.
+    """
+    return (
+        f"connection {what.site}",
+        f"address {what.host}:{what.port}",
+        "bridge_protocol_version mqttv50",
+        "cleansession false",
+        "notifications false",
+        "try_private true",
+        f"remote_clientid {COORDINATOR}.site-{what.site}",
+        f"remote_username {COORDINATOR}",
+        f"remote_password {what.password}",
+        "restart_timeout 1 30",
+        f"topic {ROOT}/+/up/# out 1",
+        f"topic {ROOT}/+/down/# in 1",
+        f"topic {ROOT}/+/all/# in 1",
     )
