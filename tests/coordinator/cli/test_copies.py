@@ -100,12 +100,19 @@ def test_what_cannot_be_mirrored_says_why(home: Path, tmp_path: Path) -> None:
     assert (changed.exit_code, "mirror to another place" in changed.output) == (1, True)
 
 
-def test_a_mirror_follows_until_it_is_stopped(home: Path, tmp_path: Path) -> None:
+def test_a_mirror_follows_until_it_is_stopped_also_past_a_place_that_refuses(
+    home: Path, tmp_path: Path
+) -> None:
     place = tmp_path / "mirror"
+    place.write_bytes(b"in the way")
     command = [sys.executable, "-m", "fleetledger", "ledger", "mirror", str(place)]
     options = ["--home", str(home), "--follow", "--seconds", "0.1"]
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*command, *options], **pipes, text=True) as process:
         try:
+            assert process.stderr is not None
+            assert "trying again" in process.stderr.readline()
+            place.unlink()
             until(lambda: mirrored_entries(place) == 3)
             append(home, 300)
             until(lambda: mirrored_entries(place) == 303)
