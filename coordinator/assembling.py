@@ -7,7 +7,7 @@ alone. One that speaks to nobody has the part of it that needs no network: its b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
 from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.file_server import FileServer
+from coordinator.serving.file_urls import file_urls
 from coordinator.serving.gate import Gate
 from coordinator.serving.intake_desk import IntakeDesk
 from coordinator.serving.live_writer import LiveWriter, SnapshotFile
@@ -41,7 +42,7 @@ from schemas.envelope import Sender, encode
 from schemas.keys import SigningKey
 from schemas.presence import CoordinatorDeath
 from schemas.topics import FleetTopics
-from schemas.values import BootId
+from schemas.values import BootId, DeviceId
 from transport.clock import SYSTEM_CLOCK, Clock, steady_time
 from transport.interface import Connection, OutgoingMessage
 from transport.transfer import BlockExchange, Party
@@ -208,7 +209,12 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
             office.maker.networks,
         ),
         maker=office.maker,
-        files=FileServer(links.exchange, lambda: office.blobs),
+        files=FileServer(
+            links.exchange,
+            lambda: office.blobs,
+            file_urls(settings.files, clock.seconds),
+            partial(_features_of, engine),
+        ),
         store=office.store,
         invitations=invitations,
         gate=Gate(
@@ -222,6 +228,12 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         blocks=links.exchange.traffic,
         live=links.live,
     )
+
+
+def _features_of(engine: LedgerEngine, device: DeviceId) -> Collection[str]:
+    """Return what a device said at its newest birth that it can."""
+    known = engine.core.state.devices.admitted.get(device)
+    return known.capabilities.features if known is not None and known.capabilities else ()
 
 
 def _will(topics: FleetTopics, sender: Sender) -> OutgoingMessage:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from coordinator.core.rules import (
     BoundRules,
@@ -21,6 +22,7 @@ from coordinator.core.rules import (
     StageRules,
 )
 from schemas.message import Strict
+from schemas.offers import HttpsUrl
 from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
@@ -73,6 +75,23 @@ class ReleaseSection(ReleaseRules):
     `fleetledger model sign`."""
 
 
+class FilesSection(Strict):
+    """Where large blobs lie by HTTPS, for devices that fetch there; nowhere if left out."""
+
+    url: HttpsUrl | None = None
+    """What stands before `<first two digits>/<digest>`: of a web server or CDN before the blobs."""
+    store: str | None = Field(default=None, min_length=1, max_length=1024)
+    """fsspec URL of such a folder of blobs, whose driver signs URLs that count for a while."""
+    seconds: int = Field(default=3600, ge=60, le=604_800)
+    """For how long signed URLs count."""
+
+    @model_validator(mode="after")
+    def _says_one_place(self) -> Self:
+        if self.url is not None and self.store is not None:
+            raise ValueError("url, store: both are given; name the one that devices are told")
+        return self
+
+
 class ProxySection(Strict):
     """A proxy that runs in the coordinator's process."""
 
@@ -101,6 +120,7 @@ class CoordinatorSettings(Strict):
     """Processes that read and check what devices send; with none the coordinator does it itself."""
     bounds: BoundRules = BoundRules()
     security: SecuritySettings = SecuritySettings()
+    files: FilesSection = FilesSection()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None

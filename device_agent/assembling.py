@@ -16,6 +16,7 @@ from device_agent.bench import AgentWorkbench, Bench
 from device_agent.capabilities import find_capabilities
 from device_agent.core.records import EnrollingState
 from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
+from device_agent.file_urls import https_rules, told_capabilities
 from device_agent.health.machine import Machine
 from device_agent.health.telling import HealthReader, TextfileWriter
 from device_agent.home import AgentHome
@@ -37,6 +38,7 @@ from schemas.presence import Capabilities
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.clock import SYSTEM_CLOCK, Clock
+from transport.elsewhere import HttpsRules
 from transport.interface import Connection, OutgoingMessage
 from transport.meter import Counts
 from transport.transfer import BlockExchange, Exchange, Party
@@ -53,14 +55,19 @@ def slots_in(state_folder: Path) -> ModelSlots:
     return ModelSlots(state_folder / "slots")
 
 
+def exchange_over(connect: Connect, party: Party) -> BlockExchange:
+    """Return an exchange of blocks over a connection of its own."""
+    made = BlockExchange(connect(party.role, None), party.topics, party.sender, device=party.device)
+    made.https = party.https
+    return made
+
+
 @dataclass(frozen=True)
 class AgentSurroundings:
     """What an agent runs on; a real one where nothing else is said."""
 
     connect: Connect
-    exchange: Callable[[Connect, Party], Exchange] = lambda connect, party: BlockExchange(
-        connect(party.role, None), party.topics, party.sender, device=party.device
-    )
+    exchange: Callable[[Connect, Party], Exchange] = exchange_over
     """Makes an exchange of blocks, not yet at work."""
     bench: Callable[
         [AgentHome, BlobFolder, ModelSlots, Traffic, Machine | None], AgentWorkbench
@@ -173,15 +180,16 @@ def _begun(
     """Return a new run, with its connections, which are not opened yet."""
     settings, boot = home.settings, around.boot
     fleet, device, topics = settings.fleet, settings.device, FleetTopics(settings.fleet)
-    formers = store.begin_run(boot)
+    formers, able = store.begin_run(boot), told_capabilities(around.capabilities, settings.files)
     keys = KeyRing.beside(home.folder, fleet, device)
     # The will may be told long after a key that waits has come to count.
     sender = Sender(fleet, device, boot, signer=keys.newest)
     control = around.connect("control", make_will(topics, device, sender, around.clock))
 
-    def exchange(topics: FleetTopics) -> Exchange:
+    def exchange(topics: FleetTopics, https: HttpsRules | None = None) -> Exchange:
         # A sender is for one thread, so that of the blocks has its own.
-        return around.exchange(around.connect, Party(topics, Sender(fleet, device, boot), device))
+        party = Party(topics, Sender(fleet, device, boot), device, https)
+        return around.exchange(around.connect, party)
 
     def proxy_exchange() -> Exchange:
         made = exchange(FleetTopics(fleet, "proxy"))
@@ -189,7 +197,8 @@ def _begun(
         made.start()
         return made
 
-    blocks, proxy = exchange(topics), ProxyBlocks(proxy_exchange)
+    blocks = exchange(topics, https_rules(home))
+    proxy = ProxyBlocks(proxy_exchange)
 
     def traffic() -> Counts:
         return control.meter.total() + blocks.traffic() + proxy.traffic()
@@ -198,9 +207,7 @@ def _begun(
     worker = around.worker(bench.answer, control.wake)
     blocks.on_failure = worker.fail
     return AgentRun(
-        identity=DeviceIdentity(
-            store.installation, boot, around.capabilities, formers, settings.tags
-        ),
+        identity=DeviceIdentity(store.installation, boot, able, formers, settings.tags),
         rules=around.rules or _told_of(rules_of(home), around.machine),
         keys=keys,
         control=control,

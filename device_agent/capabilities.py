@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import psutil
 
 from schemas.installed import installed_version
+from schemas.offers import HTTPS
 from schemas.presence import Capabilities
 from schemas.rollouts import SHADOW
 from schemas.variants import VARIANTS
@@ -26,6 +27,7 @@ def find_capabilities() -> Capabilities:
             [
                 SHADOW,
                 VARIANTS,
+                HTTPS,
                 *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
             ]
         ),

@@ -181,6 +181,12 @@ bfloat16 = false
 # With the coordinator's key: tell when nothing new that it signed came for so many hours.
 silent_hours = 24
 
+[files]
+# Models and other large files may come by HTTPS from where the coordinator says, instead of through
+# the broker; they are checked all the same. false, or the names of hosts, limits that.
+https = true
+# hosts = ["files.example.org"]
+
 [health]
 # How often the coordinator is told how this machine is: temperatures, throttling, free disk,
 # memory, how long the model takes; 0 for never.

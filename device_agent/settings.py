@@ -176,6 +176,17 @@ class TrustSettings(Strict):
     something every hour."""
 
 
+class FilesSettings(Strict):
+    """From where models and other large files come."""
+
+    https: bool = True
+    """Whether they may be fetched by HTTPS from where the coordinator says, before the broker."""
+    hosts: tuple[str, ...] = Field(default=(), max_length=50)
+    """From these hosts alone; from any where it is left out."""
+    ca_file: Path | None = None
+    """Certificates of the CAs that may have signed theirs; left out, the system's."""
+
+
 class HealthSettings(Strict):
     """What is told of the machine."""
 
@@ -207,6 +218,7 @@ class AgentSettings(Strict):
     training: AgentTrainingSettings = AgentTrainingSettings()
     policy: PolicySettings = PolicySettings()
     trust: TrustSettings = TrustSettings()
+    files: FilesSettings = FilesSettings()
     health: HealthSettings = HealthSettings()
     tags: Tags = Field(default={})
     """What the owner says of the device, for the operator to choose devices by."""

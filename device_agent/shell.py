@@ -41,6 +41,7 @@ from device_agent.core.state import AgentRecords, AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.execution.providers import CPU
 from device_agent.features.cache import cache_bytes
+from device_agent.file_urls import HeardUrls
 from device_agent.health.telling import HealthReader, TextfileWriter, hindered
 from device_agent.health.textfile import AgentNumbers
 from device_agent.home import AgentHome
@@ -165,6 +166,7 @@ class Agent:
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
         self._problems: list[str] = []
         self._rounds = RoundTraffic()
+        self._urls = HeardUrls()
         self._hears_proxy = False
         self._farewell = "ended by an error"
         self._ended = ""
@@ -260,7 +262,7 @@ class Agent:
 
     def _take_message(self, message: IncomingMessage) -> None:
         try:
-            happened = self._parts.mail.read(message)
+            happened = self._urls.noted(self._parts.mail.read(message))
         except SchemaError as error:
             self._note_problem(str(error))
         else:
@@ -413,7 +415,9 @@ class Agent:
                 worker.put(inputs.FetchFailed(digest, str(error), full_disk=full))
 
         try:
-            future = self._parts.exchange.fetch(request.offer, path, device, seconds=FETCH_SECONDS)
+            future = self._parts.exchange.fetch(
+                request.offer, path, device, seconds=FETCH_SECONDS, url=self._urls.of(digest)
+            )
         except BlockError as error:
             worker.put(inputs.FetchFailed(digest, str(error)))
         else:

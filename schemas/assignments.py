@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from schemas.contributions import MAX_CLASSES
-from schemas.message import Items, Message
+from schemas.message import Items, Message, is_absent
 from schemas.models import AnyPreprocessing
-from schemas.offers import Offer
+from schemas.offers import MAX_FILE_URLS, FileUrl, Offer
 from schemas.rounds import PhaseName, RoundOrder
 from schemas.values import ClassName, Digest
 
@@ -49,6 +49,8 @@ class Assignment(Message):
     of a round, those after. A device tells its owner by them what would leave it."""
     round: RoundOrder | None = None
     """Given to the cohort of an open round of a method that learns in rounds."""
+    urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
+    """Where some of the files may be had by HTTPS, too."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -17,7 +17,7 @@ from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.file_reference import FileReference
 from schemas.message import Items, Message, Strict, explain, is_absent
-from schemas.offers import Offer
+from schemas.offers import MAX_FILE_URLS, FileUrl, Offer
 from schemas.releases import SignedRelease
 from schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber
 from schemas.roots import MAX_ROOTS, SignedRoot
@@ -286,6 +286,13 @@ class DesiredModel(Message):
     """When the device may switch; files are fetched outside, too."""
     settle_seconds: float | None = Field(default=None, ge=0, le=1e7, exclude_if=is_absent)
     """How long it runs before the device says that it has settled; None where that is not asked."""
+    urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
+    """Where some of the files may be had by HTTPS, too."""
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """Every file that is offered with it."""
+        return (self.manifest, *self.files, *(variant.frozen for variant in self.variants))
 
 
 class ModelStatus(Message):

@@ -27,6 +27,11 @@ MAX_INDICES = 64
 
 BlockSize = Annotated[int, Field(ge=MIN_BLOCK_SIZE, le=MAX_BLOCK_SIZE)]
 BlockIndex = Annotated[int, Field(ge=0, lt=MAX_BLOCKS)]
+HTTPS = "https"
+"""Among the features of a device that reads where files lie elsewhere, and may fetch them there."""
+MAX_URL = 2048
+MAX_FILE_URLS = 32
+HttpsUrl = Annotated[str, Field(max_length=MAX_URL, pattern=r"^https://[!-~]+$")]
 Section = Literal["list", "data"]
 """Which bytes are cut into blocks: the list of block hashes, or the data itself."""
 
@@ -60,6 +65,16 @@ class Offer(Strict):
     def list_size(self) -> int:
         """Bytes of the list of block hashes."""
         return HASH_BYTES * self.block_count
+
+
+class FileUrl(Strict):
+    """Where an offered file may be had by HTTPS, too: a hint, and nothing that counts.
+
+    What comes from there is held to the offer like any block, and may not come at all.
+    """
+
+    digest: Digest
+    url: HttpsUrl
 
 
 class BlockRequest(Message):

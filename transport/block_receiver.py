@@ -7,6 +7,9 @@ The rules:
   before;
 - it asks for missing blocks, as many at once as the measured rate allows, and again when they do
   not come;
+- where the blocks can be had by another way, from a web server, it takes them from there and asks
+  its peer for none, until that way ends, brings a wrong block or none for too long, or is found, at
+  half of the time, to be too slow for the rest;
 - it checks every block on arrival; repeats, strangers and corrupt blocks are counted and ignored;
 - when all are there it checks the whole, makes it durable and moves it to its destination;
 - it ends in success or with a reason, at the latest at its deadline, or when no block came for as
@@ -16,6 +19,7 @@ The rules:
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +32,16 @@ from schemas.offers import (
     Section,
 )
 from schemas.values import Digest
+from transport.elsewhere import BlockSourceElsewhere, OpenElsewhere
 from transport.errors import BlockError, FullDiskError, StalledError
 from transport.pacing import Pacer
 from transport.part_file import PartFile, file_digest
 from transport.wanted import Wanted
 
+log = logging.getLogger("transport.blocks")
+
+ELSEWHERE_SECONDS = 20.0
+"""For each block that comes by another way; then it is left."""
 _LIST_ATTEMPTS = 3
 """After so many wrong lists the offer, and not the network, is to blame."""
 
@@ -44,6 +53,8 @@ class BlockCounts:
     accepted: int = 0
     resumed: int = 0
     """Taken over from an old part file."""
+    elsewhere: int = 0
+    """Accepted, and come by another way."""
     asked: int = 0
     """Requests for one block, repeats included."""
     unwanted: int = 0
@@ -82,6 +93,7 @@ class BlockReceiver:
         now: float,
         deadline: float,
         patience: float = float("inf"),
+        elsewhere: OpenElsewhere | None = None,
     ) -> None:
         self.offer = offer
         self.outcome: FetchedFile | FailedFetch | None = None
@@ -98,6 +110,11 @@ class BlockReceiver:
         self._list_attempts = 0
         self._wanted = Wanted(range(_parts(offer.list_size, offer.block_size)))
         self._part: PartFile | None = None
+        self._open_elsewhere = elsewhere
+        self._elsewhere: BlockSourceElsewhere | None = None
+        self._elsewhere_ends = float("inf")
+        """When the other way is left, unless a block comes."""
+        self._halfway = now + (deadline - now) / 2
         if destination.exists() and file_digest(destination) == offer.digest:
             self.outcome = FetchedFile(destination)
 
@@ -115,7 +132,8 @@ class BlockReceiver:
                 "resume",
                 StalledError,
             )
-        if self.outcome is not None:
+        self._take_from_elsewhere(now)
+        if self.outcome is not None or self._elsewhere is not None:
             return []
         indices = self._wanted.choose(self._pacer, now, MAX_INDICES)
         if not indices:
@@ -133,6 +151,8 @@ class BlockReceiver:
     def next_time(self, now: float) -> float:
         """Return when `requests` should be called, if nothing arrives before."""
         ends = min(self._deadline, self._heard + self._patience)
+        if self._elsewhere is not None:
+            return min(ends, self._elsewhere_ends, self._halfway)
         return min(ends, self._wanted.next_time(self._pacer, now))
 
     def disconnected(self) -> None:
@@ -169,6 +189,49 @@ class BlockReceiver:
         self._heard = now
         self._keep(label.index, block)
 
+    def _take_from_elsewhere(self, now: float) -> None:
+        """Begin, go on with, or leave the other way."""
+        if self._open_elsewhere is not None and self._section == "data" and self.outcome is None:
+            opened, self._open_elsewhere = self._open_elsewhere, None
+            self._elsewhere = opened(self.offer, self._wanted.new)
+            self._elsewhere_ends = now + ELSEWHERE_SECONDS
+        source = self._elsewhere
+        if source is None:
+            return
+        ended = source.ended  # asked first: what came before it ended is still to be taken
+        for index, block in source.taken():
+            if not self._fits(index, block):
+                self.counts.corrupt += 1
+                self._leave_elsewhere(f"block {index} is not the one that was offered")
+                return
+            if self._wanted.brought(index):
+                self.counts.accepted += 1
+                self.counts.elsewhere += 1
+                self._heard, self._elsewhere_ends = now, now + ELSEWHERE_SECONDS
+                self._keep(index, block)
+            if self.outcome is not None:
+                return
+        if ended is not None:
+            self._leave_elsewhere(ended)
+        elif now >= self._elsewhere_ends:
+            self._leave_elsewhere(f"no block came for {ELSEWHERE_SECONDS:.0f} s")
+        elif now >= self._halfway:
+            self._halfway = float("inf")
+            if self.counts.elsewhere < len(self._wanted):
+                self._leave_elsewhere("at this pace it would not be whole in time")
+
+    def _leave_elsewhere(self, reason: str) -> None:
+        source, self._elsewhere = self._elsewhere, None
+        if source is not None:
+            source.stop()
+            if self.outcome is None:
+                log.info(
+                    "%s: %s brings it no further, and the broker goes on: %s",
+                    self.offer.digest.short,
+                    source.place,
+                    reason,
+                )
+
     def abandon(self, reason: str, error: type[BlockError] = BlockError) -> None:
         """End the transfer now; the part file stays for the next attempt."""
         if self.outcome is None:
@@ -201,6 +264,7 @@ class BlockReceiver:
                     self._check_list()
             if self._part is not None and not self._wanted:
                 self.outcome = FetchedFile(self._part.finish())
+                self._leave_elsewhere("it is whole")
         except OSError as error:
             self._fail(f"cannot write beside {self._destination}: {error}", FullDiskError)
         except BlockError as error:
@@ -227,6 +291,7 @@ class BlockReceiver:
 
     def _fail(self, reason: str, error: type[BlockError] = BlockError) -> None:
         self.outcome = FailedFetch(reason, error)
+        self._leave_elsewhere(reason)
         if self._part is not None:
             self._part.close()
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from schemas.values import DeviceId, Digest
 from transport.block_receiver import BlockReceiver, FetchedFile
+from transport.elsewhere import OpenElsewhere
 from transport.errors import BlockError, NotWantedError, StalledError
 
 _MAX_ACTIVE = 32
@@ -42,6 +43,8 @@ class Fetch:
     destination: Path
     peer: DeviceId
     deadline: float
+    elsewhere: OpenElsewhere | None = None
+    """Begins to bring its blocks by another way than from the peer."""
     future: Future[Path] = field(default_factory=Future)
 
     def clashes_with(self, other: Fetch) -> bool:
@@ -189,6 +192,7 @@ class Fetches:
                 now=now,
                 deadline=fetch.deadline,
                 patience=self._patience,
+                elsewhere=fetch.elsewhere,
             )
         except OSError as error:
             fetch.fail(f"cannot read {fetch.destination}: {error}")

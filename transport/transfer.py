@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +26,8 @@ from transport.block_replies import BlockReplies
 from transport.block_source import BlockSource
 from transport.block_wire import BlockWire
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import BlockError, ThreadEndedError, TransportError
+from transport.elsewhere import BlockSourceElsewhere, HttpsRules
+from transport.errors import BlockError, ThreadEndedError, TlsError, TransportError
 from transport.fetches import Fetch, Fetches
 from transport.interface import (
     Connected,
@@ -53,6 +55,8 @@ class Party:
     topics: FleetTopics
     sender: Sender
     device: DeviceId | None = None
+    https: HttpsRules | None = None
+    """From where else it may fetch; None for nowhere."""
 
     @property
     def role(self) -> str:
@@ -82,9 +86,15 @@ class Exchange(Protocol):
         """Serve nothing any longer that is not to be kept."""
 
     def fetch(
-        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+        self,
+        offer: Offer,
+        destination: Path,
+        peer: DeviceId,
+        *,
+        seconds: float,
+        url: str | None = None,
     ) -> Future[Path]:
-        """Fetch what was offered into `destination`."""
+        """Fetch what was offered into `destination`; it may lie at `url`, too."""
 
     def cancel(self, digest: Digest) -> None:
         """End the fetch of data that is not needed any more."""
@@ -114,11 +124,16 @@ class BlockExchange:
         self.connection = connection
         self.on_failure: Callable[[Exception], None] | None = None
         """Told, in the exchange's thread, of an error that ended it: no program goes on without."""
+        self.https: HttpsRules | None = None
+        """From where else than from peers it may fetch; None for nowhere."""
         self.refused_messages = 0
         """Messages that made no sense here, and requests for what is not served."""
         self._wire = BlockWire(topics, sender, device, clock)
         self._clock = clock
         self._may_serve = may_serve
+        self._https_sources: list[BlockSourceElsewhere] = []
+        self._https_received = 0
+        """Bytes that came by HTTPS, by sources that are not among these any more."""
         self._sources: dict[Digest, BlockSource] = {}
         self._answers = BlockReplies()
         self._fetches = Fetches() if device is not None else Fetches(_PATIENCE_SECONDS)
@@ -151,8 +166,9 @@ class BlockExchange:
         self.connection.stop()
 
     def traffic(self) -> Counts:
-        """Return what its connection has carried."""
-        return self.connection.meter.total()
+        """Return what its connection has carried, and what came by HTTPS."""
+        came = self._https_received + sum(source.received for source in self._https_sources)
+        return self.connection.meter.total() + Counts(bytes_down=came)
 
     def serve(self, data: bytes | Path | BlockSource) -> Offer:
         """Answer requests for `data` from now on; return the offer to send to whom it concerns."""
@@ -174,23 +190,49 @@ class BlockExchange:
         self._sources.pop(digest, None)
 
     def fetch(
-        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+        self,
+        offer: Offer,
+        destination: Path,
+        peer: DeviceId,
+        *,
+        seconds: float,
+        url: str | None = None,
     ) -> Future[Path]:
         """Fetch what was offered into `destination`, whose `.part` neighbour collects the blocks.
 
         `peer` is the device whose topics are used: on a device its own id. The future gives the
         destination, or raises `BlockError`, at the latest after `seconds`; its callbacks run in
         the exchange's thread and must be short. How many are under way at once, and who comes
-        next, `fetches` says; those that would write the same file wait for each other. Raises
-        `BlockError` if the exchange has stopped.
+        next, `fetches` says; those that would write the same file wait for each other. With `url`,
+        and where this exchange may, blocks come from there as long as they are right and come;
+        from the peer come the list of their hashes, and all else. Raises `BlockError` if the
+        exchange has stopped.
         """
-        fetch = Fetch(offer, destination, peer, self._clock.seconds() + seconds)
+        elsewhere = None if url is None or self.https is None else partial(self._begin_https, url)
+        fetch = Fetch(offer, destination, peer, self._clock.seconds() + seconds, elsewhere)
         with self._lock:
             if self._ended:
                 raise BlockError(f"{offer.digest.short}…: the exchange has stopped")
             self._asked.append(fetch)
         self.connection.wake()
         return fetch.future
+
+    def _begin_https(
+        self, url: str, offer: Offer, missing: Sequence[int]
+    ) -> BlockSourceElsewhere | None:
+        from transport.https_source import HttpsSource  # noqa: PLC0415 - few pay for it
+
+        assert self.https is not None  # `fetch` asks
+        over = [source for source in self._https_sources if source.ended is not None]
+        self._https_sources = [item for item in self._https_sources if item not in over]
+        self._https_received += sum(source.received for source in over)
+        try:
+            source = HttpsSource(url, offer, missing, self.https, self.connection.wake)
+        except (BlockError, TlsError) as error:
+            log.info("%s: not by HTTPS: %s", offer.digest.short, error)
+            return None
+        self._https_sources.append(source)
+        return source
 
     def cancel(self, digest: Digest) -> None:
         """End every fetch of this data with `NotWantedError`; its part file stays."""

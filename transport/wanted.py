@@ -21,6 +21,11 @@ class Wanted:
         self._asked: dict[int, RequestedBlock] = {}
         """By index; who was asked for again comes last."""
 
+    @property
+    def new(self) -> tuple[int, ...]:
+        """Blocks that nobody was asked for yet."""
+        return tuple(self._new)
+
     def __len__(self) -> int:
         return len(self._new) + len(self._asked)
 
@@ -46,6 +51,16 @@ class Wanted:
     def arrived(self, index: int) -> RequestedBlock | None:
         """Strike out a block; return when it was asked for, or None if it was not."""
         return self._asked.pop(index, None)
+
+    def brought(self, index: int) -> bool:
+        """Strike out a block that came by another way, in the order of the missing ones.
+
+        Returns False for one that is not missing.
+        """
+        if self._new and self._new[0] == index:
+            self._new.popleft()
+            return True
+        return self._asked.pop(index, None) is not None
 
     def lapse(self, pacer: Pacer, now: float) -> None:
         """Make everything overdue that was asked for; a late answer is still welcome."""

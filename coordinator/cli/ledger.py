@@ -19,7 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli import history
+from coordinator.cli import copies, history
 from coordinator.cli.common import Tagged
 from coordinator.errors import (
     AuditError,
@@ -69,6 +69,8 @@ app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=Tru
 
 app.command()(history.replay)
 app.command()(history.retract)
+app.command()(copies.mirror)
+app.command()(copies.restore)
 
 _FAILED = 1
 _USAGE = 2
@@ -232,12 +234,14 @@ def _have_views(path: Path) -> None:
 
 @app.command()
 def audit(
-    exported: Annotated[Path, typer.Argument(help="Folder of `export`, or file of `prove`.")],
+    exported: Annotated[
+        str, typer.Argument(help="Folder of `export` or `mirror`, its URL, or file of `prove`.")
+    ],
     fleet: Annotated[str, typer.Option(help="Name of the fleet.")],
     key: Annotated[str, typer.Option(help="The coordinator's public key, as `export` prints it.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check an export or a proof with nothing but the coordinator's public key."""
+    """Check an export, a mirror or a proof with nothing but the coordinator's public key."""
     try:
         report = _audited(exported, FleetId(fleet), read_verify_key(key))
     except (AuditError, SchemaError) as error:
@@ -245,13 +249,13 @@ def audit(
     show_report(report, _draw_audited, as_json=as_json)
 
 
-def _audited(exported: Path, fleet: FleetId, key: VerifyKey) -> AuditReport:
+def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
     found: Audited | Proven
-    if exported.is_dir():
+    if "://" in exported or Path(exported).is_dir():
         found = audited = auditing.audit(exported, fleet, (key,))
         kinds, entry = audited.kinds, None
     else:
-        found = proven = proving.check(proving.read(exported), fleet, (key,))
+        found = proven = proving.check(proving.read(Path(exported)), fleet, (key,))
         kinds, entry = {}, _shown(proven.entry)
     signed = found.checkpoint
     return AuditReport(

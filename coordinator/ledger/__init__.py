@@ -6,6 +6,7 @@ entries                what an entry is, and its one byte string
 merkle                 the hash over all entries (RFC 6962)
 blobs                  content-addressed bytes that entries name
 projections            tables that are a function of the entries
+mirror, restore        a copy in a folder or object store, and a ledger made of it
 verify                 walks everything and names the first thing that does not fit
 describe, cli          entries in words; `fleetledger ledger tail | show | verify`
 """

@@ -1,4 +1,4 @@
-"""Checks an exported ledger offline: nothing is read but the folder and the coordinator's key.
+"""Checks an exported or mirrored ledger: nothing is read but its files and the coordinator's key.
 
 Every entry's bytes, the tree over them, the tiles, and the signature over its root; with an older
 checkpoint, or the proof of an entry, that they belong to the same history.
@@ -11,18 +11,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import AuditError, EntryError
+from coordinator.errors import AuditError, BlobError, EntryError
 from coordinator.ledger.entries import MAX_BODY_BYTES, Entry, read_canonical
-from coordinator.ledger.tiles import TILE_LEVELS, TILE_WIDTH, tile_name, widths
+from coordinator.ledger.objects import Objects, objects_at
+from coordinator.ledger.tiles import (
+    CHECKPOINT,
+    TILE_LEVELS,
+    TILE_WIDTH,
+    tile_name,
+    tile_path,
+    widths,
+)
 from schemas.errors import SignatureError
 from schemas.keys import VerifyKey
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
-from schemas.values import FleetId
+from schemas.values import Digest, FleetId
 
 _NOTE_LINES = 3
 """Of a checkpoint at least: whose log it is of, how many entries, their root."""
 _MAX_BUNDLE_BYTES = TILE_WIDTH * 2 * MAX_BODY_BYTES
+
+
+@dataclass(frozen=True)
+class SignedNote:
+    """A checkpoint, and the text that says so."""
+
+    note: str
+    checkpoint: Checkpoint
+
+    def note_at(self, size: int, root: Digest) -> str | None:
+        """Return the text for a ledger of this size and root; None for any other."""
+        is_it = (size, root) == (self.checkpoint.size, self.checkpoint.root)
+        return self.note if is_it else None
 
 
 @dataclass(frozen=True)
@@ -43,86 +64,126 @@ class Audited:
         )
 
 
-def audit(folder: Path, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> Audited:
+def audit(exported: str | Path, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> Audited:
     """Return what an exported ledger says; raise `AuditError` at the first thing that is wrong."""
-    note = _read(folder / "checkpoint", MAX_NOTE_BYTES).decode("utf-8", "replace")
-    try:
-        checkpoint = Checkpoint.read(note, fleet, keys)
-    except SignatureError as error:
-        raise AuditError(f"{folder / 'checkpoint'}: {error}") from error
+    objects = _opened(exported)
+    checkpoint = signed_checkpoint(objects, fleet, keys).checkpoint
     frontier, kinds = Frontier(), dict[str, int]()
     level: list[bytes] = []
     for number, width in enumerate(widths(checkpoint.size)):
         leaves = []
-        for entry in _entries(folder, number, width):
+        for entry in bundled_entries(objects, number, width):
             leaves.append(entry.leaf_hash)
             kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
-        _check_tile(folder, 0, number, leaves)
+        _check_tile(objects, 0, number, leaves)
         frontier = frontier.grown(leaves)
         if width == TILE_WIDTH:
             level.append(_folded(leaves))
-    if frontier.root.hex() != checkpoint.root:
-        raise AuditError(
-            f"{folder / 'entries'}: give the root {frontier.root.hex()}, and the coordinator "
-            f"signed {checkpoint.root} over {checkpoint.size} entries; some were changed"
-        )
-    _check_upper_tiles(folder, level)
+    check_root(objects, frontier, checkpoint)
+    _check_upper_tiles(objects, level)
     return Audited(checkpoint, kinds)
 
 
-def exported_entries(folder: Path) -> Iterator[Entry]:
+def signed_checkpoint(objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> SignedNote:
+    """Return the checkpoint that lies there; raise `AuditError` unless one of `keys` signed it."""
+    note = note_at(objects)
+    try:
+        return SignedNote(note, Checkpoint.read(note, fleet, keys))
+    except SignatureError as error:
+        raise AuditError(f"{objects.place(CHECKPOINT)}: {error}") from error
+
+
+def note_at(objects: Objects) -> str:
+    """Return the note of the checkpoint that lies there, unread; raise `AuditError`."""
+    return _read(objects, CHECKPOINT, MAX_NOTE_BYTES).decode("utf-8", "replace")
+
+
+def check_root(objects: Objects, frontier: Frontier, checkpoint: Checkpoint) -> None:
+    """Raise `AuditError` unless the entries that were read are those that were signed."""
+    if frontier.root.hex() != checkpoint.root:
+        raise AuditError(
+            f"{objects.place('entries')}: give the root {frontier.root.hex()}, and the coordinator "
+            f"signed {checkpoint.root} over {checkpoint.size} entries; some were changed"
+        )
+
+
+def exported_entries(folder: str | Path) -> Iterator[Entry]:
     """Yield all entries of an export in their order, each as it was written.
 
     Whether they are what the coordinator signed is left to `audit`. Raises `AuditError` where the
     folder is no export.
     """
-    note = _read(folder / "checkpoint", MAX_NOTE_BYTES).decode("utf-8", "replace").split("\n")
+    objects = _opened(folder)
+    note = note_at(objects).split("\n")
     if len(note) < _NOTE_LINES or not (note[1].isascii() and note[1].isdecimal()):
-        raise AuditError(f"{folder / 'checkpoint'}: is no checkpoint; name a folder of `export`")
+        raise AuditError(
+            f"{objects.place(CHECKPOINT)}: is no checkpoint; name a folder of `export`"
+        )
     for number, width in enumerate(widths(int(note[1]))):
-        yield from _entries(folder, number, width)
+        yield from bundled_entries(objects, number, width)
 
 
-def entry_at(folder: Path, index: int, size: int) -> Entry:
+def entry_at(folder: str | Path, index: int, size: int) -> Entry:
     """Return one entry of an export of `size` entries; raise `AuditError`."""
     number = index // TILE_WIDTH
     width = min(TILE_WIDTH, size - number * TILE_WIDTH)
-    return next(itertools.islice(_entries(folder, number, width), index % TILE_WIDTH, None))
+    entries = bundled_entries(_opened(folder), number, width)
+    return next(itertools.islice(entries, index % TILE_WIDTH, None))
 
 
-def _entries(folder: Path, number: int, width: int) -> Iterator[Entry]:
-    """Yield the entries of a bundle, each with the index that its place gives it."""
-    file = folder / "entries" / tile_name(number, width)
-    lines = _read(file, _MAX_BUNDLE_BYTES).split(b"\n")
+def bundled_entries(objects: Objects, number: int, width: int) -> Iterator[Entry]:
+    """Yield the entries of a bundle, each with the index that its place gives it.
+
+    They are in their one spelling; whether they were signed `check_root` says. Raises `AuditError`.
+    """
+    name = f"entries/{tile_name(number, width)}"
+    place = objects.place(name)
+    data = _found(objects, name, _MAX_BUNDLE_BYTES)
+    if data is None:  # who mirrors a ledger takes partial bundles away when they are full
+        full = f"entries/{tile_name(number, TILE_WIDTH)}"
+        held = _read(objects, full, _MAX_BUNDLE_BYTES, named=name)
+        data = b"".join(held.splitlines(keepends=True)[: 2 * width])
+    lines = data.split(b"\n")
     if len(lines) != 2 * width + 1 or lines[-1]:
-        raise AuditError(f"{file}: holds {len(lines) // 2} entries, and {width} belong into it")
-    for place in range(width):
-        index = number * TILE_WIDTH + place
+        raise AuditError(f"{place}: holds {len(lines) // 2} entries, and {width} belong into it")
+    for position in range(width):
+        index = number * TILE_WIDTH + position
         try:
-            entry = read_canonical(b"\n".join(lines[2 * place : 2 * place + 2]))
+            entry = read_canonical(b"\n".join(lines[2 * position : 2 * position + 2]))
         except EntryError as error:
-            raise AuditError(f"{file}: entry {index}: {error}") from error
+            raise AuditError(f"{place}: entry {index}: {error}") from error
         if entry.index != index:
-            raise AuditError(f"{file}: entry {index}: says that it is number {entry.index}")
+            raise AuditError(f"{place}: entry {index}: says that it is number {entry.index}")
         yield entry
 
 
-def _check_upper_tiles(folder: Path, nodes: list[bytes]) -> None:
+def _opened(location: str | Path) -> Objects:
+    try:
+        return objects_at(location)
+    except BlobError as error:
+        raise AuditError(str(error)) from error
+
+
+def _check_upper_tiles(objects: Objects, nodes: list[bytes]) -> None:
     level = 1
     while nodes:
         above = []
         for number in range(-(-len(nodes) // TILE_WIDTH)):
             tile = nodes[number * TILE_WIDTH : (number + 1) * TILE_WIDTH]
-            _check_tile(folder, level, number, tile)
+            _check_tile(objects, level, number, tile)
             if len(tile) == TILE_WIDTH:
                 above.append(_folded(tile))
         nodes, level = above, level + 1
 
 
-def _check_tile(folder: Path, level: int, number: int, expected: list[bytes]) -> None:
-    file = folder / "tile" / str(level) / tile_name(number, len(expected))
-    if _read(file, TILE_WIDTH * HASH_BYTES) != b"".join(expected):
-        raise AuditError(f"{file}: holds other hashes than follow from the entries")
+def _check_tile(objects: Objects, level: int, number: int, expected: list[bytes]) -> None:
+    name, most = tile_path(level, number, len(expected)), TILE_WIDTH * HASH_BYTES
+    data = _found(objects, name, most)
+    if data is None:
+        full = _read(objects, tile_path(level, number, TILE_WIDTH), most, named=name)
+        data = full[: len(expected) * HASH_BYTES]
+    if data != b"".join(expected):
+        raise AuditError(f"{objects.place(name)}: holds other hashes than follow from the entries")
 
 
 def _folded(hashes: list[bytes]) -> bytes:
@@ -132,13 +193,24 @@ def _folded(hashes: list[bytes]) -> bytes:
     return hashes[0]
 
 
-def _read(file: Path, most: int) -> bytes:
-    """Return a file of at most so many bytes; raise `AuditError` where it is not there."""
+def _read(objects: Objects, name: str, most: int, named: str = "") -> bytes:
+    """Return an object of at most so many bytes; raise `AuditError` where it is not there.
+
+    The error is about `named`, where that is what was looked for first.
+    """
+    data = _found(objects, name, most)
+    if data is None:
+        raise AuditError(f"{objects.place(named or name)}: is not there; export anew")
+    return data
+
+
+def _found(objects: Objects, name: str, most: int) -> bytes | None:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(most + 1)
-    except OSError as error:
-        raise AuditError(f"{file}: cannot be read: {error.strerror}; export anew") from error
-    if len(data) > most:
-        raise AuditError(f"{file}: is larger than {most} bytes; no export writes such a file")
+        data = objects.read(name, most + 1)
+    except BlobError as error:
+        raise AuditError(str(error)) from error
+    if data is not None and len(data) > most:
+        raise AuditError(
+            f"{objects.place(name)}: is larger than {most} bytes; no export writes such a file"
+        )
     return data

@@ -75,10 +75,15 @@ class BlobStore:
         """Store a file's bytes without holding them in memory; return their digest."""
         try:
             digest, size = _digest_of(_file_parts(path))
-            self._write_unless_held(digest, size, _checked(digest, _file_parts(path)))
+            self._write_unless_held(digest, size, checked(digest, _file_parts(path)))
         except OSError as error:
             raise BlobError(f"{path}: cannot be read: {error.strerror}") from error
         return digest
+
+    def take(self, other: BlobStore, digest: Digest) -> None:
+        """Store a blob of another store, part by part; raise what `parts` raises."""
+        if not (self.has(digest) and self._intact(digest)):
+            self.place.write(digest, other.parts(digest))
 
     def get(self, digest: Digest) -> bytes:
         """Return a blob; raise `BlobMissingError` or `BlobCorruptError`."""
@@ -86,7 +91,7 @@ class BlobStore:
 
     def parts(self, digest: Digest) -> Iterator[bytes]:
         """Yield a blob in parts; raise `BlobCorruptError` at the end if they do not fit."""
-        yield from _checked(digest, self.place.parts(digest))
+        yield from checked(digest, self.place.parts(digest))
 
     def check(self, digest: Digest) -> None:
         """Read a blob through, part by part; raise what `parts` raises."""
@@ -158,7 +163,7 @@ class Blobs:
         """Yield a blob in parts, checked; raises what `get` raises."""
         row = self._ledger.blob(digest)
         if row is not None and row.content is not None:
-            yield from _checked(digest, [row.content])
+            yield from checked(digest, [row.content])
             return
         try:
             yield from self.store.parts(digest)
@@ -215,7 +220,7 @@ def _place(location: str | Path) -> BlobPlace:
     return FsspecStore(text)
 
 
-def _checked(digest: Digest, parts: Iterable[bytes]) -> Iterator[bytes]:
+def checked(digest: Digest, parts: Iterable[bytes]) -> Iterator[bytes]:
     """Pass parts through; raise `BlobCorruptError` after the last if they have another digest."""
     hasher = hashlib.sha256()
     for part in parts:

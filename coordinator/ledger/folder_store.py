@@ -29,8 +29,7 @@ class FolderStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._durable: set[Path] = set()
-        """Folders whose names this run has made durable."""
+        self._folders = _DurableFolders()
 
     def path(self, digest: Digest) -> Path:
         """Return where the blob is, or would be."""
@@ -40,17 +39,7 @@ class FolderStore:
         """Store a blob durably; raise `BlobError` when the disk refuses."""
         target = self.path(digest)
         temporary = self.root / _TEMPORARY / f"{digest[:16]}.{secrets.token_hex(8)}"
-        try:
-            self._make_folder(target.parent)
-            self._make_folder(temporary.parent)
-            _write_durably(temporary, parts)
-            temporary.replace(target)
-            fsync_folder(target.parent)
-        except OSError as error:
-            raise _not_written(target, error) from error
-        finally:
-            with contextlib.suppress(OSError):  # after success it has moved away
-                temporary.unlink()
+        self._folders.write(target, temporary, parts)
 
     def adopt(self, digest: Digest, path: Path) -> bool:
         """Move a file here durably; return False where it is gone, or on another disk.
@@ -59,7 +48,7 @@ class FolderStore:
         """
         target = self.path(digest)
         try:
-            self._make_folder(target.parent)
+            self._folders.make(target.parent)
             fsync_file(path)
             path.replace(target)
             fsync_folder(target.parent)
@@ -73,7 +62,7 @@ class FolderStore:
         """Make the name of a blob that is there durable; its bytes are, since it has its name."""
         target = self.path(digest)
         try:
-            self._make_folder(target.parent)
+            self._folders.make(target.parent)
             fsync_folder(target.parent)
         except OSError as error:
             raise _not_written(target, error) from error
@@ -95,15 +84,86 @@ class FolderStore:
             return self.path(digest).stat().st_size
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise BlobError(f"{self.path(digest)}: cannot be read: {error.strerror}") from error
 
     def delete(self, digest: Digest) -> None:
         """Remove the blob, if it is there."""
         self.path(digest).unlink(missing_ok=True)
 
-    def _make_folder(self, folder: Path) -> None:
-        if folder not in self._durable:
+
+class _DurableFolders:
+    """Folders whose names this run has made durable."""
+
+    def __init__(self) -> None:
+        self._made: set[Path] = set()
+
+    def make(self, folder: Path) -> None:
+        """Make a folder, and its name durable, once."""
+        if folder not in self._made:
             make_folder(folder)
-            self._durable.add(folder)
+            self._made.add(folder)
+
+    def write(self, target: Path, temporary: Path, parts: Iterable[bytes]) -> None:
+        """Write a file beside its place, then rename it; raise `BlobError` where that fails."""
+        try:
+            self.make(target.parent)
+            self.make(temporary.parent)
+            _write_durably(temporary, parts)
+            temporary.replace(target)
+            fsync_folder(target.parent)
+        except OSError as error:
+            raise _not_written(target, error) from error
+        finally:
+            with contextlib.suppress(OSError):  # after success it has moved away
+                temporary.unlink()
+
+
+class FolderObjects:
+    """Small objects in a folder, by their names; see `coordinator.ledger.objects`."""
+
+    def __init__(self, root: Path, *, durable: bool = True) -> None:
+        self._root = root
+        self._folders = _DurableFolders() if durable else None
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Return at most `most` bytes of an object; None where there is none."""
+        try:
+            with (self._root / name).open("rb") as file:
+                return file.read(most)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise BlobError(f"{self.place(name)}: cannot be read: {error.strerror}") from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Store an object whole, in place of what has its name."""
+        target = self._root / name
+        if self._folders is not None:
+            temporary = self._root / _TEMPORARY / secrets.token_hex(8)
+            self._folders.write(target, temporary, [data])
+            return
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        except OSError as error:
+            raise _not_written(target, error) from error
+
+    def clear(self, folder: str) -> None:
+        """Remove what lies under a name, if anything does."""
+        path = self._root / folder
+        if not path.is_dir():
+            return
+        try:
+            for file in sorted(path.iterdir()):
+                file.unlink()
+            path.rmdir()
+        except OSError as error:
+            raise BlobError(f"{path}: cannot be removed: {error.strerror}; mend it") from error
+
+    def place(self, name: str) -> str:
+        """Return where an object lies, for people."""
+        return str(self._root / name)
 
 
 def fsync_folder(folder: Path) -> None:

@@ -96,6 +96,18 @@ class LedgerReader:
         rows = self._rows(_CHECKPOINTS + " ORDER BY size DESC LIMIT 1")
         return _checkpoint(rows[0]) if rows else None
 
+    def signed_checkpoint(self, above: int, most: int | None) -> StoredCheckpoint | None:
+        """Return a signed checkpoint of more than `above` entries; None where there is none.
+
+        It is the largest of at most `most` entries; where no `most` is given, the smallest.
+        """
+        signed = _CHECKPOINTS + " WHERE note IS NOT NULL AND size > ?"
+        if most is None:
+            rows = self._rows(signed + " ORDER BY size LIMIT 1", above)
+        else:
+            rows = self._rows(signed + " AND size <= ? ORDER BY size DESC LIMIT 1", above, most)
+        return _checkpoint(rows[0]) if rows else None
+
     def checkpoints(self) -> Iterator[StoredCheckpoint]:
         """Yield all checkpoints, smallest first."""
         size = -1

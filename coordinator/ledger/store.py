@@ -45,8 +45,8 @@ _LOGGED_PAGES = 4096
 them the same as in the round before; by default they would be moved with nearly every round.
 """
 
-SignNote = Callable[[int, Digest], str]
-"""Given size and root of the ledger, returns the signed note of that checkpoint."""
+SignNote = Callable[[int, Digest], str | None]
+"""Given size and root of the ledger, returns the signed note of that checkpoint, if it has one."""
 
 
 class Ledger(LedgerReader):

@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.errors import AuditError
+from coordinator.ledger.objects import objects_at
 from coordinator.ledger.reader import LedgerReader
 
+CHECKPOINT = "checkpoint"
 TILE_LEVELS = 8
 """Levels of the tree from one row of tiles to the next."""
 TILE_WIDTH = 1 << TILE_LEVELS
@@ -26,32 +28,63 @@ TILE_WIDTH = 1 << TILE_LEVELS
 def export(ledger: LedgerReader, folder: Path) -> int:
     """Write the ledger into a new or empty folder; return the number of entries.
 
-    Raises `AuditError` where the newest checkpoint is not signed, or the folder holds something.
+    Raises `AuditError` where the newest checkpoint is not signed, or the folder holds something,
+    and `BlobError` where the disk refuses.
     """
     newest = ledger.checkpoint
     if newest is None or newest.note is None:
         raise AuditError("checkpoint: none is signed yet; start the coordinator once, then export")
     if folder.is_dir() and any(folder.iterdir()):
         raise AuditError(f"{folder}: is not empty; name a new folder")
-    leaves: list[bytes] = []
-    for number, width in enumerate(widths(newest.size)):
+    objects = objects_at(folder, durable=False)
+    for name, data in tiles_between(ledger, 0, newest.size):
+        objects.write(name, data)
+    objects.write(CHECKPOINT, newest.note.encode())
+    return newest.size
+
+
+def tiles_between(ledger: LedgerReader, old: int, size: int) -> Iterator[tuple[str, bytes]]:
+    """Yield names and bytes of the tiles that a ledger of `size` has and one of `old` has not."""
+    for number, width in _changed(old, size):
         start = number * TILE_WIDTH
         entries = list(ledger.entries(start, start + width))
         lines = b"".join(entry.canonical + b"\n" for entry in entries)
-        _write(folder / "entries" / tile_name(number, width), lines)
-        leaves.extend(entry.leaf_hash for entry in entries)
-        _write(folder / "tile" / "0" / tile_name(number, width), b"".join(leaves))
-        leaves.clear()
+        yield f"entries/{tile_name(number, width)}", lines
+        yield tile_path(0, number, width), b"".join(entry.leaf_hash for entry in entries)
     level = 1
-    while newest.size >> (TILE_LEVELS * level):
-        count = newest.size >> (TILE_LEVELS * level)
-        for number, width in enumerate(widths(count)):
+    while size >> (TILE_LEVELS * level):
+        above = TILE_LEVELS * level
+        for number, width in _changed(old >> above, size >> above):
             first = number * TILE_WIDTH
-            nodes = (ledger.subtree(TILE_LEVELS * level, first + n) for n in range(width))
-            _write(folder / "tile" / str(level) / tile_name(number, width), b"".join(nodes))
+            nodes = (ledger.subtree(above, first + n) for n in range(width))
+            yield tile_path(level, number, width), b"".join(nodes)
         level += 1
-    _write(folder / "checkpoint", newest.note.encode())
-    return newest.size
+
+
+def outgrown(old: int, size: int) -> Iterator[str]:
+    """Yield the folders of partial tiles in whose place a ledger of `size` has full ones.
+
+    Of those alone that a ledger of `old`, or one with its last tile just filled, may have had.
+    """
+    level = 0
+    while size >> (TILE_LEVELS * level):
+        above = TILE_LEVELS * level
+        for number in range(
+            max(0, (old >> above) - 1) // TILE_WIDTH, (size >> above) // TILE_WIDTH
+        ):
+            name = tile_name(number, TILE_WIDTH)
+            yield f"tile/{level}/{name}.p"
+            if level == 0:
+                yield f"entries/{name}.p"
+        level += 1
+
+
+def _changed(old: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield number and width of a level's tiles that are others with `count` hashes than `old`."""
+    for number in range(old // TILE_WIDTH, -(-count // TILE_WIDTH)):
+        width = min(TILE_WIDTH, count - number * TILE_WIDTH)
+        if number * TILE_WIDTH + width > old:
+            yield number, width
 
 
 def widths(count: int) -> Iterator[int]:
@@ -71,6 +104,6 @@ def tile_name(number: int, width: int) -> str:
     return name if width == TILE_WIDTH else f"{name}.p/{width}"
 
 
-def _write(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
+def tile_path(level: int, number: int, width: int) -> str:
+    """Return the name of the object that a tile of hashes is."""
+    return f"tile/{level}/{tile_name(number, width)}"

@@ -418,7 +418,7 @@ class Shell:
         if isinstance(body, Receipt):
             live = self._parts.engine.core.live.seen(request.device)
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
-        self._parts.files.offer_files_of(body)
+        body = self._parts.files.offered(body, request.device)
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
             body,

@@ -101,8 +101,7 @@ def _open_action(records: AgentRecords) -> DesiredModel | None:
 
 def digests_of(action: DesiredModel) -> set[Digest]:
     """Return the digests of everything that is offered with a desired model."""
-    offered = (item.frozen for item in action.variants)
-    return {offer.digest for offer in (action.manifest, *action.files, *offered)}
+    return {offer.digest for offer in action.offers}
 
 
 def needed_digests(state: AgentState, action: DesiredModel) -> set[Digest]:

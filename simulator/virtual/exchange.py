@@ -114,7 +114,13 @@ class SharingExchange:
             self._crossing.withdraw_all_but(keep)
 
     def fetch(
-        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+        self,
+        offer: Offer,
+        destination: Path,
+        peer: DeviceId,
+        *,
+        seconds: float,
+        url: str | None = None,
     ) -> Future[Path]:
         """Fetch what was offered; the future and its errors are those of `BlockExchange`."""
         arrival = self._files.send(offer, destination, peer)

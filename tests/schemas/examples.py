@@ -8,7 +8,7 @@ from schemas.health import DeviceHealth, HealthProblem, ThermalZone
 from schemas.keys import KeyName, SignatureText, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus, Preprocessing
-from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
+from schemas.offers import BlockData, BlockRefusal, BlockRequest, FileUrl, Offer
 from schemas.presence import (
     Birth,
     Capabilities,
@@ -214,7 +214,13 @@ EXAMPLES: tuple[Message, ...] = (
         provider="CPUExecutionProvider",
         seconds=0.8,
     ),
-    DesiredModel(action=10, version=4, manifest=OFFER, files=(OFFER,)),
+    DesiredModel(
+        action=10,
+        version=4,
+        manifest=OFFER,
+        files=(OFFER,),
+        urls=(FileUrl(digest=DIGEST, url="https://files.example.org/blobs/00/00aa?expires=1"),),
+    ),
     BlockRequest(digest=DIGEST, block_size=65_536, section="data", indices=(0, 2)),
     BlockData(digest=DIGEST, section="list", index=0),
     BlockRefusal(digest=DIGEST, reason="not served any more"),

@@ -122,8 +122,8 @@ def _edit(folder: Path) -> None:
         (_flip("tile/0/001"), "tile/0/001"),
         (_flip("tile/1/000.p/2"), "tile/1/000.p/2"),
         (_flip("checkpoint"), "checkpoint"),
-        (lambda folder: (folder / "entries" / "001").unlink(), "cannot be read"),
-        (lambda folder: (folder / "tile" / "0" / "000").unlink(), "cannot be read"),
+        (lambda folder: (folder / "entries" / "001").unlink(), "is not there"),
+        (lambda folder: (folder / "tile" / "0" / "000").unlink(), "is not there"),
     ],
     ids=["edited", "exchanged", "dropped", "entry", "tile", "upper", "note", "gone", "no tile"],
 )

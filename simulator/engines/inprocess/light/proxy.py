@@ -96,7 +96,13 @@ class HandedFiles:
         self._counts = Counts()
 
     def fetch(
-        self, offer: Offer, destination: Path, peer: DeviceId, *, seconds: float
+        self,
+        offer: Offer,
+        destination: Path,
+        peer: DeviceId,
+        *,
+        seconds: float,
+        url: str | None = None,
     ) -> Future[Path]:
         """Write a file where it is wanted."""
         destination.write_bytes(self._read(offer.digest))

@@ -1,0 +1,169 @@
+"""`fleetledger ledger mirror` and `restore`: a copy of the ledger elsewhere, and the way back.
+
+Exit codes: 0 done; 1 the copy is not of this ledger, or not as it was signed, or cannot be read or
+written; 2 usage, also where there is no ledger to mirror, or one already where one is restored.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from coordinator.cli.common import HOME, Home
+from coordinator.cli.history import blobs_location
+from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.mirror import Mirror
+from coordinator.ledger.reader import LedgerReader, ledger_of
+from coordinator.ledger.restore import LedgerOwner
+from coordinator.ledger.restore import restore as restore_ledger
+from coordinator.paths import ledger_path
+from coordinator.reading.tables import TABLES
+from coordinator.settings import FILE_NAME, load
+from coordinator.trust import keys
+from schemas.errors import SchemaError
+from schemas.keys import VerifyKey, read_verify_key
+from schemas.settings_file import SettingsError
+from schemas.values import FleetId
+from transport.backoff import Backoff
+
+_FAILED = 1
+_USAGE = 2
+
+Url = Annotated[str, typer.Argument(help="A folder, or a URL of fsspec's such as s3://….")]
+
+
+def mirror(
+    url: Url,
+    home: Home = HOME,
+    follow: Annotated[
+        bool, typer.Option("--follow/--once", help="Go on with what comes, until stopped.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="How often --follow looks for entries.")
+    ] = 10.0,
+) -> None:
+    """Copy the ledger and its blobs to a folder or object store, beside a running coordinator."""
+    if not ledger_path(home).is_file():
+        _stop(f"--home: no ledger at {ledger_path(home)}; give the coordinator's home folder", 2)
+    with _told():
+        read_note = keys.note_reader(home, load(home).fleet)
+        if read_note is None:
+            raise AuditError("checkpoint: none is signed yet; start the coordinator once")
+        copy = Mirror(url, read_note)
+        with ledger_of(home) as ledger:
+            blobs = Blobs(ledger, BlobStore(blobs_location(home)))
+            if follow:
+                _follow(copy, ledger, blobs, seconds)
+            elif not _advance(copy, ledger, blobs):
+                typer.echo("the mirror has all that is signed")
+
+
+def _advance(copy: Mirror, ledger: LedgerReader, blobs: Blobs) -> bool:
+    """Print what each step did; return whether there was any."""
+    moved = False
+    for step in copy.steps(ledger, blobs):
+        typer.echo(str(step))
+        moved = True
+    return moved
+
+
+def _follow(copy: Mirror, ledger: LedgerReader, blobs: Blobs, seconds: float) -> None:
+    """Mirror until SIGINT or SIGTERM; where the other side refuses, wait and try again."""
+    stopped, backoff = threading.Event(), Backoff(shortest=seconds, longest=max(seconds, 60.0))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    while not stopped.is_set():
+        try:
+            for step in copy.steps(ledger, blobs):
+                typer.echo(str(step))
+                if stopped.is_set():
+                    return
+        except BlobError as error:
+            typer.echo(f"{error}; trying again", err=True)
+            stopped.wait(backoff.next())
+        else:
+            backoff.reset()
+            stopped.wait(seconds)
+
+
+def restore(
+    url: Url,
+    home: Home = HOME,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="The coordinator's public key; else that of the home's keys/coordinator.pub."
+        ),
+    ] = None,
+) -> None:
+    """Make the ledger of an empty home from a mirror, after checking all of it."""
+    with _told():
+        known = _known(home, key)
+        bar = Progress(console=Console(stderr=True), transient=True)
+        with bar:
+            task = bar.add_task("restoring", total=None)
+            report = restore_ledger(
+                url,
+                home,
+                known,
+                TABLES,
+                store=_store_elsewhere(home),
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+    typer.echo(str(report))
+
+
+def _known(home: Path, key: str | None) -> LedgerOwner:
+    """Return whose ledger it must be: by the key that was given, or by that of the home."""
+    given = keys.public_key(home) if key is None else read_verify_key(key)
+    if given is None:
+        _stop(
+            "--key: is missing, and the home has no keys/coordinator.pub; give the coordinator's "
+            "public key, or put its key back from your backup",
+            _USAGE,
+        )
+    fleet = _fleet_of(given)
+    if (home / FILE_NAME).is_file() and load(home).fleet != fleet:
+        _stop(
+            f"fleet: {load(home).fleet!r} in {home / FILE_NAME}, and the key is of {fleet!r}; "
+            "restore into the home of that fleet",
+            _USAGE,
+        )
+    return LedgerOwner(fleet, given)
+
+
+def _fleet_of(key: VerifyKey) -> FleetId:
+    fleet, _, whose = key.name.partition("/")
+    if whose != "coordinator" or not FleetId.obeys_rule(fleet):
+        _stop(f"--key: is of {key.name!r}; give that of FLEET/coordinator", _USAGE)
+    return FleetId(fleet)
+
+
+def _store_elsewhere(home: Path) -> str | Path | None:
+    """Return the blob store that the home's settings name; None for the one beside the ledger."""
+    return load(home).blobs if (home / FILE_NAME).is_file() else None
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn errors into exit codes."""
+    try:
+        yield
+    except SettingsError as error:
+        _stop(str(error), _USAGE)
+    except (LedgerError, BlobError, AuditError, KeyFileError, SchemaError) as error:
+        _stop(str(error), _FAILED)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,234 @@
+"""Following a ledger into an object store, so that there is a copy of it elsewhere.
+
+    checkpoint, tile/, entries/    as `tiles` lays out an export: `ledger audit` reads a mirror too
+    blobs/<2 digits>/<digest>      every blob that an entry names and that was held when it was seen
+    pruned/<2 digits>/<digest>     the size of a blob that retention had deleted before that
+
+The rules:
+
+- blobs come first, then the tiles, then the checkpoint: whatever the moment at which this ends,
+  what lies there restores to the checkpoint that lies there;
+- an object is put where none is, and left where it is. Only the checkpoint is replaced, by one that
+  has more entries and begins with all that the former one had;
+- what lies beyond the checkpoint is held against what belongs there: a torn object is put again, of
+  another history nothing is written;
+- partial tiles go when the full one is there and signed, as tlog-tiles allows;
+- what is there says where to go on; nothing is remembered here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from coordinator.errors import AuditError, BlobMissingError, LedgerCorruptError, Mismatch
+from coordinator.ledger.audit import note_at
+from coordinator.ledger.blobs import Blobs, BlobStore, checked
+from coordinator.ledger.objects import objects_at
+from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
+from coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
+from coordinator.ledger.verify import ReadNote
+from schemas.errors import SignatureError
+from schemas.proofs.tree import Frontier
+from schemas.values import Digest
+
+STEP_ENTRIES = 1 << 14
+"""Entries after which a checkpoint is looked for to be moved to: so much is done twice at most."""
+WORKERS = 16
+"""Blobs on their way at once: an object store takes many, and each takes its time."""
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """What one step brought to the mirror."""
+
+    size: int
+    """Entries of its checkpoint from now on."""
+    root: Digest
+    entries: int
+    blobs: int
+    bytes: int
+    """Of tiles, and of blobs that were not there."""
+
+    def __str__(self) -> str:
+        """Return one sentence for the operator."""
+        return (
+            f"{self.size} entries are mirrored, {self.entries} of them and {self.blobs} blobs new "
+            f"({self.bytes} bytes); root {self.root}"
+        )
+
+
+class Mirror:
+    """A mirror at a folder or URL; `read_note` reads notes of this ledger's coordinator."""
+
+    def __init__(
+        self, location: str | Path, read_note: ReadNote, *, workers: int = WORKERS
+    ) -> None:
+        """Open the place; nothing is written yet. Raises `BlobError`."""
+        self.objects = objects_at(location)
+        self.blobs = mirrored_blobs(location)
+        self._read_note = read_note
+        self._workers = workers
+
+    def steps(self, ledger: LedgerReader, blobs: Blobs) -> Iterator[Advanced]:
+        """Bring the mirror to the newest signed checkpoint; yield what each step has done.
+
+        Raises `AuditError` for a mirror of another history, of another ledger, or with more entries
+        than this ledger has; `BlobError` where the other side refuses, or a blob is missing here;
+        `LedgerError` for a ledger that cannot be read or does not fit.
+        """
+        there = self._size_there(ledger)
+        while (newest := _next(ledger, there)) is not None:
+            yield self._step(ledger, blobs, there, newest)
+            there = newest.size
+
+    def _step(
+        self, ledger: LedgerReader, blobs: Blobs, there: int, newest: StoredCheckpoint
+    ) -> Advanced:
+        named = _named_blobs(ledger, there, newest)
+        copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named)))
+        total = sum(copied)
+        for name, data in tiles_between(ledger, there, newest.size):
+            total += self._put(name, data)
+        assert newest.note is not None  # `_next` gives signed ones
+        if self._size_there(ledger) != there:
+            raise AuditError(
+                f"{self.objects.place(CHECKPOINT)}: another program moves it as well; let one "
+                "mirror this ledger there"
+            )
+        self.objects.write(CHECKPOINT, newest.note.encode())
+        for folder in outgrown(there, newest.size):
+            self.objects.clear(folder)
+        new = sum(size > 0 for size in copied)
+        return Advanced(newest.size, newest.root, newest.size - there, new, total)
+
+    def _size_there(self, ledger: LedgerReader) -> int:
+        """Return how many entries the mirror has signed; raise `AuditError` if not of this log."""
+        place = self.objects.place(CHECKPOINT)
+        if self.objects.read(CHECKPOINT, 1) is None:
+            return 0
+        try:
+            size, root = self._read_note(note_at(self.objects))
+        except SignatureError as error:
+            raise AuditError(f"{place}: {error}; mirror to another place") from error
+        if size > ledger.size:
+            raise AuditError(
+                f"{place}: has {size} entries, and the ledger here {ledger.size}: it is the "
+                "older of the two; `fleetledger ledger restore` brings the newer one back"
+            )
+        found = ledger.root_at(size)
+        if found != root:
+            raise AuditError(
+                f"{place}: has the root {root} over {size} entries, and the ledger here {found}: "
+                "there are two histories; mirror this one to another place"
+            )
+        return size
+
+    def _copies(
+        self, ledger: LedgerReader, blobs: Blobs, digests: Iterable[Digest]
+    ) -> Iterator[Callable[[], int]]:
+        """Yield what brings each blob there; only what reads the database is done here."""
+        for digest in digests:
+            row = ledger.blob(digest)
+            if row is not None and row.pruned:
+                yield partial(self._mark_pruned, digest, row.size)
+            elif row is not None and row.content is not None:
+                yield partial(self._copy, digest, row.size, [row.content])
+            else:
+                yield partial(self._copy_large, digest, blobs.store)
+
+    def _copy_large(self, digest: Digest, store: BlobStore) -> int:
+        size = store.size(digest)
+        if size is None:
+            raise BlobMissingError(
+                f"blob {digest}: is missing here, and the mirror would not restore without it; "
+                "restore it, then go on"
+            )
+        return self._copy(digest, size, store.place.parts(digest))
+
+    def _copy(self, digest: Digest, size: int, parts: Iterable[bytes]) -> int:
+        """Put a blob unless one of its size is there; return the bytes that were put."""
+        if self.blobs.size(digest) == size:
+            return 0
+        self.blobs.place.write(digest, checked(digest, parts))
+        return size
+
+    def _mark_pruned(self, digest: Digest, size: int) -> int:
+        if self.blobs.size(digest) is None:
+            self.objects.write(pruned_mark(digest), f"{size}\n".encode())
+        return 0
+
+    def _put(self, name: str, data: bytes) -> int:
+        """Put an object unless it is there; return the bytes that were put."""
+        there = self.objects.read(name, len(data) + 1)
+        if there == data:
+            return 0
+        if there is not None and not data.startswith(there):
+            raise AuditError(
+                f"{self.objects.place(name)}: is of another history, which is not signed there; "
+                "mirror to another place"
+            )
+        self.objects.write(name, data)
+        return len(data)
+
+
+def mirrored_blobs(location: str | Path) -> BlobStore:
+    """Return the blobs of the mirror at a location."""
+    return BlobStore(f"{str(location).rstrip('/')}/blobs")
+
+
+def pruned_mark(digest: Digest) -> str:
+    """Return the name of the object that says that a blob was deleted on purpose."""
+    return f"pruned/{digest[:2]}/{digest}"
+
+
+def _next(ledger: LedgerReader, there: int) -> StoredCheckpoint | None:
+    """Return the signed checkpoint of the next step; None where the mirror has all there is."""
+    return ledger.signed_checkpoint(there, there + STEP_ENTRIES) or ledger.signed_checkpoint(
+        there, None
+    )
+
+
+def _named_blobs(ledger: LedgerReader, there: int, newest: StoredCheckpoint) -> tuple[Digest, ...]:
+    """Return the blobs that new entries name, once these have proven to give the signed root."""
+    leaves, named = [], dict[Digest, None]()
+    for *_, blobs, leaf in ledger.rows(there, newest.size):
+        leaves.append(leaf)
+        if blobs != "[]":
+            named.update(dict.fromkeys(map(Digest, json.loads(blobs))))
+    found = _frontier_at(ledger, there).grown(leaves).root.hex()
+    if found != newest.root:
+        place = f"checkpoint of size {newest.size}"
+        raise LedgerCorruptError(
+            Mismatch(place, "root", f"{found} by the entries", newest.root, there)
+        )
+    return tuple(named)
+
+
+def _frontier_at(ledger: LedgerReader, size: int) -> Frontier:
+    peaks, start = [], 0
+    for level in reversed(range(size.bit_length())):
+        if size >> level & 1:
+            peaks.append(ledger.subtree(level, start >> level))
+            start += 1 << level
+    return Frontier(size, tuple(peaks))
+
+
+def _side_by_side(workers: int, tasks: Iterable[Callable[[], int]]) -> Iterator[int]:
+    """Yield what tasks return, in their order; with one worker in this thread."""
+    if workers == 1:
+        yield from (task() for task in tasks)
+        return
+    waiting = deque[Future[int]]()
+    with ThreadPoolExecutor(workers, thread_name_prefix="mirror") as pool:
+        for task in tasks:
+            waiting.append(pool.submit(task))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

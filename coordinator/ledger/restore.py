@@ -1,0 +1,152 @@
+"""Making a ledger of its mirror, on a machine that has none.
+
+Everything is checked before it becomes a ledger: that the checkpoint was signed by a key that is
+known here, that every entry is in its one spelling and at its place, that all of them give the root
+that was signed, that every blob has its digest. The ledger grows in a folder beside its place and
+is renamed when it is whole; whoever is interrupted begins again, with the large blobs that came.
+
+Tables are made from the entries on the way. Keys and settings are not in a mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from coordinator.errors import AuditError, BlobMissingError, LedgerError
+from coordinator.ledger.audit import bundled_entries, check_root, signed_checkpoint
+from coordinator.ledger.blobs import BlobStore
+from coordinator.ledger.entries import Entry
+from coordinator.ledger.folder_store import fsync_folder, make_folder
+from coordinator.ledger.mirror import mirrored_blobs, pruned_mark
+from coordinator.ledger.objects import Objects, objects_at
+from coordinator.ledger.projections import Projections
+from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from coordinator.ledger.tiles import widths
+from coordinator.paths import blob_folder, ledger_path
+from schemas.keys import VerifyKey
+from schemas.proofs.checkpoint import Checkpoint
+from schemas.proofs.tree import Frontier
+from schemas.values import Digest, FleetId
+
+_BUILDING = "restoring"
+"""In the home: where a ledger grows before it is one."""
+_MAX_SIZE_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What became a ledger."""
+
+    checkpoint: Checkpoint
+    blobs: int
+    pruned: int
+
+    def __str__(self) -> str:
+        """Return one sentence for the operator."""
+        signed = self.checkpoint
+        pruned = f", {self.pruned} pruned" if self.pruned else ""
+        return (
+            f"{signed.size} entries of {signed.fleet} and {self.blobs} blobs fit what was signed"
+            f"{pruned}; root {signed.root}"
+        )
+
+
+@dataclass(frozen=True)
+class LedgerOwner:
+    """Whose ledger it must be."""
+
+    fleet: FleetId
+    key: VerifyKey
+
+
+def restore(
+    location: str | Path,
+    home: Path,
+    known: LedgerOwner,
+    projections: Projections,
+    *,
+    store: str | Path | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Restored:
+    """Make the ledger of a home from a mirror; large blobs go to `store`, if not beside it.
+
+    `progress` is told how many entries of how many are there. Raises `LedgerError` where the home
+    has a ledger, `AuditError` for what is not as it was signed, `BlobError` for a blob that is
+    missing or changed, or a place that cannot be read or written.
+    """
+    ledger_folder, building = ledger_path(home).parent, home / _BUILDING
+    if ledger_folder.exists():
+        raise LedgerError(f"{ledger_folder}: is there already; restore into a new --home")
+    objects = objects_at(location)
+    signed = signed_checkpoint(objects, known.fleet, (known.key,))
+    path = ledger_path(building)
+    make_folder(path.parent)
+    for file in path.parent.glob(f"{path.name}*"):  # of an attempt that was interrupted
+        file.unlink()
+    blobs = _Blobs(objects, mirrored_blobs(location), BlobStore(store or blob_folder(building)))
+    with Ledger.open(path, projections, sign_note=signed.note_at) as ledger:
+        _fill(ledger, objects, signed.checkpoint, blobs, progress)
+    path.parent.replace(ledger_folder)
+    fsync_folder(home)
+    building.rmdir()
+    return Restored(signed.checkpoint, len(blobs.held), len(blobs.pruned))
+
+
+def _fill(
+    ledger: Ledger,
+    objects: Objects,
+    checkpoint: Checkpoint,
+    blobs: _Blobs,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Append what was mirrored; raise `AuditError` before the last of it if it was not signed."""
+    frontier = Frontier()
+    for number, width in enumerate(widths(checkpoint.size)):
+        entries = tuple(bundled_entries(objects, number, width))
+        frontier = frontier.grown(entry.leaf_hash for entry in entries)
+        if frontier.size == checkpoint.size:
+            check_root(objects, frontier, checkpoint)
+        small, pruned = blobs.fetched(entries)
+        ledger.append(entries, small, pruned)
+        progress(frontier.size, checkpoint.size)
+
+
+class _Blobs:
+    """Brings blobs of a mirror here, each once."""
+
+    def __init__(self, objects: Objects, mirrored: BlobStore, store: BlobStore) -> None:
+        self.held: set[Digest] = set()
+        self.pruned: set[Digest] = set()
+        self._objects = objects
+        self._mirrored = mirrored
+        self._store = store
+
+    def fetched(self, entries: Iterable[Entry]) -> tuple[dict[Digest, bytes], dict[Digest, int]]:
+        """Return small blobs that entries name, and sizes of pruned ones; store large ones."""
+        small, pruned = dict[Digest, bytes](), dict[Digest, int]()
+        named = dict.fromkeys(digest for entry in entries for digest in entry.blobs)
+        for digest in [item for item in named if item not in self.held | self.pruned]:
+            size = self._mirrored.size(digest)
+            if size is None:
+                pruned[digest] = self._pruned_size(digest)
+            elif size <= SMALL_BLOB_BYTES:
+                small[digest] = self._mirrored.get(digest)
+            else:
+                self._store.take(self._mirrored, digest)
+        self.pruned.update(pruned)
+        self.held.update(digest for digest in named if digest not in self.pruned)
+        return small, pruned
+
+    def _pruned_size(self, digest: Digest) -> int:
+        name = pruned_mark(digest)
+        said = self._objects.read(name, _MAX_SIZE_DIGITS)
+        if said is None:
+            raise BlobMissingError(
+                f"blob {digest}: is missing in the mirror, which does not say that it was deleted "
+                "on purpose; put it back there, then restore"
+            )
+        if not said.strip().isdigit():
+            raise AuditError(f"{self._objects.place(name)}: holds no size; mirror anew")
+        return int(said)
