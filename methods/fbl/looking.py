@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from learning.networks.conversion import brought_home
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
@@ -92,7 +93,7 @@ def _scores(
 
     def scores(inputs: Tensor) -> npt.NDArray[Any]:
         outputs, _ = network(model.parameters, model.buffers, inputs, Mode())
-        logits: npt.NDArray[Any] = outputs.logits.cpu().numpy()
+        logits: npt.NDArray[Any] = brought_home(outputs.logits).numpy()
         return logits
 
     infer = replace(engine.inference(pictures), batch_size=_TOGETHER)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from learning.networks.conversion import brought_home
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Outputs
 from learning.training.settings import TrainingEngineSettings
@@ -65,7 +66,7 @@ def looked(
     if known.round == instruction.round.number and known.observation is not None:
         return Looked(known, current, known.observation)
     infer = _inference(assignment, instruction, data, pictures, engine)
-    logits = infer(current.rows).logits.cpu().numpy()
+    logits = brought_home(infer(current.rows).logits).numpy()
     if not np.isfinite(logits).all():
         raise MethodError(
             f"scores: not finite with the weights of round {instruction.round.number}, which "
@@ -99,7 +100,7 @@ def _entered(
     if assignment.settings.memory or assignment.settings.memory_per_class:
         for name, rows in rows_by_class(data).items():
             if name in instruction.round.class_names and name not in left_out:
-                features[name] = infer(rows).features.cpu().numpy()
+                features[name] = brought_home(infer(rows).features).numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)
     return replace(chosen, gradients=memory.gradients.after_transition())
