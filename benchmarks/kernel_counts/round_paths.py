@@ -16,9 +16,11 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.lga_training.works import drawn, order
+from device_agent.training import TrainingSession
 from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
+from learning.training.stack import train_stacked
 from methods.dcid.assignment import DISTIL, ENSEMBLE, MEANS, TRAIN_ALONE, DcidAssignment
 from methods.dcid.coordinator import COORDINATOR as DCID
 from methods.dcid.device import DEVICE as SITE
@@ -40,7 +42,8 @@ from methods.rounds.device import DEVICE as ROUNDS_DEVICE
 from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
 from methods.training_assignment import TrainingAssignment
 from schemas.rounds import TRAIN
-from schemas.values import ClassName
+from schemas.values import ClassName, DeviceId
+from simulator.engines.inprocess.light.answers import Finishing
 
 _SIDE = 8
 _SHAPE = (3, _SIDE, _SIDE)
@@ -69,6 +72,7 @@ def round_paths() -> Mapping[str, RoundPath]:
         "dcid distil": lambda: distilling_device().answer,
         "rounds exemplars": lambda: rounds_device(TRAIN).answer,
         "rounds fisher": lambda: rounds_device(FISHER).answer,
+        "rounds stack of 4": _stack,
     }
 
 
@@ -201,6 +205,25 @@ def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings 
     weights = encode_weights(grown(arrays, (), _OLD, 1), _OLD)
     data = _together(old, drawn(of, _NEW, _IMAGES))
     return Asked(ROUNDS_DEVICE, of, _told(weights, _OLD, {}, phase), data, remembered)
+
+
+def _stack() -> Run:
+    """Return a round of devices that train in a stack: begun, trained, rounded and summed."""
+    asked = rounds_device(TRAIN, network="mlp", exemplars=0, ewc=0.0)
+    each = [DeviceId(f"device-{number}") for number in range(4)]
+
+    def run(engine: TrainingEngineSettings) -> object:
+        finishing = Finishing(ROUNDS_DEVICE, asked.of, engine.device)
+        jobs = [
+            replace(asked, instruction=replace(asked.instruction, device=one)).begin(engine)
+            for one in each
+        ]
+        trained = train_stacked([job.work for job in jobs], engine)
+        sessions = [TrainingSession(ROUNDS_DEVICE, asked.of, job) for job in jobs]
+        ended = zip(each, zip(sessions, trained, strict=True), strict=True)
+        return finishing.finished(dict(ended)), finishing.partial()
+
+    return run
 
 
 def _together(*parts: LocalData) -> LocalData:

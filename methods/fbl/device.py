@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from learning.errors import LearningError
-from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.training.chance import Chance
@@ -26,6 +24,7 @@ from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
@@ -38,7 +37,6 @@ from methods.fbl.settings import FblSettings
 from methods.fbl.thresholds import FindsThresholds, has_thresholds
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 from methods.training_sides import ObservingDevice
-from schemas.errors import SchemaError
 from schemas.rounds import Observation
 
 
@@ -53,7 +51,7 @@ class _Kept:
     """Where networks are computed."""
 
 
-class FblDevice(ObservingDevice[FblAssignment, _Kept]):
+class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignment, _Kept]):
     """Trains on scenes of the newest task, and looks for new ones."""
 
     assignment_type = FblAssignment
@@ -104,16 +102,17 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
             work, samples, _Kept(instruction, found.memory, found.observation, engine.device)
         )
 
-    def finish(
-        self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained
-    ) -> ClientUpdate:
-        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    def answer(self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
+        """Return the network that was trained."""
         kept = job.state
         frame = frame_of(assignment, sent_model(assignment, kept.instruction, kept.device).arrays)
-        try:
-            payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
-        except (LearningError, SchemaError) as error:
-            raise MethodError(f"training: {error}") from error
+        return Answer(frame, {**trained.parameters, **trained.buffers})
+
+    def update(
+        self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
+    ) -> ClientUpdate:
+        """Return the answer to a round."""
+        kept = job.state
         epochs = kept.memory.epochs + assignment.settings.epochs
         answer = update_of(job, payload, replace(kept.memory, epochs=epochs), trained)
         return replace(answer, observation=kept.observation)

@@ -16,9 +16,10 @@ from device_agent.observing import check_novelty
 from device_agent.training import TrainingSession
 from learning.errors import LearningError
 from methods.registry import training_device
-from methods.training import ClientUpdate, FitInstruction, LocalData, Observed
+from methods.training import FitInstruction, LocalData, Observed, Partial
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined, FinishedMember, Finishing
 from simulator.engines.inprocess.light.holdings import HeldSamples
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
@@ -26,7 +27,6 @@ from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
-    from learning.training.work import Trained as Fitted
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,11 @@ class DatasetLookup:
         return Member(device, self.data(device), self.memory(device))
 
 
-@dataclass(frozen=True)
-class Declined:
-    """There is no answer: no data, or a reason why it could not be trained."""
-
-    reason: str = ""
-
-
 class TrainedMember(NamedTuple):
     """What came of one device, and the seconds that it took."""
 
     device: DeviceId
-    outcome: ClientUpdate | Declined
+    finished: FinishedMember
     seconds: float
 
 
@@ -130,6 +123,11 @@ class Cohort:
         fields = {**vars(task.instruction), "gives_gradients": place.publishes}
         self._fields: Mapping[str, Any] = fields
         self._engine = place.trainers.for_torch()
+        self._finishing = Finishing(self._side, self._own, self._engine.device)
+
+    def summed_there(self) -> Partial | None:
+        """Return what an accelerator has summed since this was last asked; None for nothing."""
+        return self._finishing.partial()
 
     def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:
         """Yield what comes of each device, in order.
@@ -147,20 +145,20 @@ class Cohort:
     def _alone(self, member: Member) -> TrainedMember:
         began = time.perf_counter()
         session = self._session(member)
-        outcome: ClientUpdate | Declined = Declined()
+        finished = FinishedMember(Declined())
         if session is not None:
-            outcome = _outcome(*carry_out_one(session, self._place.trainers))
-        return TrainedMember(member.device, outcome, time.perf_counter() - began)
+            ended = carry_out_one(session, self._place.trainers)
+            (finished,) = self._finishing.finished({member.device: ended}).values()
+        return TrainedMember(member.device, finished, time.perf_counter() - began)
 
     def _together(self, members: Sequence[Member]) -> Iterator[TrainedMember]:
         began = time.perf_counter()
         sessions = {member.device: self._session(member) for member in members}
         begun = {one: session for one, session in sessions.items() if session is not None}
-        ended = carry_out(begun, self._place.trainers)
-        outcomes = {one: _outcome(*ended[one]) if one in ended else Declined() for one in sessions}
+        finished = self._finishing.finished(carry_out(begun, self._place.trainers))
         share = (time.perf_counter() - began) / len(members)
-        for device, outcome in outcomes.items():
-            yield TrainedMember(device, outcome, share)
+        for device in sessions:
+            yield TrainedMember(device, finished.get(device) or FinishedMember(Declined()), share)
 
     def _session(self, member: Member) -> TrainingSession | None:
         device, data, memory = member
@@ -174,10 +172,3 @@ class Cohort:
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)
-
-
-def _outcome(session: TrainingSession, trained: Fitted | None) -> ClientUpdate | Declined:
-    try:
-        return session.answer(trained)
-    except (FleetledgerError, LearningError) as error:  # training left the numbers
-        return Declined(str(error))

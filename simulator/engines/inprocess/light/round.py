@@ -28,13 +28,14 @@ from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.batches import (
     Answered,
     AnsweredHere,
     Answering,
     Said,
 )
-from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
+from simulator.engines.inprocess.light.cohort import DatasetLookup, look
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
 from simulator.engines.inprocess.light.holdings import HeldRows
