@@ -43,6 +43,7 @@ from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
 from methods.training_assignment import TrainingAssignment
 from schemas.rounds import TRAIN
 from schemas.values import ClassName, DeviceId
+from simulator.engines.inprocess.light import looking
 from simulator.engines.inprocess.light.answers import Finishing
 
 _SIDE = 8
@@ -50,7 +51,7 @@ _SHAPE = (3, _SIDE, _SIDE)
 _OLD = tuple(ClassName(f"old {number}") for number in range(2))
 _NEW = tuple(ClassName(f"new {number}") for number in range(2))
 _EVERY = (*_OLD, *_NEW)
-_PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
+PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 _IMAGES = 8
 
 Run = Callable[[TrainingEngineSettings], object]
@@ -63,9 +64,11 @@ def round_paths() -> Mapping[str, RoundPath]:
     """Return all of them by name."""
     return {
         "lga look": lambda: lga_device(1).observe,
+        "lga looks of 4": lambda: _looks(lga_device(3)),
         "lga round": lambda: lga_device(2).answer,
         "lga inversion": _inversion,
         "fbl look": lambda: fbl_device(1).observe,
+        "fbl looks of 4": lambda: _looks(fbl_device(3)),
         "fbl round": lambda: fbl_device(2).answer,
         "dcid train": lambda: dcid_device(TRAIN_ALONE).answer,
         "dcid means": lambda: dcid_device(MEANS).answer,
@@ -88,12 +91,12 @@ class Asked:
 
     def observe(self, engine: TrainingEngineSettings) -> object:
         """Look with the fleet's model."""
-        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, PICTURES)
         return self.side.observe(*asked, engine)
 
     def begin(self, engine: TrainingEngineSettings) -> Any:  # noqa: ANN401 - a `FitJob`
         """Return what is to be trained."""
-        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, PICTURES)
         return self.side.begin(*asked, engine)
 
     def answer(self, engine: TrainingEngineSettings) -> ClientUpdate:
@@ -132,7 +135,7 @@ def lga_device(seed: int) -> Asked:
     known = encode_weights(lga_received(of, first, (), _OLD), _OLD)
     data = _together(drawn(of, _OLD, _IMAGES), drawn(of, _NEW, _IMAGES))
     before = order(1, _OLD, (), first, {})
-    remembered = LGA_DEVICE.observe(of, before, drawn(of, _OLD, _IMAGES), None, _PICTURES)
+    remembered = LGA_DEVICE.observe(of, before, drawn(of, _OLD, _IMAGES), None, PICTURES)
     assert remembered is not None
     told = _told(known, _OLD, {OLD_MODEL: known})
     return Asked(LGA_DEVICE, of, told, data, remembered.memory)
@@ -205,6 +208,37 @@ def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings 
     weights = encode_weights(grown(arrays, (), _OLD, 1), _OLD)
     data = _together(old, drawn(of, _NEW, _IMAGES))
     return Asked(ROUNDS_DEVICE, of, _told(weights, _OLD, {}, phase), data, remembered)
+
+
+def looking_fleet(asked: Asked) -> list[looking.AskedMember]:
+    """Return devices that are asked the same, with four, three, two images and one."""
+    return [
+        looking.AskedMember(
+            replace(asked.instruction, device=DeviceId(f"device-{number}")),
+            _last(asked.data, 4 - number),
+            asked.memory,
+        )
+        for number in range(4)
+    ]
+
+
+def _last(data: LocalData, count: int) -> LocalData:
+    masks = None if data.masks is None else data.masks[-count:]
+    names, digests = data.class_names[-count:], data.digests[-count:]
+    return replace(
+        data, inputs=data.inputs[-count:], class_names=names, digests=digests, masks=masks
+    )
+
+
+def _looks(asked: Asked) -> Run:
+    """Return the looks of four devices that are computed together."""
+    fleet = looking_fleet(asked)
+
+    def run(engine: TrainingEngineSettings) -> object:
+        common = looking.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        return [asked.side.observe(asked.of, *one, PICTURES, common) for one in fleet]
+
+    return run
 
 
 def _stack() -> Run:

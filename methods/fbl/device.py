@@ -23,12 +23,13 @@ from learning.training.chance import Chance
 from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
-from methods.fbl.looking import Looked, looked
+from methods.fbl.looking import Looked, look_of, looked
 from methods.fbl.losses import frozen_parts, loss_of, task_of
 from methods.fbl.memory import Memory
 from methods.fbl.messages import frame_of
@@ -73,6 +74,19 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
+
+    def look_of(
+        self,
+        assignment: FblAssignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> InferenceRequest | None:
+        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+        pictures = _check(assignment, data, pictures)
+        return look_of(assignment, instruction, data, memory, pictures, engine)
 
     def begin(
         self,

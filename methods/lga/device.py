@@ -22,6 +22,7 @@ from learning.errors import LearningError
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
@@ -29,7 +30,7 @@ from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment
 from methods.lga.gradient_sets import encode_gradients
 from methods.lga.holdings import rows_by_class, training_rows
-from methods.lga.looking import Looked, looked
+from methods.lga.looking import Looked, look_of, looked
 from methods.lga.memory import Memory
 from methods.lga.messages import frame_of
 from methods.lga.models import old_model, sent_model
@@ -82,6 +83,19 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
+
+    def look_of(
+        self,
+        assignment: LgaAssignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> InferenceRequest | None:
+        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+        pictures = _check(assignment, data, pictures)
+        return look_of(assignment, instruction, data, memory, pictures, engine)
 
     def begin(
         self,

@@ -15,11 +15,13 @@ import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from coordinator.topics.rounds.entries import RoundClosed
+from learning.training.shared_inference import SharedInference
 from methods.averaged_device import Answer
 from methods.errors import MethodError
 from methods.rounds.device import RoundsDevice
 from methods.training import ClientUpdate
 from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.records import NoveltyCheckRecord
 from simulator.scenario.model import Scenario
 from simulator.virtual import training
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
@@ -82,6 +84,46 @@ def test_entries_sums_weights_and_models_are_those_of_the_processor(
     assert fake.seen.to_host == {BACK: COPIES[name]}
     assert all(record.seconds["waiting"] > 0 for record in there.records)
     assert all("waiting" not in record.seconds for record in here.records)
+
+
+def test_looks_that_devices_share_are_in_the_ledger_as_those_of_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of devices that train and of those that only look; all else is equal to the last bit."""
+    settings = {"preset": "without-psr", "memory_per_class": 3}
+    fleet = small(
+        **{**QUICK, "rounds": {"per_stage": ROUNDS, "cohort": 2}},
+        method={"name": "lga", "settings": settings},
+        devices={"count": 4},
+    )
+    here = learned(fleet, tmp_path / "here")
+    shared: list[SharedInference] = []
+    made = SharedInference.__init__
+
+    def noted(self: SharedInference, looks: Mapping[str, Any]) -> None:
+        shared.append(self)
+        made(self, looks)
+
+    monkeypatch.setattr(SharedInference, "__init__", noted)
+    there, _ = learned_there(fleet, tmp_path / "there", monkeypatch)
+    assert len(shared) == 2 * ROUNDS
+    assert means(there) == means(here)
+    assert there.models == here.models
+    assert len(there.ledger) == len(here.ledger)
+    for one, two in zip(there.records, here.records, strict=True):
+        assert [replace_entropy(look) for look in one.novelty_checks] == [
+            replace_entropy(look) for look in two.novelty_checks
+        ]
+    entropies = [
+        [look.entropy for record in run.records for look in record.novelty_checks]
+        for run in (there, here)
+    ]
+    assert entropies[0] == pytest.approx(entropies[1], rel=1e-5)
+    assert len(entropies[0]) == 4 * ROUNDS
+
+
+def replace_entropy(look: NoveltyCheckRecord) -> NoveltyCheckRecord:
+    return look.model_copy(update={"entropy": 0.0})
 
 
 def test_a_device_without_an_answer_is_in_no_sum(
