@@ -74,7 +74,7 @@ def round_paths() -> Mapping[str, RoundPath]:
         "dcid means": lambda: dcid_device(MEANS).answer,
         "dcid distil": lambda: distilling_device().answer,
         "rounds exemplars": lambda: rounds_device(TRAIN).answer,
-        "rounds fisher": lambda: rounds_device(FISHER).answer,
+        "rounds fisher": lambda: rounds_device(FISHER, seed=2).answer,
         "rounds stack of 4": _stack,
     }
 
@@ -198,7 +198,10 @@ def distilling_device() -> Asked:
 
 
 def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings of the method
-    """Return a device that trains in rounds, in its second stage, with exemplars of the first."""
+    """Return a device that trains in rounds, in its second stage, with exemplars of the first.
+
+    Another seed is another fleet.
+    """
     settings = {"network": "resnet8", "epochs": 1, "exemplars": 8, "ewc": 1.0, **more}
     of = ROUNDS.assign(settings, _SHAPE)
     first, old = ROUNDS.first_weights(of), drawn(of, _OLD, _IMAGES)
@@ -243,7 +246,7 @@ def _looks(asked: Asked) -> Run:
 
 def _stack() -> Run:
     """Return a round of devices that train in a stack: begun, trained, rounded and summed."""
-    asked = rounds_device(TRAIN, network="mlp", exemplars=0, ewc=0.0)
+    asked = rounds_device(TRAIN, seed=3, network="mlp", exemplars=0, ewc=0.0)
     each = [DeviceId(f"device-{number}") for number in range(4)]
 
     def run(engine: TrainingEngineSettings) -> object:

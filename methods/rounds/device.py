@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from math import cos, pi
 
 import numpy as np
@@ -33,9 +33,9 @@ from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment
-from methods.rounds.base import base_of
 from methods.rounds.memory import Memory, OwnModel, read_memory
-from methods.rounds.messages import frame_of, received
+from methods.rounds.messages import frame_of
+from methods.rounds.models import base_of, sent_model
 from methods.rounds.terms import frozen_parts, loss_of, plain_loss
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 
@@ -75,12 +75,10 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         settings, network = assignment.settings, assignment.network
         engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
-        sent = received(
-            assignment, instruction.weights, instruction.round.weights_class_names, names
-        )
+        sent = sent_model(assignment, instruction, engine.device)
         before = read_memory(memory, network).renamed(instruction.round.aliases)
-        parameters, buffers = engine.tensors(sent)
-        base = cache(partial(base_of, assignment, instruction, engine.device))
+        parameters, buffers = sent.parameters, sent.buffers
+        base = partial(base_of, assignment, instruction, engine.device)
         infer = engine.inference(pictures)
 
         def features(inputs: Tensor) -> Tensor:
@@ -115,7 +113,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
-        kept = _Kept(instruction, remembered, sent, work, engine)
+        kept = _Kept(instruction, remembered, sent.arrays, work, engine)
         return FitJob(None if measures else work, samples, kept)
 
     def answer(self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
