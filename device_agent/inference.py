@@ -40,6 +40,8 @@ class SessionSettings:
     """Operator domains that the owner allows beside the standard one."""
     engines: EngineStore | None = None
     """Engines of TensorRT that were built here; None where each session builds its own."""
+    bound: bool = False
+    """Whether inputs and outputs of a run are bound to the provider's own memory (I/O binding)."""
 
     @property
     def of_heads(self) -> SessionSettings:
@@ -67,7 +69,9 @@ class InferenceSession:
         """
         runtime = _runtime()
         providers = settings.providers_for(frozen, runtime.get_available_providers())
-        self._proven = ProvenSession(runtime, path, providers, lambda: _options(runtime, settings))
+        self._proven = ProvenSession(
+            runtime, path, providers, lambda: _options(runtime, settings), bound=settings.bound
+        )
         session = self._proven.session
         self._input: str = session.get_inputs()[0].name
         self._outputs = {item.name: item.shape for item in session.get_outputs()}

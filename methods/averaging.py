@@ -12,7 +12,7 @@ from methods.client_updates import Mean, UpdateFrame, UpdateSum
 from methods.network_weights import Arrays, encode_weights
 from methods.once import OncePerRound
 from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
-from methods.training_sides import AnyTrainingAssignment, Assignment, TrainingCoordinator
+from methods.training_sides import Assignment, TrainingCoordinator
 
 
 class AveragingCoordinator(TrainingCoordinator[Assignment]):
@@ -57,7 +57,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
     def summing(self, assignment: Assignment, config: RoundConfig, most: int) -> Summing:
         """Return the empty sum of at most so many updates; `MethodError` if it may not fit."""
         frame = self._frame(assignment, config)
-        return frame.summing(most, weighted=_is_weighted(assignment))
+        return frame.summing(most, weighted=assignment.is_weighted)
 
     def combine(
         self,
@@ -79,11 +79,7 @@ class AveragingCoordinator(TrainingCoordinator[Assignment]):
         if isinstance(updates, UpdateSum):
             return updates.mean()
         frame = self._frame(assignment, config)
-        return frame.mean(updates, weighted=_is_weighted(assignment))
+        return frame.mean(updates, weighted=assignment.is_weighted)
 
     def _frame(self, assignment: Assignment, config: RoundConfig) -> UpdateFrame:
         return self._newest(config, assignment, lambda: self.frame(assignment, config))
-
-
-def _is_weighted(assignment: AnyTrainingAssignment) -> bool:
-    return assignment.settings.averaging == "samples"

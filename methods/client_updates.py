@@ -25,7 +25,7 @@ from learning.errors import LearningError
 from learning.numerics.grids import Grid, Integers
 from learning.numerics.weights import SumLimits, WeightSum
 from methods.errors import ContributionError, MethodError
-from methods.spread import Spread, SpreadBlock
+from methods.spread import Spread, SpreadBlock, spread_partial
 from methods.training import CountedUpdate, Partial, Summing
 from methods.update_forms import FORMS, Upload
 from schemas.canonical import canonical_json
@@ -73,6 +73,10 @@ class UpdateFrame:
         """Return an answer; raises `NetworkError` and `RangeError` by name."""
         return self.form.encode(arrays)
 
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return the answer whose numbers were written elsewhere, as `encode` writes them."""
+        return self.form.framed(content)
+
     def values(self, payload: bytes) -> Integers:
         """Return the integers of an answer as the grid's flat array (n,).
 
@@ -107,6 +111,24 @@ class UpdateFrame:
         for answer in updates:
             total.add(answer.read(), answer.samples)
         return total.mean()
+
+
+def partial_of(
+    flat: npt.NDArray[np.int64],
+    samples: Sequence[int],
+    distances: Sequence[float],
+    *,
+    weighted: bool,
+) -> Partial:
+    """Return what an `UpdateSum` joins of answers that were summed elsewhere.
+
+    `flat` (n,) is the sum of their integers, times their samples where it is weighted. Each has
+    its number of samples and its squared distance from the weights that were sent.
+    """
+    shares = [count if weighted else 1 for count in samples]
+    squares = [share * distance for share, distance in zip(shares, distances, strict=True)]
+    numbers = (len(shares), sum(shares), sum(samples))
+    return Partial(numbers, (flat,)) + spread_partial(sum(shares), squares)
 
 
 class UpdateSum:

@@ -9,7 +9,7 @@ weights theta that it sent; 0 where all answer alike. Batch-norm statistics are 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import fsum, sqrt
 from typing import Any, NamedTuple
 
@@ -80,7 +80,7 @@ class Spread:
 
     def partial(self) -> Partial:
         """Return the answers' weight, and of each its squared distance times its weight."""
-        return Partial((self._weight,), (np.array(self._squares, np.float64),))
+        return spread_partial(self._weight, self._squares)
 
     def join(self, other: Partial) -> None:
         """Take in the answers of another spread around the same weights."""
@@ -93,6 +93,11 @@ class Spread:
         step = sum(_square((mean[name] - sent).reshape(-1)) for name, sent in self._sent.items())
         apart = fsum(self._squares) / self._weight - step
         return sqrt(max(0.0, apart) / step) if step > 0 else 0.0
+
+
+def spread_partial(weight: int, squares: Sequence[float]) -> Partial:
+    """Return answers' weight, and of each its squared distance times its weight."""
+    return Partial((weight,), (np.array(squares, np.float64),))
 
 
 def _step(grid: Grid, name: str) -> float:

@@ -48,6 +48,11 @@ class TrainingAssignment(Message, Generic[SettingsT_co]):
         """The network that is trained."""
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether answers are weighed by their number of samples."""
+        return self.settings.averaging == "samples"
+
+    @property
     def opening_phases(self) -> tuple[str, ...]:
         """What devices do once before a stage's rounds."""
         return ()

@@ -36,6 +36,7 @@ from schemas.values import ClassName
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
     from learning.training.settings import TrainingEngineSettings
+    from learning.training.shared_inference import InferenceRequest
     from learning.training.work import Trained
 
 AnyTrainingAssignment = TrainingAssignment[AveragedSettings]
@@ -97,6 +98,23 @@ class ObservingDevice(TrainingDevice[Assignment, State]):
         Asked of devices that do not train in the round; those that do tell it with their update.
         Raises `MethodError`.
         """
+
+    def look_of(
+        self,
+        assignment: Assignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> InferenceRequest | None:
+        """Return what `observe` and `begin` would ask the incoming model; None where nothing.
+
+        Whoever has the looks of many devices computed together gives them to both as
+        `engine.shared_inference`. None by default: then each device looks by itself. Raises
+        `MethodError`.
+        """
+        return None
 
 
 class TrainingCoordinator(ABC, Generic[Assignment]):

@@ -53,6 +53,9 @@ class UpdateForm(Protocol):
     def encode(self, arrays: Arrays) -> bytes:
         """Return an answer; raise `NetworkError` and `RangeError` by name."""
 
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return an answer of what follows its header: `limit_bytes` that were made elsewhere."""
+
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer (n,), as the grid's flat array.
 
@@ -87,6 +90,10 @@ class WholeWeights:
             del room  # or the bytes would be copied below
         return whole.getvalue()
 
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return an answer of the bytes of its flat array."""
+        return b"".join((self._header, content.data))
+
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer."""
         if body.startswith(self._header):
@@ -120,6 +127,10 @@ class MovedWeights:
         moved = self.grid.encode(arrays)
         parts = _little_endian(moved.exponents), _little_endian(moved.values)
         return b"".join((self._header, *parts))
+
+    def framed(self, content: npt.NDArray[np.uint8]) -> bytes:
+        """Return an answer of the bytes of its exponents and its flat array."""
+        return b"".join((self._header, content.data))
 
     def values(self, body: bytes) -> Integers:
         """Return the integers of an answer, in the finest steps."""

@@ -16,9 +16,11 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.lga_training.works import drawn, order
+from device_agent.training import TrainingSession
 from learning.networks.pictures import Pictures
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
+from learning.training.stack import train_stacked
 from methods.dcid.assignment import DISTIL, ENSEMBLE, MEANS, TRAIN_ALONE, DcidAssignment
 from methods.dcid.coordinator import COORDINATOR as DCID
 from methods.dcid.device import DEVICE as SITE
@@ -40,14 +42,16 @@ from methods.rounds.device import DEVICE as ROUNDS_DEVICE
 from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
 from methods.training_assignment import TrainingAssignment
 from schemas.rounds import TRAIN
-from schemas.values import ClassName
+from schemas.values import ClassName, DeviceId
+from simulator.engines.inprocess.light import looking
+from simulator.engines.inprocess.light.answers import Finishing
 
 _SIDE = 8
 _SHAPE = (3, _SIDE, _SIDE)
 _OLD = tuple(ClassName(f"old {number}") for number in range(2))
 _NEW = tuple(ClassName(f"new {number}") for number in range(2))
 _EVERY = (*_OLD, *_NEW)
-_PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
+PICTURES = Pictures((0.5,) * 3, (0.25,) * 3)
 _IMAGES = 8
 
 Run = Callable[[TrainingEngineSettings], object]
@@ -60,15 +64,18 @@ def round_paths() -> Mapping[str, RoundPath]:
     """Return all of them by name."""
     return {
         "lga look": lambda: lga_device(1).observe,
+        "lga looks of 4": lambda: _looks(lga_device(3)),
         "lga round": lambda: lga_device(2).answer,
         "lga inversion": _inversion,
         "fbl look": lambda: fbl_device(1).observe,
+        "fbl looks of 4": lambda: _looks(fbl_device(3)),
         "fbl round": lambda: fbl_device(2).answer,
         "dcid train": lambda: dcid_device(TRAIN_ALONE).answer,
         "dcid means": lambda: dcid_device(MEANS).answer,
         "dcid distil": lambda: distilling_device().answer,
         "rounds exemplars": lambda: rounds_device(TRAIN).answer,
-        "rounds fisher": lambda: rounds_device(FISHER).answer,
+        "rounds fisher": lambda: rounds_device(FISHER, seed=2).answer,
+        "rounds stack of 4": _stack,
     }
 
 
@@ -84,12 +91,12 @@ class Asked:
 
     def observe(self, engine: TrainingEngineSettings) -> object:
         """Look with the fleet's model."""
-        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, PICTURES)
         return self.side.observe(*asked, engine)
 
     def begin(self, engine: TrainingEngineSettings) -> Any:  # noqa: ANN401 - a `FitJob`
         """Return what is to be trained."""
-        asked = (self.of, self.instruction, self.data, self.memory, _PICTURES)
+        asked = (self.of, self.instruction, self.data, self.memory, PICTURES)
         return self.side.begin(*asked, engine)
 
     def answer(self, engine: TrainingEngineSettings) -> ClientUpdate:
@@ -128,7 +135,7 @@ def lga_device(seed: int) -> Asked:
     known = encode_weights(lga_received(of, first, (), _OLD), _OLD)
     data = _together(drawn(of, _OLD, _IMAGES), drawn(of, _NEW, _IMAGES))
     before = order(1, _OLD, (), first, {})
-    remembered = LGA_DEVICE.observe(of, before, drawn(of, _OLD, _IMAGES), None, _PICTURES)
+    remembered = LGA_DEVICE.observe(of, before, drawn(of, _OLD, _IMAGES), None, PICTURES)
     assert remembered is not None
     told = _told(known, _OLD, {OLD_MODEL: known})
     return Asked(LGA_DEVICE, of, told, data, remembered.memory)
@@ -191,7 +198,10 @@ def distilling_device() -> Asked:
 
 
 def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings of the method
-    """Return a device that trains in rounds, in its second stage, with exemplars of the first."""
+    """Return a device that trains in rounds, in its second stage, with exemplars of the first.
+
+    Another seed is another fleet.
+    """
     settings = {"network": "resnet8", "epochs": 1, "exemplars": 8, "ewc": 1.0, **more}
     of = ROUNDS.assign(settings, _SHAPE)
     first, old = ROUNDS.first_weights(of), drawn(of, _OLD, _IMAGES)
@@ -201,6 +211,56 @@ def rounds_device(phase: str, **more: Any) -> Asked:  # noqa: ANN401 - settings 
     weights = encode_weights(grown(arrays, (), _OLD, 1), _OLD)
     data = _together(old, drawn(of, _NEW, _IMAGES))
     return Asked(ROUNDS_DEVICE, of, _told(weights, _OLD, {}, phase), data, remembered)
+
+
+def looking_fleet(asked: Asked) -> list[looking.AskedMember]:
+    """Return devices that are asked the same, with four, three, two images and one."""
+    return [
+        looking.AskedMember(
+            replace(asked.instruction, device=DeviceId(f"device-{number}")),
+            _last(asked.data, 4 - number),
+            asked.memory,
+        )
+        for number in range(4)
+    ]
+
+
+def _last(data: LocalData, count: int) -> LocalData:
+    masks = None if data.masks is None else data.masks[-count:]
+    names, digests = data.class_names[-count:], data.digests[-count:]
+    return replace(
+        data, inputs=data.inputs[-count:], class_names=names, digests=digests, masks=masks
+    )
+
+
+def _looks(asked: Asked) -> Run:
+    """Return the looks of four devices that are computed together."""
+    fleet = looking_fleet(asked)
+
+    def run(engine: TrainingEngineSettings) -> object:
+        common = looking.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        return [asked.side.observe(asked.of, *one, PICTURES, common) for one in fleet]
+
+    return run
+
+
+def _stack() -> Run:
+    """Return a round of devices that train in a stack: begun, trained, rounded and summed."""
+    asked = rounds_device(TRAIN, seed=3, network="mlp", exemplars=0, ewc=0.0)
+    each = [DeviceId(f"device-{number}") for number in range(4)]
+
+    def run(engine: TrainingEngineSettings) -> object:
+        finishing = Finishing(ROUNDS_DEVICE, asked.of, engine.device)
+        jobs = [
+            replace(asked, instruction=replace(asked.instruction, device=one)).begin(engine)
+            for one in each
+        ]
+        trained = train_stacked([job.work for job in jobs], engine)
+        sessions = [TrainingSession(ROUNDS_DEVICE, asked.of, job) for job in jobs]
+        ended = zip(each, zip(sessions, trained, strict=True), strict=True)
+        return finishing.finished(dict(ended)), finishing.partial()
+
+    return run
 
 
 def _together(*parts: LocalData) -> LocalData:

@@ -27,6 +27,8 @@ log = logging.getLogger("device_agent.execution")
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
+_PLACES = {CUDA: "cuda", TENSORRT: "cuda"}
+"""Where a provider's values lie, if not in the host's memory."""
 _LONGEST_REASON = 300
 
 Feeds = Mapping[str, Any]
@@ -51,14 +53,18 @@ class ProvenSession:
         path: Path,
         providers: Sequence[Provider],
         options: Callable[[], Any],
+        *,
+        bound: bool = False,
     ) -> None:
         """Open the file; `options` makes the session options of each attempt.
 
-        Raises `LoadError` if no provider takes the file.
+        With `bound` the values of a run are bound to where the provider computes. Raises
+        `LoadError` if no provider takes the file.
         """
         self._runtime = runtime
         self._path = path
         self._options = options
+        self._bound = bound
         available = runtime.get_available_providers()
         there = [provider for provider in providers if provider.name in available]
         self._wanted = [provider for provider in there if not provider.unfit]
@@ -101,8 +107,22 @@ class ProvenSession:
             raise LoadError(f"model: {self.provider} cannot run it: {error}") from error
 
     def _run(self, outputs: Sequence[str], feeds: Feeds) -> list[Any]:
+        if self._bound:
+            return self._run_bound(outputs, feeds)
         values: list[Any] = self._session.run(list(outputs), dict(feeds))
         return values
+
+    def _run_bound(self, outputs: Sequence[str], feeds: Feeds) -> list[Any]:
+        """Run with values where the provider has them; those that are wanted alone come back."""
+        place, binding = _PLACES.get(self.provider, "cpu"), self._session.io_binding()
+        for name, values in feeds.items():
+            there = self._runtime.OrtValue.ortvalue_from_numpy(values, place, 0)
+            binding.bind_ortvalue_input(name, there)
+        for name in outputs:
+            binding.bind_output(name, place, 0)
+        self._session.run_with_iobinding(binding)
+        found: list[Any] = binding.copy_outputs_to_cpu()
+        return found
 
     def _first_run(self, outputs: Sequence[str], feeds: Feeds) -> list[Any]:
         """Run with the provider in use, or with the first after it that can."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from learning.networks.plan import is_buffer
+from learning.numerics.accelerator import waited_for
 
 _ALIGNED = 64
 """Numbers from whose multiples on tensors begin in a buffer that many share."""
@@ -32,6 +33,20 @@ def to_arrays(*states: Mapping[str, Tensor]) -> dict[str, npt.NDArray[np.float32
     """Return all tensors of the states, such as parameters and buffers, as arrays by name."""
     tensors = {name: value.detach() for state in states for name, value in state.items()}
     return {name: value.numpy() for name, value in copied_together(tensors, "cpu").items()}
+
+
+def brought_home(tensor: Tensor) -> Tensor:
+    """Return the tensor in the host's memory; from a GPU into pinned memory, which is faster.
+
+    The host waits until it has been computed, which is counted as waiting for an accelerator.
+    """
+    if tensor.device.type == "cpu":
+        return tensor
+    with waited_for():
+        if tensor.device.type != "cuda":
+            return tensor.cpu()
+        room = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return room.copy_(tensor)
 
 
 def copied_together(tensors: Mapping[str, Tensor], device: str) -> dict[str, Tensor]:
@@ -56,7 +71,9 @@ def _copied(
     rows = [one.reshape(-1) for one in tensors]
     if device.type != "cpu":
         rows = [functional.pad(row, (0, -len(row) % _ALIGNED)) for row in rows]
-    copied = torch.cat(rows).to(device).split([len(row) for row in rows])
+    joined = torch.cat(rows)
+    there = brought_home(joined) if device.type == "cpu" else joined.to(device)
+    copied = there.split([len(row) for row in rows])
     return {
         name: row[: one.numel()].view(one.shape)
         for name, one, row in zip(names, tensors, copied, strict=True)

@@ -7,6 +7,7 @@ number of threads of BLAS is, and not an argument of every function on the way.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
@@ -57,3 +58,23 @@ def accelerated_by(one: Accelerator | None) -> Iterator[None]:
         yield
     finally:
         _present.remove(one)
+
+
+_waited = [0.0]
+
+
+@contextmanager
+def waited_for() -> Iterator[None]:
+    """Count the block's seconds as waiting for what an accelerator may still compute."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        _waited[0] += time.perf_counter() - began
+
+
+def taken_waits(most: float) -> float:
+    """Return the seconds that this process has waited, `most` at most; they are counted no more."""
+    taken = min(most, _waited[0])
+    _waited[0] -= taken
+    return taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from learning.errors import TrainingError
+from learning.networks.conversion import brought_home
 from learning.networks.inference import Inference
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import AgentBatches, real_type
@@ -77,5 +78,7 @@ def _trained(
     work: Work, parameters: Tensors, buffers: Tensors, losses: list[torch.Tensor]
 ) -> Trained:
     steps = work.batching.count(len(work.data))
-    means = tuple((torch.stack(losses) / steps).tolist()) if steps and losses else ()
+    means: tuple[float, ...] = ()
+    if steps and losses:
+        means = tuple(brought_home(torch.stack(losses) / steps).tolist())
     return Trained(parameters, buffers, len(work.data), steps * work.optimiser.epochs, means)

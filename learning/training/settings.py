@@ -16,6 +16,7 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.training.calibration import Calibrations
 from learning.training.devices import products_in_tf32
+from learning.training.shared_inference import SharedInference
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
@@ -65,6 +66,8 @@ class TrainingEngineSettings:
     tf32: bool | None = None
     """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions.
     None: as torch has it, in convolutions alone."""
+    shared_inference: SharedInference | None = None
+    """Looks that agents share; None: each looks by itself."""
 
     @property
     def arithmetic(self) -> Arithmetic:

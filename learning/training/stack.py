@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
+from learning.networks.conversion import brought_home
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import BatchPart, real_type
 from learning.training.devices import moved_together
@@ -86,7 +87,7 @@ class _Run:
         losses = torch.zeros(shape, dtype=real_type(work), device=device)
         for epoch, total in enumerate(losses):
             self._epoch(epoch, total)
-        told = losses.T.tolist()
+        told = brought_home(losses.T).tolist()
         return [self._trained(agent, told[agent]) for agent in range(len(self.works))]
 
     def _epoch(self, epoch: int, total: Tensor) -> None:

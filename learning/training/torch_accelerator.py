@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
+from learning.networks.conversion import brought_home
 from learning.training.devices import memory_watched, products_in_tf32
 
 Integers = npt.NDArray[np.int64]
@@ -53,14 +54,14 @@ class TorchAccelerator:
                 block = H[start : start + rows]
                 gram += (block.T @ block).to(torch.int64)
             row, column = torch.triu_indices(columns, columns, device=self._device)
-            triangle: Integers = gram[row, column].cpu().numpy()
+            triangle: Integers = brought_home(gram[row, column]).numpy()
         return triangle
 
     def factor(self, features: npt.NDArray[np.floating]) -> Floats:
         """Return the R factor in float64; see `Accelerator.factor`."""
         with torch.inference_mode(), memory_watched():
             H = self._there(features).to(torch.float64)
-            triangular: Floats = torch.linalg.qr(H, mode="r").R.cpu().numpy()
+            triangular: Floats = brought_home(torch.linalg.qr(H, mode="r").R).numpy()
         return triangular
 
     def solve(self, system: Floats, right: Floats) -> Floats | None:
@@ -69,7 +70,7 @@ class TorchAccelerator:
             lower, failed = torch.linalg.cholesky_ex(self._there(system))
             if int(failed) or not bool(torch.isfinite(lower).all()):
                 return None
-            solution: Floats = torch.cholesky_solve(self._there(right), lower).cpu().numpy()
+            solution: Floats = brought_home(torch.cholesky_solve(self._there(right), lower)).numpy()
         return solution
 
     def _there(self, array: npt.NDArray[np.floating]) -> Tensor:

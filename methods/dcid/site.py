@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from learning.errors import LearningError
+from learning.networks.conversion import brought_home
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.numerics.nearest_mean import unit_sums
@@ -105,7 +106,7 @@ class Site:
         """Return features (n, d) and logits (n, C) of images under a network in use."""
         infer = self.engine.inference(self.pictures)
         outputs = infer(self.assignment.network, parameters, buffers, torch.tensor(images))
-        return outputs.features.cpu().numpy(), outputs.logits.cpu().numpy()
+        return brought_home(outputs.features).numpy(), brought_home(outputs.logits).numpy()
 
     def counted(self, rows: list[int]) -> dict[ClassName, int]:
         """Return how many of these rows each class has."""

@@ -17,19 +17,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from learning.errors import LearningError
-from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.training.chance import Chance
 from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
-from methods.fbl.looking import Looked, looked
+from methods.fbl.looking import Looked, look_of, looked
 from methods.fbl.losses import frozen_parts, loss_of, task_of
 from methods.fbl.memory import Memory
 from methods.fbl.messages import frame_of
@@ -38,7 +38,6 @@ from methods.fbl.settings import FblSettings
 from methods.fbl.thresholds import FindsThresholds, has_thresholds
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 from methods.training_sides import ObservingDevice
-from schemas.errors import SchemaError
 from schemas.rounds import Observation
 
 
@@ -53,7 +52,7 @@ class _Kept:
     """Where networks are computed."""
 
 
-class FblDevice(ObservingDevice[FblAssignment, _Kept]):
+class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignment, _Kept]):
     """Trains on scenes of the newest task, and looks for new ones."""
 
     assignment_type = FblAssignment
@@ -75,6 +74,19 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
+
+    def look_of(
+        self,
+        assignment: FblAssignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> InferenceRequest | None:
+        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+        pictures = _check(assignment, data, pictures)
+        return look_of(assignment, instruction, data, memory, pictures, engine)
 
     def begin(
         self,
@@ -104,16 +116,17 @@ class FblDevice(ObservingDevice[FblAssignment, _Kept]):
             work, samples, _Kept(instruction, found.memory, found.observation, engine.device)
         )
 
-    def finish(
-        self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained
-    ) -> ClientUpdate:
-        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    def answer(self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
+        """Return the network that was trained."""
         kept = job.state
         frame = frame_of(assignment, sent_model(assignment, kept.instruction, kept.device).arrays)
-        try:
-            payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
-        except (LearningError, SchemaError) as error:
-            raise MethodError(f"training: {error}") from error
+        return Answer(frame, {**trained.parameters, **trained.buffers})
+
+    def update(
+        self, assignment: FblAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
+    ) -> ClientUpdate:
+        """Return the answer to a round."""
+        kept = job.state
         epochs = kept.memory.epochs + assignment.settings.epochs
         answer = update_of(job, payload, replace(kept.memory, epochs=epochs), trained)
         return replace(answer, observation=kept.observation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from learning.networks.conversion import brought_home
+from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.detection import Measured, Present, look
@@ -57,9 +60,16 @@ def looked(
     current = current_of(instruction, data)
     if not current.rows:
         return None
-    if known.round == instruction.round.number and known.observation is not None:
-        return Looked(known, current, known.observation)
-    seen = _scores(assignment, instruction, data.inputs[list(current.rows)], pictures, engine)
+    before = known.observed_in(instruction.round.number)
+    if before is not None:
+        return Looked(known, current, before)
+    seen = (
+        None if engine.shared_inference is None else engine.shared_inference.of(instruction.device)
+    )
+    if seen is None:
+        images = torch.from_numpy(data.inputs[list(current.rows)])
+        scores, infer = _scores(assignment, instruction, engine), _inference(pictures, engine)
+        seen = infer.over(scores, images)
     measured = _measured(instruction, current, known.looks.rows, seen)
     present = Present(instruction.round.class_names, current.stage, instruction.stage)
     transition, looks = look(assignment.settings, known.looks, measured, present)
@@ -79,24 +89,47 @@ def looked(
     return Looked(known, current, observation)
 
 
-def _scores(
+def look_of(
     assignment: FblAssignment,
     instruction: FitInstruction,
-    images: npt.NDArray[Any],
+    data: LocalData,
+    memory: bytes | None,
     pictures: Pictures,
     engine: TrainingEngineSettings,
-) -> Iterator[npt.NDArray[Any]]:
-    """Yield what the incoming model makes of `_TOGETHER` scenes after others."""
+) -> InferenceRequest | None:
+    """Return what this device asks the incoming model in this round, or None; raise `MethodError`.
+
+    What is made of it comes back to `looked` by `engine`.
+    """
+    current, known = current_of(instruction, data), read_memory(memory)
+    if not current.rows or known.observed_in(instruction.round.number) is not None:
+        return None
+    scores, infer = _scores(assignment, instruction, engine), _inference(pictures, engine)
+
+    def of_some(images: Tensor) -> npt.NDArray[Any]:
+        return np.concatenate(list(infer.over(scores, images)))
+
+    return InferenceRequest(np.asarray(data.inputs[list(current.rows)]), of_some, _TOGETHER)
+
+
+def _inference(pictures: Pictures, engine: TrainingEngineSettings) -> Inference:
+    """Return how `_TOGETHER` scenes after others are computed."""
+    return replace(engine.inference(pictures), batch_size=_TOGETHER)
+
+
+def _scores(
+    assignment: FblAssignment, instruction: FitInstruction, engine: TrainingEngineSettings
+) -> Callable[[Tensor], npt.NDArray[Any]]:
+    """Return what the incoming model makes of normalised scenes."""
     model = sent_model(assignment, instruction, engine.device)
     network = DensePass(assignment.network)
 
     def scores(inputs: Tensor) -> npt.NDArray[Any]:
         outputs, _ = network(model.parameters, model.buffers, inputs, Mode())
-        logits: npt.NDArray[Any] = outputs.logits.cpu().numpy()
+        logits: npt.NDArray[Any] = brought_home(outputs.logits).numpy()
         return logits
 
-    infer = replace(engine.inference(pictures), batch_size=_TOGETHER)
-    return infer.over(scores, torch.from_numpy(images))
+    return scores
 
 
 def _measured(
@@ -108,14 +141,15 @@ def _measured(
     """Return how uncertain the incoming model is of the current scenes' pixels."""
     rows = (_BACKGROUND, *instruction.round.class_names)
     before = (_BACKGROUND, *known) if known else None
-    counted, nats, levels = current.labels != IGNORED, [], []
-    for number, logits in enumerate(scores):
+    counted, done, nats, levels = current.labels != IGNORED, 0, [], []
+    for logits in scores:
         if not np.isfinite(logits).all():
             raise MethodError(
                 f"scores: not finite with the weights of round {instruction.round.number}, which "
                 "have left the numbers; begin anew with a lower rate"
             )
-        pixels = counted[number * _TOGETHER : (number + 1) * _TOGETHER]
+        pixels = counted[done : done + len(logits)]
+        done += len(logits)
         nats.append(mean_entropy(logits, pixels))
         levels.append(most_uncertain(logits, rows, before, pixels))
     return Measured(float(np.concatenate(nats).mean()), float(np.concatenate(levels).mean()))

@@ -63,6 +63,10 @@ class Memory:
     kept: bytes | None = None
     """Its file, where the coordinator does not serve it."""
 
+    def observed_in(self, number: int) -> Observation | None:
+        """Return what the look of a round found; None where there was none."""
+        return self.observation if self.round == number else None
+
     @property
     def stored(self) -> int:
         """Number of exemplars: no picture is remembered."""

@@ -20,7 +20,6 @@ import torch
 
 from learning.errors import LearningError
 from learning.losses.composing import FIXED
-from learning.networks.conversion import to_arrays
 from learning.networks.head import is_of_head
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
@@ -28,6 +27,7 @@ from learning.training.chance import Chance
 from learning.training.schedules import constant_rates, cosine_rate
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.averaged_device import Answer, AveragedDevice
 from methods.errors import MethodError
 from methods.fedhaf.assignment import FedHafAssignment
 from methods.fedhaf.exemplars import Samples, remembered, samples_of
@@ -49,7 +49,6 @@ from methods.fedhaf.terms import (
     task_mask,
 )
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from methods.training_sides import TrainingDevice
 from schemas.values import ClassName
 
 
@@ -97,7 +96,7 @@ class _Kept:
         )
 
 
-class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
+class FedHafDevice(AveragedDevice[FedHafAssignment, _Kept]):
     """Trains head and adapter in turn."""
 
     assignment_type = FedHafAssignment
@@ -131,20 +130,20 @@ class FedHafDevice(TrainingDevice[FedHafAssignment, _Kept]):
         sent = sent_model(assignment, instruction, device)
         return _begun(local, parts, _State(sent.parameters, sent.buffers))
 
-    def finish(
-        self, assignment: FedHafAssignment, job: FitJob[_Kept], trained: Trained
-    ) -> ClientUpdate:
-        """Return the answer to a round; raise `MethodError` where training left the numbers."""
-        kept = job.state
-        local, state = kept.local, kept.after(trained)
+    def answer(self, assignment: FedHafAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
+        """Return adapter and head."""
+        local, state = job.state.local, job.state.after(trained)
         frame = frame_of(
             sent_model(assignment, local.instruction, local.device).arrays,
             assignment.settings.upload,
         )
-        try:
-            payload = frame.encode(to_arrays(state.parameters, state.buffers))
-        except LearningError as error:
-            raise MethodError(f"training: {error}") from error
+        return Answer(frame, {**state.parameters, **state.buffers})
+
+    def update(
+        self, assignment: FedHafAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
+    ) -> ClientUpdate:
+        """Return the answer to a round."""
+        local, state = job.state.local, job.state.after(trained)
         return ClientUpdate(
             payload=payload,
             samples=dict(job.samples),

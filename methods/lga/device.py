@@ -19,17 +19,18 @@ import numpy.typing as npt
 import torch
 
 from learning.errors import LearningError
-from learning.networks.conversion import to_arrays
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment
 from methods.lga.gradient_sets import encode_gradients
 from methods.lga.holdings import rows_by_class, training_rows
-from methods.lga.looking import Looked, looked
+from methods.lga.looking import Looked, look_of, looked
 from methods.lga.memory import Memory
 from methods.lga.messages import frame_of
 from methods.lga.models import old_model, sent_model
@@ -59,7 +60,7 @@ class _Kept:
     engine: TrainingEngineSettings
 
 
-class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
+class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignment, _Kept]):
     """Trains with balanced losses, and looks for new tasks."""
 
     assignment_type = LgaAssignment
@@ -82,6 +83,19 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
+
+    def look_of(
+        self,
+        assignment: LgaAssignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> InferenceRequest | None:
+        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+        pictures = _check(assignment, data, pictures)
+        return look_of(assignment, instruction, data, memory, pictures, engine)
 
     def begin(
         self,
@@ -114,16 +128,20 @@ class LgaDevice(ObservingDevice[LgaAssignment, _Kept]):
         work = _work(assignment, kept, _data(instruction, data, rows), found)
         return FitJob(work, dict(Counter(data.class_names[row] for row in rows)), kept)
 
-    def finish(
-        self, assignment: LgaAssignment, job: FitJob[_Kept], trained: Trained
-    ) -> ClientUpdate:
-        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    def answer(self, assignment: LgaAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
+        """Return the network that was trained."""
         kept = job.state
         frame = frame_of(
             assignment, sent_model(assignment, kept.instruction, kept.engine.device).arrays
         )
+        return Answer(frame, {**trained.parameters, **trained.buffers})
+
+    def update(
+        self, assignment: LgaAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
+    ) -> ClientUpdate:
+        """Return the answer to a round; raise `MethodError` where gradients are not finite."""
+        kept = job.state
         try:
-            payload = frame.encode(to_arrays(trained.parameters, trained.buffers))
             gradients = _gradients(assignment, kept, trained) if kept.new else None
         except (LearningError, SchemaError) as error:
             raise MethodError(f"training: {error}") from error

@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from learning.networks.conversion import brought_home
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Outputs
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import InferenceRequest
 from methods.errors import MethodError
 from methods.lga.assignment import LgaAssignment
 from methods.lga.detection import look
@@ -62,10 +66,16 @@ def looked(
     current = current_of(instruction, data)
     if not current.rows:
         return None
-    if known.round == instruction.round.number and known.observation is not None:
-        return Looked(known, current, known.observation)
+    before = known.observed_in(instruction.round.number)
+    if before is not None:
+        return Looked(known, current, before)
     infer = _inference(assignment, instruction, data, pictures, engine)
-    logits = infer(current.rows).logits.cpu().numpy()
+    parts = (
+        None if engine.shared_inference is None else engine.shared_inference.of(instruction.device)
+    )
+    if parts is None:
+        parts = iter([brought_home(infer(current.rows).logits).numpy()])
+    logits = np.concatenate(list(parts))
     if not np.isfinite(logits).all():
         raise MethodError(
             f"scores: not finite with the weights of round {instruction.round.number}, which "
@@ -85,6 +95,34 @@ def looked(
     return Looked(known, current, observation)
 
 
+def look_of(
+    assignment: LgaAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+    engine: TrainingEngineSettings,
+) -> InferenceRequest | None:
+    """Return what this device asks the incoming model in this round, or None; raise `MethodError`.
+
+    What is made of it comes back to `looked` by `engine`.
+    """
+    current, known = current_of(instruction, data), read_memory(memory)
+    if not current.rows or known.observed_in(instruction.round.number) is not None:
+        return None
+    model = sent_model(assignment, instruction, engine.device)
+    inference, network = engine.inference(pictures), assignment.network
+
+    def scores(inputs: Tensor) -> npt.NDArray[np.float32]:
+        logits = inference(network, model.parameters, model.buffers, inputs).logits
+        found: npt.NDArray[np.float32] = brought_home(logits).numpy()
+        return found
+
+    return InferenceRequest(
+        np.asarray(data.inputs[list(current.rows)]), scores, inference.batch_size
+    )
+
+
 def _entered(
     assignment: LgaAssignment,
     instruction: FitInstruction,
@@ -99,7 +137,7 @@ def _entered(
     if assignment.settings.memory or assignment.settings.memory_per_class:
         for name, rows in rows_by_class(data).items():
             if name in instruction.round.class_names and name not in left_out:
-                features[name] = infer(rows).features.cpu().numpy()
+                features[name] = brought_home(infer(rows).features).numpy()
                 digests[name] = tuple(data.digests[row] for row in rows)
     chosen = with_exemplars(assignment.settings, memory, features, digests)
     return replace(chosen, gradients=memory.gradients.after_transition())

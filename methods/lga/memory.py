@@ -51,6 +51,10 @@ class Memory:
     exemplars: Mapping[ClassName, tuple[Digest, ...]] = field(default_factory=dict)
     """Of classes of earlier tasks; the best come first."""
 
+    def observed_in(self, number: int) -> Observation | None:
+        """Return what the look of a round found; None where there was none."""
+        return self.observation if self.round == number else None
+
     @property
     def stored(self) -> int:
         """Number of exemplars."""

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.conversion import copied_together
+from learning.networks.conversion import brought_home, copied_together
 from learning.networks.inference import Inference
 from learning.networks.network import Network
 from learning.networks.pictures import Pictures
@@ -80,7 +80,7 @@ def prototypes_of(
     for name in names:
         inputs = torch.from_numpy(images[name]).to(place)
         features = infer(model.network, model.parameters, model.buffers, inputs).features
-        (nearest,) = herd(features.cpu().numpy(), 1)
+        (nearest,) = herd(brought_home(features).numpy(), 1)
         chosen.append(inputs[nearest].to(features.dtype) / 255)
         spread = features.double().var(dim=0) if len(features) > 1 else features[0].double() * 0
         variances.append(spread.to(features.dtype))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from math import cos, pi
 
 import numpy as np
@@ -21,23 +21,23 @@ import torch
 from torch import Tensor
 
 from learning.errors import LearningError
-from learning.networks.conversion import to_arrays
+from learning.networks.conversion import brought_home, to_arrays
 from learning.networks.pictures import Pictures
 from learning.numerics.herding import herd
 from learning.training.chance import Chance
 from learning.training.measures import fisher_diagonal
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
+from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment
-from methods.rounds.base import base_of
 from methods.rounds.memory import Memory, OwnModel, read_memory
-from methods.rounds.messages import frame_of, received
+from methods.rounds.messages import frame_of
+from methods.rounds.models import base_of, sent_model
 from methods.rounds.terms import frozen_parts, loss_of, plain_loss
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from methods.training_sides import TrainingDevice
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class _Kept:
     engine: TrainingEngineSettings
 
 
-class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
+class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
     """Trains a whole network, or measures its Fisher diagonal."""
 
     assignment_type = RoundsAssignment
@@ -75,12 +75,10 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
         settings, network = assignment.settings, assignment.network
         engine = engine or TrainingEngineSettings()
         names = instruction.round.class_names
-        sent = received(
-            assignment, instruction.weights, instruction.round.weights_class_names, names
-        )
+        sent = sent_model(assignment, instruction, engine.device)
         before = read_memory(memory, network).renamed(instruction.round.aliases)
-        parameters, buffers = engine.tensors(sent)
-        base = cache(partial(base_of, assignment, instruction, engine.device))
+        parameters, buffers = sent.parameters, sent.buffers
+        base = partial(base_of, assignment, instruction, engine.device)
         infer = engine.inference(pictures)
 
         def features(inputs: Tensor) -> Tensor:
@@ -115,22 +113,23 @@ class RoundsDevice(TrainingDevice[RoundsAssignment, _Kept]):
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))
-        kept = _Kept(instruction, remembered, sent, work, engine)
+        kept = _Kept(instruction, remembered, sent.arrays, work, engine)
         return FitJob(None if measures else work, samples, kept)
 
-    def finish(
-        self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained
-    ) -> ClientUpdate:
-        """Return the answer to a round; raise `MethodError` where training left the numbers."""
+    def answer(self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained) -> Answer:
+        """Return the network that was trained."""
         kept = job.state
         frame = frame_of(assignment, kept.sent, kept.instruction.round.phase)
-        try:
-            arrays = to_arrays(trained.parameters, trained.buffers)
-            payload = frame.encode(arrays)
-        except LearningError as error:
-            raise MethodError(f"training: {error}") from error
+        return Answer(frame, {**trained.parameters, **trained.buffers})
+
+    def update(
+        self, assignment: RoundsAssignment, job: FitJob[_Kept], trained: Trained, payload: bytes
+    ) -> ClientUpdate:
+        """Return the answer to a round."""
+        kept = job.state
         memory = kept.memory
         if assignment.settings.keeps_own_models:
+            arrays = to_arrays(trained.parameters, trained.buffers)
             memory = replace(memory, latest=OwnModel(arrays, kept.instruction.round.class_names))
         return update_of(job, payload, memory, trained)
 
@@ -185,7 +184,7 @@ def _with_exemplars(
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
             seen = features(torch.from_numpy(data.inputs[rows]))
-            chosen = herd(seen.cpu().numpy(), per_class)
+            chosen = herd(brought_home(seen).numpy(), per_class)
             lists[name] = tuple(data.digests[rows[index]] for index in chosen)
     return memory.with_exemplars(lists, per_class)
 

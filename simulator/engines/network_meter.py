@@ -48,7 +48,7 @@ class NetworkMeter:
         """
         import torch  # noqa: PLC0415 - heavy, and optional
 
-        from learning.networks.conversion import to_tensors  # noqa: PLC0415
+        from learning.networks.conversion import brought_home, to_tensors  # noqa: PLC0415
         from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
@@ -68,6 +68,7 @@ class NetworkMeter:
         for start in range(0, len(asked), _BATCH):
             chunk = asked[start : start + _BATCH]
             inputs = torch.from_numpy(self._sight.test(chunk)).to(device)
-            rows = infer(network, parameters, buffers, inputs).logits.argmax(dim=1).cpu().numpy()
+            logits = infer(network, parameters, buffers, inputs).logits
+            rows = brought_home(logits.argmax(dim=1)).numpy()
             right += int((label_of_row[rows] == labels[chunk]).sum())
         return right / len(asked)

@@ -96,6 +96,7 @@ def _best_rows(
     """Return the row with the best score of each pixel, (n, H, W)."""
     import torch  # noqa: PLC0415 - heavy, and optional
 
+    from learning.networks.conversion import brought_home  # noqa: PLC0415 - needs torch
     from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
     from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
     from learning.networks.segmentation.torch_layers import DensePass  # noqa: PLC0415 - as above
@@ -107,5 +108,5 @@ def _best_rows(
         lambda batch: network(rows.parameters, rows.buffers, batch, Mode())[0].logits.argmax(dim=1),
         torch.from_numpy(pictures).to(device),
     )
-    best: NDArray[np.int64] = np.concatenate([part.cpu().numpy() for part in found])
+    best: NDArray[np.int64] = np.concatenate([brought_home(part).numpy() for part in found])
     return best

@@ -162,6 +162,8 @@ def _fill(
         digests = list(wanted)
         missing = [digests[i] for i in np.flatnonzero(store.find(digests) < 0)]
         _append(store, extractor, missing, [wanted[digest] for digest in missing], watch)
+    for reason in extractor.left:
+        watch.remark(f"features were extracted on the CPU: {reason}")
     return store
 
 

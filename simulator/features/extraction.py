@@ -48,6 +48,10 @@ def cores() -> int:
 class Extractor(Protocol):
     """Whoever computes features."""
 
+    @property
+    def left(self) -> Sequence[str]:
+        """What does not compute them though it was to, and why."""
+
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Floats, float]]:
         """Yield features (n, d) of some samples after the other, in order, and their seconds."""
 
@@ -68,7 +72,13 @@ class BatchExtractor:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx")
             path.write_bytes(model)
-            self._session = InferenceSession(path, SessionSettings(providers, 1, self._batch))
+            settings = SessionSettings(providers, 1, self._batch, bound=provider != CPU)
+            self._session = InferenceSession(path, settings)
+
+    @property
+    def left(self) -> Sequence[str]:
+        """Which providers could not run it, and why."""
+        return self._session.left
 
     def batches(self, samples: Sequence[Sample]) -> Iterator[tuple[Floats, float]]:
         """Yield the output for a few samples after the other, in order, and the seconds they took.

@@ -28,6 +28,9 @@ _AHEAD = 4
 class TorchExtractor:
     """One network on one device of torch; an `Extractor`."""
 
+    left: Sequence[str] = ()
+    """Nobody else is tried."""
+
     def __init__(
         self, module: nn.Module, preprocessing: AnyPreprocessing, device: str, batch: int = BATCH
     ) -> None:

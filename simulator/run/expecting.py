@@ -11,9 +11,9 @@ from simulator.datasets.cache_folder import cache_folder
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.records import StageRecord
 from simulator.report.numbers import second_scale
+from simulator.run.card_memory import CardMemory, card_of
 from simulator.run.forecast import (
     Forecasts,
-    MeasuredRun,
     Pace,
     SeedTimes,
     kind_of,
@@ -35,8 +35,14 @@ class Expectation:
     """
 
     def __init__(
-        self, scenario: Scenario, forecasts: Forecasts, kind: Digest, clock: Clock
+        self,
+        scenario: Scenario,
+        forecasts: Forecasts,
+        kind: Digest,
+        clock: Clock,
+        card: CardMemory | None = None,
     ) -> None:
+        self._card = card
         self._forecasts, self._kind, self._clock = forecasts, kind, clock
         self._known = forecasts.find(kind)
         self._pace = Pace.of(scenario)
@@ -53,7 +59,7 @@ class Expectation:
     def of(cls, scenario: Scenario, clock: Clock = time.monotonic) -> Expectation:
         """Return what is known on this machine of a scenario; the run begins now."""
         forecasts = Forecasts(cache_folder("forecasts"))
-        return cls(scenario, forecasts, kind_of(scenario, machine()), clock)
+        return cls(scenario, forecasts, kind_of(scenario, machine()), clock, card_of(scenario))
 
     def at_start(self, finished: Mapping[int, int] | None = None) -> str:
         """Say what is expected, `finished` being the stages by seed that a former process did."""
@@ -63,10 +69,12 @@ class Expectation:
         if known is None:
             return (
                 "expected: not known, since no run of this scenario was measured on this machine; "
-                "what its first round or stage takes will tell"
+                f"what its first round or stage takes will tell{self._of_card()}"
             )
         left = known.left(tuple(self._finished.values()))
-        return f"expected: {about(left)} and {_mebibytes(known)}, as on this machine on {known.day}"
+        memory = _mebibytes(known.peak_memory_mib)
+        told = f"expected: {about(left)} and {memory}, as on this machine on {known.day}"
+        return told + self._of_card()
 
     def seed_begins(self) -> None:
         """Take the time."""
@@ -117,7 +125,25 @@ class Expectation:
         if self._is_whole and len(lengths) == 1:
             day = datetime.now(timezone.utc).date().isoformat()
             run = measured_run(self._times, self._clock() - self._began, day)
+            if self._card is not None:
+                run = run.model_copy(update={"gpu_memory_mib": self._card.peak_mib})
             self._forecasts.keep(self._kind, run)
+
+    def _of_card(self) -> str:
+        """Say what is expected of the GPU's memory beside what is free; nothing without a GPU."""
+        card, known = self._card, self._known
+        if card is None:
+            return ""
+        free = _mebibytes(card.free_mib)
+        if known is not None and known.gpu_memory_mib:
+            taken = known.gpu_memory_mib
+            beside = f"of {free}" if taken <= card.free_mib else f"but only {free} are"
+            return f"; of the GPU's memory {_mebibytes(taken)}, {beside} free"
+        if card.stack_mib is not None:
+            return (
+                f"; stacks may take {_mebibytes(card.stack_mib)} of the GPU's {free} that are free"
+            )
+        return f"; {free} of the GPU's memory are free"
 
     def _left(self, record: StageRecord) -> tuple[float | None, str]:
         """Return the seconds that are left after a stage, and why."""
@@ -143,8 +169,8 @@ def _said(seconds: float) -> str:
     return f"{_two_digits(seconds / scale)} {unit}"
 
 
-def _mebibytes(known: MeasuredRun) -> str:
-    return f"{_two_digits(known.peak_memory_mib)} MiB"
+def _mebibytes(mib: float) -> str:
+    return f"{_two_digits(mib)} MiB"
 
 
 def _two_digits(value: float) -> str:

@@ -45,6 +45,8 @@ class MeasuredRun(Strict):
     other_seconds: Seconds
     """Of the run beside its seeds: looking at the data, and the report."""
     peak_memory_mib: Seconds
+    gpu_memory_mib: Seconds = 0.0
+    """What torch had of the GPU at most; 0 where nothing was computed on one."""
 
     def left(self, finished: Sequence[int]) -> float:
         """Return the seconds that are left, given how many stages of each seed are finished."""

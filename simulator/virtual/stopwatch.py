@@ -1,10 +1,18 @@
-"""Where the real time goes: seconds by phase; what a phase does inside another counts once."""
+"""Where the real time goes: seconds by phase; what a phase does inside another counts once.
+
+Whatever the phase, the seconds in which it waited for an accelerator are a phase of their own.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from learning.numerics.accelerator import taken_waits
+
+WAITING = "waiting"
 
 
 class Stopwatch:
@@ -23,20 +31,27 @@ class Stopwatch:
             yield
         finally:
             spent = time.perf_counter() - began
-            self._add(name, spent - self._inside.pop())
+            self._split(name, spent - self._inside.pop())
             if self._inside:
                 self._inside[-1] += spent
 
     def spent(self, name: str, seconds: float) -> None:
         """Count seconds for a phase whose name was not known before."""
-        self._add(name, seconds)
+        self._split(name, seconds)
         if self._inside:
             self._inside[-1] += seconds
+
+    def _split(self, name: str, seconds: float) -> None:
+        waited = taken_waits(seconds)
+        self._add(name, seconds - waited)
+        if waited:
+            self._add(WAITING, waited)
 
     def _add(self, name: str, seconds: float) -> None:
         self._seconds[name] = self._seconds.get(name, 0.0) + seconds
 
     def take(self) -> dict[str, float]:
-        """Return the seconds by phase, and begin anew."""
+        """Return the seconds by phase, and begin anew; waits in none of them are forgotten."""
+        taken_waits(math.inf)
         taken, self._seconds = self._seconds, {}
         return taken

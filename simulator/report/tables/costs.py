@@ -11,7 +11,8 @@ from simulator.report.tables.table import Table, counts, from_columns, quantitie
 _PHASES = {
     "features": "the frozen network's features of what devices hold",
     "statistics": "devices make statistics of their features",
-    "training": "devices train; on a GPU with waiting for it",
+    "training": "devices train",
+    "waiting": "the host waits for a GPU: for what it still computes, and copies back",
     "workers": "waiting for programs beside this one that train",
     "looking": "devices that do not train look at their images with the fleet's model",
     "comparison": "devices compare a candidate with what they run",

@@ -33,9 +33,42 @@ class FakeSession:
             raise RuntimeError(f"{self._used}: no kernel image\nfor this device")
         return [self._used]
 
+    def io_binding(self) -> FakeBinding:
+        return FakeBinding()
+
+    def run_with_iobinding(self, binding: FakeBinding) -> None:
+        binding.values = [*self.run((), {}), *binding.bound]
+
+
+class FakeBinding:
+    """What a run's values are bound to."""
+
+    def __init__(self) -> None:
+        self.bound: list[tuple[str, Any]] = []
+        self.values: list[Any] = []
+
+    def bind_ortvalue_input(self, name: str, value: Any) -> None:
+        self.bound.append((name, value))
+
+    def bind_output(self, name: str, place: str, number: int) -> None:
+        self.bound.append((name, (place, number)))
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        return self.values
+
+
+class FakeValue:
+    """`OrtValue`: says where numbers were put."""
+
+    @staticmethod
+    def ortvalue_from_numpy(values: str, place: str, number: int) -> tuple[str, str, int]:
+        return values, place, number
+
 
 class FakeRuntime:
     """ONNX Runtime with providers that are listed and do not work."""
+
+    OrtValue = FakeValue
 
     def __init__(self, available: Sequence[str] = (TENSORRT, CUDA, CPU)) -> None:
         self.available = list(available)
@@ -143,3 +176,16 @@ def test_a_file_that_none_takes_is_refused_with_all_reasons() -> None:
         opened(runtime)
     with pytest.raises(LoadError, match=f"none of {TENSORRT}, {CUDA}, {CPU} is installed"):
         opened(FakeRuntime([]))
+
+
+@pytest.mark.parametrize(("used", "place"), [(TENSORRT, "cuda"), (CUDA, "cuda"), (CPU, "cpu")])
+def test_values_are_bound_to_where_the_provider_computes(used: str, place: str) -> None:
+    runtime = FakeRuntime()
+    runtime.cannot_run = {name for name in (TENSORRT, CUDA) if name != used}
+    runtime.cannot_run -= {CUDA} if used == TENSORRT else set()
+    session = ProvenSession(runtime, Path("frozen.onnx"), ALL, object, bound=True)
+    assert session.run(["y"], {"x": "numbers"}) == [
+        used,
+        ("x", ("numbers", place, 0)),
+        ("y", (place, 0)),
+    ]

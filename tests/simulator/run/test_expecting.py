@@ -10,6 +10,8 @@ from schemas.values import Digest
 from simulator.errors import EngineError
 from simulator.metrics.seed_metrics import SeedMetrics
 from simulator.records import StageRecord
+from simulator.run import card_memory
+from simulator.run.card_memory import CardMemory, card_of
 from simulator.run.expecting import Expectation, about
 from simulator.run.forecast import Forecasts, MeasuredRun
 from simulator.run.progress import Screen
@@ -50,6 +52,57 @@ def expected(
     if known is not None:
         forecasts.keep(KIND, known)
     return Expectation(Scenario.model_validate(DIGITS | sections), forecasts, KIND, clock)
+
+
+def on_a_card(
+    folder: Path, known: MeasuredRun | None, free: float, stacks: float | None = None
+) -> Expectation:
+    """What is expected on a GPU that stands in for one: no memory of it is taken."""
+    forecasts = Forecasts(folder)
+    if known is not None:
+        forecasts.keep(KIND, known)
+    of_stacks = None if stacks is None else (lambda: int(stacks * 2**20))
+    card = CardMemory(lambda: int(free * 2**20), lambda: 900 << 20, of_stacks)
+    return Expectation(Scenario.model_validate(DIGITS), forecasts, KIND, Clock(), card)
+
+
+def test_what_a_run_took_of_the_gpu_stands_beside_what_is_free(tmp_path: Path) -> None:
+    known = KNOWN.model_copy(update={"gpu_memory_mib": 9000.0})
+    assert (
+        on_a_card(tmp_path, known, 76_000)
+        .at_start()
+        .endswith("on 2026-03-01; of the GPU's memory 9,000 MiB, of 76,000 MiB free")
+    )
+    assert (
+        on_a_card(tmp_path, known, 4_000)
+        .at_start()
+        .endswith("; of the GPU's memory 9,000 MiB, but only 4,000 MiB are free")
+    )
+
+
+def test_what_stacks_may_take_is_said_of_a_run_that_is_not_known(tmp_path: Path) -> None:
+    said = on_a_card(tmp_path, None, 76_000, stacks=38_000).at_start()
+    assert said.endswith("; stacks may take 38,000 MiB of the GPU's 76,000 MiB that are free")
+    said = on_a_card(tmp_path, None, 76_000).at_start()
+    assert said.endswith("; 76,000 MiB of the GPU's memory are free")
+
+
+def test_what_a_run_took_of_the_gpu_is_kept(tmp_path: Path) -> None:
+    run = on_a_card(tmp_path, None, 76_000)
+    run.at_start()
+    run.seed_done(measured(10.0, 20.0))
+    run.run_done()
+    kept = Forecasts(tmp_path).find(KIND)
+    assert kept is not None
+    assert kept.gpu_memory_mib == 900
+
+
+def test_no_gpu_is_asked_where_none_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_memory, "torch_has_cuda", lambda: False)
+    assert card_of(Scenario.model_validate(DIGITS)) is None
+    monkeypatch.setattr(card_memory, "torch_has_cuda", lambda: True)
+    for engine in ({"kind": "mqtt"}, {"device": "cpu"}):
+        assert card_of(Scenario.model_validate(DIGITS | {"engine": engine})) is None
 
 
 def learned(stage: int, seconds: float, peak: float = 300.0) -> StageRecord:

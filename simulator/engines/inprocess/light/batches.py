@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from learning.errors import LearningError
@@ -12,11 +13,11 @@ from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
 from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
     DatasetLookup,
-    Declined,
     Member,
 )
 from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
@@ -104,16 +105,27 @@ class Adding:
         self._known = task.known
         self._place = place
         self._stopwatch = stopwatch
-        self.total = task.summing()
+        self._total = task.summing()
+
+    @property
+    def total(self) -> Summing:
+        """The sum of all answers so far; raises `EngineError` for what it does not hold."""
+        with self._stopwatch.phase("sums"), _told("answers"):
+            there = self._cohort.summed_there()
+            if there is not None:
+                self._total.join(there)
+        return self._total
 
     def train(self, members: Iterable[Member]) -> Iterator[Added]:
         """Yield what comes of each, in order; raise `EngineError`."""
-        for device, outcome, seconds in self._cohort.train(members):
+        for device, (outcome, is_summed), seconds in self._cohort.train(members):
             if isinstance(outcome, Declined):
                 yield Added(device, outcome, None, seconds)
-            else:
-                body = AnswerBody(outcome.payload, self._known.get(device))
-                yield Added(device, self._add(device, outcome), body, seconds)
+                continue
+            body = AnswerBody(outcome.payload, self._known.get(device))
+            if not is_summed:
+                self._add(device, outcome)
+            yield Added(device, self._said(outcome), body, seconds)
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
         """Train a lot and hash its answers."""
@@ -125,19 +137,26 @@ class Adding:
         self._stopwatch.spent("hashing", time.perf_counter() - began)
         return done
 
-    def _add(self, device: DeviceId, answer: ClientUpdate) -> Said:
+    def _add(self, device: DeviceId, answer: ClientUpdate) -> None:
+        with self._stopwatch.phase("sums"), _told(device):
+            self._total.add(answer.payload, sum(answer.samples.values()))
+
+    def _said(self, answer: ClientUpdate) -> Said:
         memory, samples = None, sum(answer.samples.values())
         if answer.memory is not None:
             memory = self._place.store.put(answer.memory)
-        began = time.perf_counter()
-        try:
-            self.total.add(answer.payload, samples)
-        except (FleetledgerError, LearningError) as error:
-            raise EngineError(f"{device}: {error}") from error
-        self._stopwatch.spent("sums", time.perf_counter() - began)
         loss, stored = answer.loss, answer.stored_samples
         seen, given = answer.observation, answer.gradients
         return Said(answer.samples, samples, answer.steps, loss, stored, memory, seen, given)
+
+
+@contextmanager
+def _told(whose: str) -> Iterator[None]:
+    """Raise `EngineError` that says whose answers a sum does not take."""
+    try:
+        yield
+    except (FleetledgerError, LearningError) as error:
+        raise EngineError(f"{whose}: {error}") from error
 
 
 class AnsweredHere:

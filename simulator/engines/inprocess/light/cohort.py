@@ -16,17 +16,20 @@ from device_agent.observing import check_novelty
 from device_agent.training import TrainingSession
 from learning.errors import LearningError
 from methods.registry import training_device
-from methods.training import ClientUpdate, FitInstruction, LocalData, Observed
+from methods.training import FitInstruction, LocalData, Observed, Partial
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined, FinishedMember, Finishing
 from simulator.engines.inprocess.light.holdings import HeldSamples
+from simulator.engines.inprocess.light.looking import AskedMember, number_looking, with_common_looks
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
 from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out_one, number_at_once
 
 if TYPE_CHECKING:
     from learning.networks.pictures import Pictures
-    from learning.training.work import Trained as Fitted
+    from learning.training.settings import TrainingEngineSettings
+    from schemas.assignments import Assignment
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,11 @@ class DatasetLookup:
         return Member(device, self.data(device), self.memory(device))
 
 
-@dataclass(frozen=True)
-class Declined:
-    """There is no answer: no data, or a reason why it could not be trained."""
-
-    reason: str = ""
-
-
 class TrainedMember(NamedTuple):
     """What came of one device, and the seconds that it took."""
 
     device: DeviceId
-    outcome: ClientUpdate | Declined
+    finished: FinishedMember
     seconds: float
 
 
@@ -102,21 +98,42 @@ class ObservedMember(NamedTuple):
     seconds: float
 
 
-def look(task: RoundTask, member: Member, place: CohortResources) -> ObservedMember:
-    """Have a device look at its images with the fleet's model; raise `EngineError`."""
-    began = time.perf_counter()
-    device, data, memory = member
-    if data is None:
-        return ObservedMember(device, None, 0.0)
-    assignment = task.looking
-    assert assignment.round is not None
-    instruction = replace(task.instruction, device=device, round=assignment.round)
-    remembered = place.remembered(memory)
+def looks(
+    task: RoundTask, members: Iterable[Member], place: CohortResources
+) -> Iterator[ObservedMember]:
+    """Have devices look at their images with the fleet's model; raise `EngineError`.
+
+    On an accelerator some look together.
+    """
+    assignment, waiting = task.looking, iter(members)
+    side = training_device(assignment.method)
+    own, engine = side.read_assignment(assignment.settings), place.trainers.for_torch()
+    while together := list(islice(waiting, number_looking(engine))):
+        began = time.perf_counter()
+        asked = [_asked_to_look(task, member, place) for member in together]
+        common = with_common_looks(side, own, asked, place.pictures, engine)
+        for one, member in zip(asked, together, strict=True):
+            seen = None if one is None else _looked(assignment, one, common)
+            yield ObservedMember(member.device, seen, time.perf_counter() - began)
+            began = time.perf_counter()
+
+
+def _asked_to_look(task: RoundTask, member: Member, place: CohortResources) -> AskedMember | None:
+    if member.data is None:
+        return None
+    order = task.looking.round
+    assert order is not None
+    instruction = replace(task.instruction, device=member.device, round=order)
+    return AskedMember(instruction, member.data, place.remembered(member.memory))
+
+
+def _looked(
+    assignment: Assignment, asked: AskedMember, engine: TrainingEngineSettings
+) -> Observed | None:
     try:
-        seen = check_novelty(assignment, instruction, data, remembered, place.trainers.for_torch)
+        return check_novelty(assignment, *asked, lambda: engine)
     except (AgentError, FleetledgerError, LearningError) as error:
-        raise EngineError(f"{device}: {error}") from error
-    return ObservedMember(device, seen, time.perf_counter() - began)
+        raise EngineError(f"{asked.instruction.device}: {error}") from error
 
 
 class Cohort:
@@ -130,6 +147,11 @@ class Cohort:
         fields = {**vars(task.instruction), "gives_gradients": place.publishes}
         self._fields: Mapping[str, Any] = fields
         self._engine = place.trainers.for_torch()
+        self._finishing = Finishing(self._side, self._own, self._engine.device)
+
+    def summed_there(self) -> Partial | None:
+        """Return what an accelerator has summed since this was last asked; None for nothing."""
+        return self._finishing.partial()
 
     def train(self, members: Iterable[Member]) -> Iterator[TrainedMember]:
         """Yield what comes of each device, in order.
@@ -146,38 +168,42 @@ class Cohort:
 
     def _alone(self, member: Member) -> TrainedMember:
         began = time.perf_counter()
-        session = self._session(member)
-        outcome: ClientUpdate | Declined = Declined()
+        session = self._session(self._asked(member), self._engine)
+        finished = FinishedMember(Declined())
         if session is not None:
-            outcome = _outcome(*carry_out_one(session, self._place.trainers))
-        return TrainedMember(member.device, outcome, time.perf_counter() - began)
+            ended = carry_out_one(session, self._place.trainers)
+            (finished,) = self._finishing.finished({member.device: ended}).values()
+        return TrainedMember(member.device, finished, time.perf_counter() - began)
 
     def _together(self, members: Sequence[Member]) -> Iterator[TrainedMember]:
         began = time.perf_counter()
-        sessions = {member.device: self._session(member) for member in members}
+        asked = [self._asked(member) for member in members]
+        pictures = self._place.pictures
+        engine = with_common_looks(self._side, self._own, asked, pictures, self._engine)
+        sessions = {
+            member.device: self._session(one, engine)
+            for member, one in zip(members, asked, strict=True)
+        }
         begun = {one: session for one, session in sessions.items() if session is not None}
-        ended = carry_out(begun, self._place.trainers)
-        outcomes = {one: _outcome(*ended[one]) if one in ended else Declined() for one in sessions}
+        finished = self._finishing.finished(carry_out(begun, self._place.trainers))
         share = (time.perf_counter() - began) / len(members)
-        for device, outcome in outcomes.items():
-            yield TrainedMember(device, outcome, share)
+        for device in sessions:
+            yield TrainedMember(device, finished.get(device) or FinishedMember(Declined()), share)
 
-    def _session(self, member: Member) -> TrainingSession | None:
+    def _asked(self, member: Member) -> AskedMember | None:
         device, data, memory = member
         if data is None:
             return None
         instruction = FitInstruction(**{**self._fields, "device": device})
-        remembered = self._place.remembered(memory)
-        pictures = self._place.pictures
+        return AskedMember(instruction, data, self._place.remembered(memory))
+
+    def _session(
+        self, asked: AskedMember | None, engine: TrainingEngineSettings
+    ) -> TrainingSession | None:
+        if asked is None:
+            return None
         try:
-            job = self._side.begin(self._own, instruction, data, remembered, pictures, self._engine)
+            job = self._side.begin(self._own, *asked, self._place.pictures, engine)
         except (FleetledgerError, LearningError) as error:
-            raise EngineError(f"{device}: {error}") from error
+            raise EngineError(f"{asked.instruction.device}: {error}") from error
         return None if job is None else TrainingSession(self._side, self._own, job)
-
-
-def _outcome(session: TrainingSession, trained: Fitted | None) -> ClientUpdate | Declined:
-    try:
-        return session.answer(trained)
-    except (FleetledgerError, LearningError) as error:  # training left the numbers
-        return Declined(str(error))

@@ -28,13 +28,14 @@ from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.batches import (
     Answered,
     AnsweredHere,
     Answering,
     Said,
 )
-from simulator.engines.inprocess.light.cohort import DatasetLookup, Declined, look
+from simulator.engines.inprocess.light.cohort import DatasetLookup, looks
 from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
 from simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
 from simulator.engines.inprocess.light.holdings import HeldRows
@@ -150,10 +151,11 @@ class LightRound:
     def _look(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
         """Yield what devices say that only look; what they see does not depend on who trains."""
         context, opened, training = self._context, self._opened, self._training
+        seen_by_each = looks(self._task, map(self._lookup.member, devices), training.place)
         for name in devices:
             context.traffic.asked(name)
             with context.stopwatch.phase("looking"):
-                looked = look(self._task, self._lookup.member(name), training.place)
+                looked = next(seen_by_each)
             context.spent(name, looked.seconds)
             if looked.seen is None:
                 yield from self._decline(name, "")

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from methods.training import Partial, Summing
 from schemas.values import DeviceId, Digest
+from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.batches import Adding, Done
-from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup, Declined
+from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers.interface import (
     LotMember,

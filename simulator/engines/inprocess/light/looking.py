@@ -1,0 +1,68 @@
+"""Looks of devices that are computed together, where an accelerator computes them.
+
+All of them look through the weights that the round sent. On the processor each looks by itself, in
+the batches of a device, so that last bits are those of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from learning.errors import LearningError
+from methods.training import FitInstruction, LocalData
+from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice, ObservingDevice
+from schemas.errors import FleetledgerError
+from simulator.errors import EngineError
+
+if TYPE_CHECKING:
+    from learning.networks.pictures import Pictures
+    from learning.training.settings import TrainingEngineSettings
+    from learning.training.shared_inference import InferenceRequest
+
+_TOGETHER = 64
+"""Devices that only look, whose samples are in memory at once."""
+
+
+class AskedMember(NamedTuple):
+    """A device with an order: what it was told, has, and remembers."""
+
+    instruction: FitInstruction
+    data: LocalData
+    memory: bytes | None
+
+
+def number_looking(engine: TrainingEngineSettings) -> int:
+    """Return how many devices that only look do so together."""
+    return 1 if engine.device == "cpu" else _TOGETHER
+
+
+def with_common_looks(
+    side: AnyTrainingDevice,
+    assignment: AnyTrainingAssignment,
+    asked: Sequence[AskedMember | None],
+    pictures: Pictures | None,
+    engine: TrainingEngineSettings,
+) -> TrainingEngineSettings:
+    """Return the engine with the looks of devices that are handed it next, in this order.
+
+    Raises `EngineError` for what no later try would make better.
+    """
+    if engine.device == "cpu" or not isinstance(side, ObservingDevice):
+        return engine
+    found: dict[str, InferenceRequest] = {}
+    for one in asked:
+        if one is None:
+            continue
+        try:
+            look = side.look_of(assignment, *one, pictures, engine)
+        except (FleetledgerError, LearningError) as error:
+            raise EngineError(f"{one.instruction.device}: {error}") from error
+        if look is not None:
+            found[one.instruction.device] = look
+    if not found:
+        return engine
+    from learning.training.shared_inference import SharedInference  # noqa: PLC0415 - needs torch
+
+    return replace(engine, shared_inference=SharedInference(found))

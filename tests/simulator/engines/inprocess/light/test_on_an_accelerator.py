@@ -1,0 +1,153 @@
+"""Light agents on an accelerator leave the entries that they leave on the processor.
+
+Answers are rounded and summed there, and come back together. The accelerator is the fake one, which
+computes as the processor does, so that everything is equal to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
+from coordinator.topics.rounds.entries import RoundClosed
+from learning.training.shared_inference import SharedInference
+from methods.averaged_device import Answer
+from methods.errors import MethodError
+from methods.rounds.device import RoundsDevice
+from methods.training import ClientUpdate
+from simulator.engines.inprocess.light.engine import LightEngine
+from simulator.records import NoveltyCheckRecord
+from simulator.scenario.model import Scenario
+from simulator.virtual import training
+from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
+from tests.simulator.rounds.small import on_features, prepared, small
+
+pytestmark = pytest.mark.torch
+
+ROUNDS = 2
+BACK = "learning/networks/conversion.py:brought_home"
+QUICK: Mapping[str, Any] = {
+    "engine": {"agents": "light", "training": "stack"},
+    "stages": {"classes": 2, "count": 1},
+    "rounds": {"per_stage": ROUNDS},
+}
+TWO_STAGES = {**QUICK, "stages": {"classes": 4, "count": 2}, "rounds": {"per_stage": 1}}
+FLEETS: Mapping[str, Scenario] = {
+    "in a stack": small(**QUICK),
+    "in a loop": small(**{**QUICK, "engine": {"agents": "light", "training": "loop"}}),
+    "in 16 bits, each alike": small(
+        **QUICK, method={"settings": {"upload": "int16", "averaging": "plain"}}
+    ),
+    "two works, one after the other": on_features("fedhaf", **TWO_STAGES),
+}
+COPIES = {
+    "in a stack": ROUNDS * (1 + 1 + 2),
+    "in a loop": ROUNDS * (3 + 1 + 3),
+    "in 16 bits, each alike": ROUNDS * (1 + 1 + 2),
+    "two works, one after the other": (1 + 1 + 2) + (1 + 1 + 4),
+}
+"""Of all rounds, back to the host: answers of a stack or of a device, their sum, and the losses of
+each stack and of the step by which its memory is measured."""
+
+
+def learned(scenario: Scenario, folder: Path) -> Learned:
+    return learn(LightEngine, prepared(scenario), folder)
+
+
+def learned_there(
+    scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Learned, FakeAccelerator]:
+    monkeypatch.setattr(training, "torch_device", lambda _asked: DEVICE)
+    with FakeAccelerator() as fake:
+        return learned(scenario, folder), fake
+
+
+def assert_same(there: Learned, here: Learned) -> None:
+    assert said(there.ledger) == said(here.ledger)
+    assert means(there) == means(here)
+    assert len(means(here)) == ROUNDS
+    assert there.models == here.models
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_entries_sums_weights_and_models_are_those_of_the_processor(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = learned(FLEETS[name], tmp_path / "here")
+    there, fake = learned_there(FLEETS[name], tmp_path / "there", monkeypatch)
+    assert_same(there, here)
+    assert fake.seen.to_host == {BACK: COPIES[name]}
+    assert all(record.seconds["waiting"] > 0 for record in there.records)
+    assert all("waiting" not in record.seconds for record in here.records)
+
+
+def test_looks_that_devices_share_are_in_the_ledger_as_those_of_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of devices that train and of those that only look; all else is equal to the last bit."""
+    settings = {"preset": "without-psr", "memory_per_class": 3}
+    fleet = small(
+        **{**QUICK, "rounds": {"per_stage": ROUNDS, "cohort": 2}},
+        method={"name": "lga", "settings": settings},
+        devices={"count": 4},
+    )
+    here = learned(fleet, tmp_path / "here")
+    shared: list[SharedInference] = []
+    made = SharedInference.__init__
+
+    def noted(self: SharedInference, looks: Mapping[str, Any]) -> None:
+        shared.append(self)
+        made(self, looks)
+
+    monkeypatch.setattr(SharedInference, "__init__", noted)
+    there, _ = learned_there(fleet, tmp_path / "there", monkeypatch)
+    assert len(shared) == 2 * ROUNDS
+    assert means(there) == means(here)
+    assert there.models == here.models
+    assert len(there.ledger) == len(here.ledger)
+    for one, two in zip(there.records, here.records, strict=True):
+        assert [replace_entropy(look) for look in one.novelty_checks] == [
+            replace_entropy(look) for look in two.novelty_checks
+        ]
+    entropies = [
+        [look.entropy for record in run.records for look in record.novelty_checks]
+        for run in (there, here)
+    ]
+    assert entropies[0] == pytest.approx(entropies[1], rel=1e-5)
+    assert len(entropies[0]) == 4 * ROUNDS
+
+
+def replace_entropy(look: NoveltyCheckRecord) -> NoveltyCheckRecord:
+    return look.model_copy(update={"entropy": 0.0})
+
+
+def test_a_device_without_an_answer_is_in_no_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights of one have left the numbers, and of another what goes with them fails."""
+    answer, update = RoundsDevice.answer, RoundsDevice.update
+
+    def diverged(self: RoundsDevice, assignment: Any, job: Any, trained: Any) -> Answer:
+        made = answer(self, assignment, job, trained)
+        if job.state.instruction.device != "device-1":
+            return made
+        worse = {name: values * float("nan") for name, values in made.weights.items()}
+        return replace(made, weights=worse)
+
+    def failed(self: RoundsDevice, told: Any, job: Any, trained: Any, data: bytes) -> ClientUpdate:
+        if job.state.instruction.device == "device-2":
+            raise MethodError("memory: cannot be made")
+        return update(self, told, job, trained, data)
+
+    monkeypatch.setattr(RoundsDevice, "answer", diverged)
+    monkeypatch.setattr(RoundsDevice, "update", failed)
+    fleet = small(**QUICK, data={"per_class": 40}, devices={"count": 12})
+    here = learned(fleet, tmp_path / "here")
+    there, _ = learned_there(fleet, tmp_path / "there", monkeypatch)
+    assert_same(there, here)
+    assert [len(body.counted) for body in there.bodies(RoundClosed)] == [10] * ROUNDS
