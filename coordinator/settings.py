@@ -73,6 +73,13 @@ class ReleaseSection(ReleaseRules):
     `fleetledger model sign`."""
 
 
+class LedgerSection(Strict):
+    """What is kept beside the ledger, so that a start need not read all of it."""
+
+    snapshot_every: int = Field(default=10_000, ge=0, le=1_000_000_000)
+    """Entries after which a coordinator that serves has its state kept anew; 0 for never."""
+
+
 class ProxySection(Strict):
     """A proxy that runs in the coordinator's process."""
 
@@ -101,6 +108,7 @@ class CoordinatorSettings(Strict):
     """Processes that read and check what devices send; with none the coordinator does it itself."""
     bounds: BoundRules = BoundRules()
     security: SecuritySettings = SecuritySettings()
+    ledger: LedgerSection = LedgerSection()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None

@@ -43,7 +43,7 @@ class FolderStore:
         try:
             self._make_folder(target.parent)
             self._make_folder(temporary.parent)
-            _write_durably(temporary, parts)
+            write_durably(temporary, parts)
             temporary.replace(target)
             fsync_folder(target.parent)
         except OSError as error:
@@ -140,7 +140,8 @@ def _not_written(target: Path, error: OSError) -> BlobError:
     return BlobError(f"{target}: cannot be written: {error.strerror}; mend it")
 
 
-def _write_durably(path: Path, parts: Iterable[bytes]) -> None:
+def write_durably(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file and have its bytes on the disk; its name is not. Raises `OSError`."""
     with path.open("wb") as file:
         for part in parts:
             file.write(part)
