@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from coordinator.ledger import schema
+from coordinator.ledger.database import LedgerDatabase
 from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.nodes import StoredNodes
 from coordinator.ledger.projections import Projections
@@ -234,7 +235,7 @@ def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=busy_seconds)
     connection.text_factory = _lenient_text
-    return Database(connection, recursive_triggers=True, execute_plugins=False)
+    return LedgerDatabase(connection, recursive_triggers=True, execute_plugins=False)
 
 
 def _lenient_text(data: bytes) -> str:
