@@ -18,6 +18,14 @@ _PLAIN = frozenset({"replace", "ignore"})
 """Options of an insertion that need no look at the schema."""
 
 
+_SCALARS = frozenset({int, str, float, bytes, bool, type(None)})
+
+
+def _stored(values: Iterable[Any]) -> list[Any]:
+    """Return values as they are stored: lists and dicts as JSON."""
+    return [value if type(value) in _SCALARS else jsonify_if_needed(value) for value in values]
+
+
 class LedgerTable(Table):
     """A table that is there, with the columns that its rows name."""
 
@@ -43,33 +51,36 @@ class LedgerTable(Table):
             super().update(pk_values, updates, *more, **options)
             return self
         key = pk_values if isinstance(pk_values, list | tuple) else [pk_values]
-        sets = ", ".join(f"{quote_identifier(name)} = ?" for name in updates)
-        where = " AND ".join(f"{quote_identifier(name)} = ?" for name in self._key())
-        sql = f"UPDATE {quote_identifier(self.name)} SET {sets} WHERE {where}"  # noqa: S608 - our own names
-        values = [*map(jsonify_if_needed, updates.values()), *key]
-        if self.db.conn.execute(sql, values).rowcount != 1:
+        sql = self._statement("UPDATE", tuple(updates))
+        if self.db.conn.execute(sql, [*_stored(updates.values()), *key]).rowcount != 1:
             raise NotFoundError
         return self
 
     def _insert(self, records: list[Any], *, replace: bool = False, ignore: bool = False) -> None:
         if not records:
             return
-        names = list(records[0])
-        how = "OR REPLACE " if replace else "OR IGNORE " if ignore else ""
-        sql = (
-            f"INSERT {how}INTO {quote_identifier(self.name)}"  # noqa: S608 - our own names
-            f" ({', '.join(map(quote_identifier, names))})"
-            f" VALUES ({', '.join('?' for _ in names)})"
-        )
-        rows = ([jsonify_if_needed(record[name]) for name in names] for record in records)
+        names = tuple(records[0])
+        how = " OR REPLACE" if replace else " OR IGNORE" if ignore else ""
+        sql = self._statement(f"INSERT{how}", names)
+        rows = (_stored([record[name] for name in names]) for record in records)
         self.db.conn.executemany(sql, rows)
 
-    def _key(self) -> list[str]:
+    def _statement(self, verb: str, names: tuple[str, ...]) -> str:
+        """Return a statement with a place for each column, and of an update for the key."""
         assert isinstance(self.db, LedgerDatabase)
-        keys = self.db.keys
-        if self.name not in keys:
-            keys[self.name] = self.pks
-        return keys[self.name]
+        known, what = self.db.statements, (self.name, verb, names)
+        if what not in known:
+            known[what] = self._made(verb, names)
+        return known[what]
+
+    def _made(self, verb: str, names: tuple[str, ...]) -> str:
+        columns, table = [quote_identifier(name) for name in names], quote_identifier(self.name)
+        if verb == "UPDATE":
+            sets = ", ".join(f"{column} = ?" for column in columns)
+            where = " AND ".join(f"{quote_identifier(name)} = ?" for name in self.pks)
+            return f"UPDATE {table} SET {sets} WHERE {where}"  # noqa: S608 - our own names
+        places = ", ".join("?" for _ in columns)
+        return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({places})"
 
 
 class LedgerDatabase(Database):
@@ -77,8 +88,8 @@ class LedgerDatabase(Database):
 
     def __init__(self, *where: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*where, **options)
-        self.keys: dict[str, list[str]] = {}
-        """Columns of the keys of tables; to be cleared where one is made in another way."""
+        self.statements: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        """By table, verb and columns; to be cleared where a table is made in another way."""
 
     def table(self, table_name: str, **options: Any) -> LedgerTable:  # noqa: ANN401
         """Return a table that is there."""

@@ -108,7 +108,7 @@ class Projections:
     def create(self, db: Database) -> None:
         """Make the tables, empty."""
         if isinstance(db, LedgerDatabase):
-            db.keys.clear()
+            db.statements.clear()
         for table in self.tables:
             db.execute(table.statement)
             for columns in table.indexes:

@@ -89,7 +89,7 @@ def verify(
             yield walk_range(ledger, blobs, start, stop, read_note)
 
     def tables() -> Mismatch | None:
-        return ledger.projections.first_difference(ledger.db, ledger.entries())
+        return ledger.projections.first_difference(ledger.db, ledger.checked_entries())
 
     with ledger.snapshot():
         return joined(ledger, walks(), progress, tables)
