@@ -165,12 +165,13 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
 
 
 def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
-    """Return the method, and what is set of intake, bounds, rounds, rollouts and a first stage."""
+    """Return the method, and what is set of intake, bounds, rounds, rollouts and others."""
     chosen: dict[str, Any] = {"method": settings.method} if settings.learning else {}
     chosen |= {"intake": settings.intake} if settings.intake != IntakeRules() else {}
     chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
     chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
     chosen |= {"rollouts": settings.rollouts} if settings.rollouts != RolloutRules() else {}
+    chosen |= {"ledger": settings.ledger} if settings.ledger != LedgerSection() else {}
     chosen |= {"first_stage": settings.first_stage} if settings.first_stage else {}
     return {name: part.model_dump(mode="json", exclude_none=True) for name, part in chosen.items()}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -12,21 +14,24 @@ from typing import Any
 
 import pytest
 
+from coordinator import serve
 from coordinator.core.rules import Rules
 from coordinator.core.saved_state import columns_of_state, read_state, write_state
 from coordinator.core.state import State
 from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.paths import ledger_path
 from coordinator.serving import engine as engine_module
 from coordinator.serving import folding
 from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.folding import fold, folded, keep_snapshot, snapshots_of
+from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.snapshotting import SnapshotKeeper
+from coordinator.settings import CoordinatorSettings, LedgerSection, load, write_new
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.devices.commands import AdmitDevice
 from schemas.values import DeviceId, Digest
+from tests.coordinator.core.harness import FLEET
 from tests.coordinator.every_kind.facts import unpack
-from tests.coordinator.serving.test_engine import begun, order
+from tests.coordinator.serving.test_engine import begun
 from tests.simulator.chaos.cutting import cuts
 
 
@@ -68,12 +73,13 @@ def test_a_state_kept_at_any_size_becomes_the_same_by_the_entries_behind_it(
 ) -> None:
     with ledger_of(many_kinds) as ledger:
         entries = list(ledger.entries())
-        whole, kept = State(), list[bytes]()
+        whole, kept = State(), dict[int, bytes]()
         for entry in entries:
-            kept.append(write_state(whole))
+            if whole.size % 9 == 0:
+                kept[whole.size] = write_state(whole)
             fold(whole, [entry])
-        for size in range(0, len(entries), 9):
-            state = read_state(kept[size])
+        for size, data in kept.items():
+            state = read_state(data)
             fold(state, entries[size:])
             assert state == whole
             assert write_state(state) == write_state(whole)
@@ -194,7 +200,7 @@ def test_cut_at_any_point_of_a_snapshot_a_ledger_opens_with_the_same_state(
         def prepare(root: Path) -> None:
             shutil.copytree(home / "ledger" / "snapshots", root / "ledger" / "snapshots")
 
-        for root in cuts(tmp_path / "cut", prepare, work, seeds=2, power_cut=power_cut):
+        for root in cuts(tmp_path / "cut", prepare, work, seeds=1 + power_cut, power_cut=power_cut):
             shutil.copy(home / "ledger" / "ledger.db", root / "ledger")
             found, size = opened(root)
             assert found == whole
@@ -202,25 +208,43 @@ def test_cut_at_any_point_of_a_snapshot_a_ledger_opens_with_the_same_state(
     assert sizes == {40, 100}
 
 
-def test_a_process_of_its_own_makes_a_snapshot_when_it_is_time(tmp_path: Path) -> None:
-    engine = begun(tmp_path)
-    keeper = SnapshotKeeper(ledger_path(tmp_path), every=8, size=0)
-    keeper.look(engine.ledger.size)
-    assert keeper.process is None, "it is not time"
-    engine.process([order(AdmitDevice(device=DeviceId(f"more-{n}"))) for n in range(4)])
-    keeper.look(engine.ledger.size)
-    assert keeper.process is not None
-    assert keeper.process.wait(60) == 0
-    keeper.look(engine.ledger.size)
-    assert keeper.process is None
-    keeper.close()
-    whole = write_state(engine.core.state)
-    engine.close()
-    assert opened(tmp_path) == (whole, 10)
+def test_a_coordinator_that_serves_has_its_state_kept(tmp_path: Path) -> None:
+    settings = CoordinatorSettings(fleet=FLEET, ledger=LedgerSection(snapshot_every=5))
+    write_new(tmp_path, settings)
+    coordinator = serve.assemble_when_free(tmp_path, load(tmp_path))
+    inbox = OperatorInbox(tmp_path)
+    for number in range(6):
+        inbox.submit(AdmitDevice(device=DeviceId(f"device-{number}")))
+    kept, deadline = tmp_path / "ledger" / "snapshots" / "6.state", time.monotonic() + 60
+    while not kept.exists():
+        coordinator.shell.step(0.02)
+        assert time.monotonic() < deadline
+    state = write_state(coordinator.office.engine.core.state)
+    inbox.close()
+    coordinator.close()
+    assert opened(tmp_path) == (state, 6)
+
+
+def test_a_large_state_is_read_at_once_and_never_collected(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = opened(home)
+    keep(home, 137)
+    monkeypatch.setattr(folding, "_LARGE_BYTES", 0)
+    try:
+        with ledger_of(home) as ledger:
+            state, read = folded(ledger)
+        assert gc.get_freeze_count() > 0
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+    assert (write_state(state), read) == (whole, 0)
 
 
 def test_a_process_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     keeper = SnapshotKeeper(tmp_path / "nothing.db", every=8, size=0)
+    keeper.look(7)
+    assert keeper.process is None, "it is not time"
     keeper.look(8)
     assert keeper.process is not None
     assert keeper.process.wait(60) != 0
