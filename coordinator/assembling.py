@@ -30,6 +30,7 @@ from coordinator.serving.live_writer import LiveWriter, SnapshotFile
 from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
+from coordinator.serving.snapshotting import SnapshotKeeper
 from coordinator.serving.workers.connection import Facts, SharedConnection
 from coordinator.serving.workers.processes import IntakeWorkers
 from coordinator.serving.workers.worker import WorkerPlan
@@ -73,6 +74,9 @@ class CoordinatorSurroundings:
     live: Callable[[Path], SnapshotFile] | None = LiveFile
     """Opens what is written every two seconds for those who want to see the fleet as it is; None
     where time is not the system's."""
+    snapshots: bool = True
+    """Whether processes of their own keep the state beside the ledger; not where time is not the
+    system's, since they do not wait for it."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,11 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
             live = LiveWriter(partial(around.live, home), topics.fleet, around.clock)
             live.note(committed_ns=office.engine.last_ns)
             stack.callback(live.close)
-        links = _Links(sender, control, exchange, workshop, inbox, live)
+        keeper = None
+        if around.snapshots:
+            keeper = _keeper(office)
+            stack.callback(keeper.close)
+        links = _Links(sender, control, exchange, workshop, inbox, live, keeper)
         shell = Shell(_parts(office, links, around.clock))
         return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
 
@@ -188,6 +196,12 @@ class _Links:
     workshop: ModelWorkshop
     inbox: CommandInbox
     live: LiveWriter | None
+    snapshots: SnapshotKeeper | None
+
+
+def _keeper(office: BackOffice) -> SnapshotKeeper:
+    engine, every = office.engine, office.settings.ledger.snapshot_every
+    return SnapshotKeeper(engine.ledger.path, every, engine.snapshot_size)
 
 
 def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
@@ -227,6 +241,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         quotas=Quotas(settings.intake),
         blocks=links.exchange.traffic,
         live=links.live,
+        snapshots=links.snapshots,
     )
 
 

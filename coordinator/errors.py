@@ -18,6 +18,7 @@ CoordinatorError
 │   ├── EntryError          an entry that may not be written
 │   ├── LedgerLockedError   another process is the writer
 │   ├── LedgerWriteError    a group could not be committed; nothing of it was stored
+│   ├── SnapshotError       a state cannot be said in a snapshot, or not be read from one
 │   └── LedgerCorruptError  an entry, a checkpoint or a projection does not fit
 └── BlobError               a blob cannot be had
     ├── BlobMissingError    nobody holds it
@@ -103,6 +104,10 @@ class LedgerLockedError(LedgerError):
 
 class LedgerWriteError(LedgerError):
     """A group could not be committed (full disk, busy database); nothing of it was stored."""
+
+
+class SnapshotError(LedgerError):
+    """A state cannot be said in a snapshot, or not be read from one; the entries give it, too."""
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,13 @@ class FilesSection(Strict):
         return self
 
 
+class LedgerSection(Strict):
+    """What is kept beside the ledger, so that a start need not read all of it."""
+
+    snapshot_every: int = Field(default=10_000, ge=0, le=1_000_000_000)
+    """Entries after which a coordinator that serves has its state kept anew; 0 for never."""
+
+
 class ProxySection(Strict):
     """A proxy that runs in the coordinator's process."""
 
@@ -121,6 +128,7 @@ class CoordinatorSettings(Strict):
     bounds: BoundRules = BoundRules()
     security: SecuritySettings = SecuritySettings()
     files: FilesSection = FilesSection()
+    ledger: LedgerSection = LedgerSection()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None
@@ -177,12 +185,13 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
 
 
 def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
-    """Return the method, and what is set of intake, bounds, rounds, rollouts and a first stage."""
+    """Return the method, and what is set of intake, bounds, rounds, rollouts and others."""
     chosen: dict[str, Any] = {"method": settings.method} if settings.learning else {}
     chosen |= {"intake": settings.intake} if settings.intake != IntakeRules() else {}
     chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
     chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
     chosen |= {"rollouts": settings.rollouts} if settings.rollouts != RolloutRules() else {}
+    chosen |= {"ledger": settings.ledger} if settings.ledger != LedgerSection() else {}
     chosen |= {"first_stage": settings.first_stage} if settings.first_stage else {}
     return {name: part.model_dump(mode="json", exclude_none=True) for name, part in chosen.items()}
 

@@ -47,6 +47,8 @@ from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 FLEET = FleetId("rate")
 """That of the contributions of `benchmarks.contribution_rate`."""
 CLASSES_PER_STAGE = 5
+_MEASURED = 20
+"""Classes of which a device has held-out images, the newest ones."""
 _GROUP = 1000
 _STEP_NS = 100_000_000
 _ABLE = Capabilities(
@@ -102,7 +104,7 @@ def make_home(history: History, home: Path) -> None:
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
     backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")
-    told = _Told(history, backbone)
+    told = Told(history, backbone)
     drafts = told.drafts()
     with Ledger.open(ledger_path(home), TABLES) as ledger:
         while group := list(islice(drafts, _GROUP)):
@@ -137,7 +139,7 @@ def lineage_of(home: Path) -> BackboneImported:
     return BackboneImported.model_validate(entry.body)
 
 
-class _Told:
+class Told:
     """The history, entry by entry."""
 
     def __init__(self, history: History, backbone: BackboneImported) -> None:
@@ -151,24 +153,31 @@ class _Told:
         """What the coordinator looks up when it begins; to be stored with the entries."""
 
     def drafts(self) -> Iterator[EntryDraft]:
+        """Yield all of it; the blobs that its next entries name are in `blobs`."""
         names = self._history.names
         born = names[self._history.senders :]
         yield self._draft(self._backbone)
         for name in names:
             yield self._draft(DeviceAdmitted(device=name))
-        for number, name in enumerate(born):
-            run = BootId(f"{number:016x}")
-            yield self._draft(DeviceBorn(boot=run, installation=run, capabilities=_ABLE), name)
+        for name in born:
+            yield self._born(name)
         for stage in range(1, self._history.stages + 1):
             yield from self._stage(stage, born)
+
+    def _born(self, device: DeviceId) -> EntryDraft:
+        run = BootId(f"{self._size:016x}")
+        return self._draft(DeviceBorn(boot=run, installation=run, capabilities=_ABLE), device)
+
+    def _opened(self, stage: int, fresh: Sequence[ClassName]) -> Iterator[EntryDraft]:
+        for index, name in enumerate(fresh, start=len(self._known)):
+            yield self._draft(ClassNamed(name=name, index=index))
+        self._known += fresh
+        yield self._draft(StageOpened(stage=stage, class_names=tuple(fresh)))
 
     def _stage(self, stage: int, born: Sequence[DeviceId]) -> Iterator[EntryDraft]:
         first = (stage - 1) * CLASSES_PER_STAGE
         fresh = [ClassName(f"class-{first + number}") for number in range(CLASSES_PER_STAGE)]
-        for index, name in enumerate(fresh, start=first):
-            yield self._draft(ClassNamed(name=name, index=index))
-        self._known += fresh
-        yield self._draft(StageOpened(stage=stage, class_names=tuple(fresh)))
+        yield from self._opened(stage, fresh)
         left = self._history.stages - stage + 1
         per_model = 2 * len(born) + CLASSES_PER_STAGE + 5
         room = self._history.entries - self._size - (left - 1) * per_model
@@ -177,12 +186,16 @@ class _Told:
             self._given.append(self._size)
             yield self._draft(self._contribution(stage, number // len(born), fresh), device)
         if left > 1:
+            count = len(born)
+            yield self._draft(
+                StageClosed(stage=stage, reason="quorum", answered=count, expected=count)
+            )
             yield from self._model(stage, born)
 
     def _contribution(
         self, stage: int, part: int, fresh: Sequence[ClassName]
     ) -> ContributionAccepted:
-        seen = self._random.sample(fresh, 3)
+        seen = self._random.sample(list(fresh), min(3, len(fresh)))
         payload = Digest(f"{self._random.getrandbits(256):064x}")
         return ContributionAccepted(
             key=PartKey(stage=stage, part=part),
@@ -196,10 +209,6 @@ class _Told:
         )
 
     def _model(self, version: int, born: Sequence[DeviceId]) -> Iterator[EntryDraft]:
-        count = len(born)
-        yield self._draft(
-            StageClosed(stage=version, reason="quorum", answered=count, expected=count)
-        )
         names, files = tuple(self._known), self._backbone
         yield self._draft(
             ModelSolved(
@@ -232,7 +241,8 @@ class _Told:
 
     def _evaluation(self, version: int, names: Sequence[ClassName]) -> DeviceEvaluated:
         results = {
-            name: ClassResult(correct=self._random.randint(14, 20), total=20) for name in names
+            name: ClassResult(correct=self._random.randint(14, 20), total=20)
+            for name in names[-_MEASURED:]
         }
         return DeviceEvaluated(
             version=version,

@@ -14,8 +14,7 @@ from coordinator.core.commands import Command
 from coordinator.core.formatting import some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
+from coordinator.serving.operator import here, send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
@@ -40,7 +39,7 @@ Tagged = Annotated[
 
 def command(home: Path, body: Command) -> None:
     """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
-    Console().print(send(home, body, carry_out_here=lambda: carry_out_waiting(home)), markup=False)
+    Console().print(send(home, body, carry_out_here=here(home)), markup=False)
 
 
 def say(text: str) -> None:

@@ -7,6 +7,7 @@ there is no ledger. On a terminal tables are drawn; elsewhere lines hold tab-sep
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +33,6 @@ from coordinator.errors import (
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
 from coordinator.ledger.audit import Audited
-from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.describe import explain
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.proving import Proven
@@ -40,7 +40,6 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.rebuild import rebuild as rebuild_tables
 from coordinator.ledger.store import Ledger
 from coordinator.ledger.verify import VerificationReport
-from coordinator.ledger.verify import verify as verify_ledger
 from coordinator.paths import ledger_path
 from coordinator.reading.explorer import commands, metadata
 from coordinator.reading.reports import (
@@ -52,6 +51,7 @@ from coordinator.reading.reports import (
 )
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
+from coordinator.serving.verifying import VerifiedHome, verify_home
 from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
@@ -137,16 +137,27 @@ def _draw_entry(report: EntryReport) -> None:
 
 
 @app.command()
-def verify(home: Home = Path(DEFAULT_HOME), as_json: AsJson = False) -> None:
-    """Check every entry, checkpoint, blob and table; name the first that does not fit."""
+def verify(
+    home: Home = Path(DEFAULT_HOME),
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, max=256, help="Processes; as many as there are cores if left out."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from where one was interrupted.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check all entries, checkpoints, blobs, tables, kept states; name the first that is wrong."""
     with _opened(home) as ledger:
-        report = _verified(home, ledger, Blobs(ledger, BlobStore(history.blobs_location(home))))
+        report = _verified(home, ledger.size, jobs or os.cpu_count() or 1, resume=resume)
     wrong = report.mismatch
     shown = VerifyReport(
         fits=report.ok,
         entries=report.entries,
         checkpoints=report.checkpoints,
         blobs=report.blobs,
+        snapshots=report.snapshots,
         pruned=report.pruned,
         root=report.root,
         mismatch=None if wrong is None else str(wrong),
@@ -274,12 +285,21 @@ def _draw_audited(report: AuditReport) -> None:
     typer.echo(report.sentence)
 
 
-def _verified(home: Path, ledger: LedgerReader, blobs: Blobs) -> VerificationReport:
+def _verified(home: Path, size: int, jobs: int, *, resume: bool) -> VerificationReport:
     settings = load(home) if (home / FILE_NAME).is_file() else None
-    reader = None if settings is None else keys.note_reader(home, settings.fleet)
+    fleet = None if settings is None else settings.fleet
+    what = VerifiedHome(home, history.blobs_location(home), fleet)
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("verifying", total=ledger.size)
-        return verify_ledger(ledger, blobs, lambda done: bar.update(task, completed=done), reader)
+        task = bar.add_task("entries", total=size)
+
+        def walked(done: int) -> None:
+            bar.update(task, completed=done, description="tables" if done >= size else "entries")
+
+        try:
+            return verify_home(what, jobs=jobs, resume=resume, progress=walked)
+        except KeyboardInterrupt:
+            typer.echo("interrupted; `ledger verify --resume` goes on from here", err=True)
+            raise
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coordinator.cli.common import HOME, Home, say
 from coordinator.errors import ProvisionError
 from coordinator.provisioning.device_table import TableRow, read_table
-from coordinator.provisioning.kits import DEVICES, Provisioned, Provisioning
-from coordinator.provisioning.kits import provision as make_kits
 from transport.brokers.folder import CONFIGURATION, SECRETS
+
+if TYPE_CHECKING:  # it makes certificates, for which the rest of the command line need not wait
+    from coordinator.provisioning.kits import Provisioned, Provisioning
 
 
 class LoginBy(str, Enum):
@@ -50,6 +51,9 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     home: Home = HOME,
 ) -> None:
     """Admit the devices of a table, and make a kit for each that has none; and a broker for all."""
+    from coordinator.provisioning.kits import Provisioning  # noqa: PLC0415 - see above
+    from coordinator.provisioning.kits import provision as make_kits  # noqa: PLC0415
+
     rows = read_table(table)
     what = Provisioning(
         home=home,
@@ -68,6 +72,8 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
 
 
 def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
+    from coordinator.provisioning.kits import DEVICES  # noqa: PLC0415 - see above
+
     there = f"; {len(done.there)} had theirs" if done.there else ""
     kits = "1 kit" if len(done.made) == 1 else f"{len(done.made)} kits"
     yield f"made {kits} in {what.out / DEVICES}{there}"

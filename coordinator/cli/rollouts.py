@@ -34,8 +34,7 @@ from coordinator.reading.rollouts.report import (
     RolloutsReport,
     RolloutSummary,
 )
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
+from coordinator.serving.operator import here, send
 from coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
@@ -251,7 +250,7 @@ def _online(home: Path) -> frozenset[str] | None:
 
 
 def _carried_out(home: Path, body: Command) -> str:
-    return send(home, body, carry_out_here=lambda: carry_out_waiting(home))
+    return send(home, body, carry_out_here=here(home))
 
 
 def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from coordinator.core.commands import Command
 from coordinator.core.decision import Decision, ask, made_by, record
 from coordinator.core.devices import Devices
 from coordinator.core.done import CommandDone
-from coordinator.core.entry import OPERATOR, EntryBody, NewEntry
+from coordinator.core.entry import OPERATOR, NewEntry
 from coordinator.core.live import Live
 from coordinator.core.operator import Operator
 from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
@@ -46,7 +46,6 @@ from coordinator.topics.stages.opening import Opening
 from coordinator.topics.stages.rules import CanLearn, Stages
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
-from schemas.values import DeviceId
 
 _REORDERS = frozenset(kind.body for kind in KINDS.values() if kind.reorders)
 """Entries after which the proxy has another order, or none."""
@@ -61,8 +60,10 @@ class Core:
         can_learn: CanLearn,
         *,
         sign_release: SignRelease | None = None,
+        state: State | None = None,
     ) -> None:
-        self.state = State()
+        """Decide on `state`, if something was committed before."""
+        self.state = state or State()
         self.live = Live()
         self.intake = Intake(rules, self.state, self.live)
         self.stages = Stages(rules.stages, self.state, self.live, can_learn)
@@ -180,10 +181,6 @@ class Core:
         if type(entry.body) in _REORDERS:
             told += self.rounds.proxy.order().requests
         return told
-
-    def replay(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
-        """Take in one entry that was committed before this program started."""
-        self.state.apply(body, device, time_ns)
 
     def _look_around(self, now_ns: int) -> Decision:
         released = self.releases.look(self.live.calendar(now_ns))

@@ -72,6 +72,8 @@ class State:
 
     size: int = 0
     """Number of entries applied; the index of the next one."""
+    last_ns: int = 0
+    """When the last of them was made, by the calendar that is right after it."""
     clock: ClockState = field(default_factory=ClockState)
     devices: DevicesState = field(default_factory=DevicesState)
     keys: KeysState = field(init=False)
@@ -96,6 +98,10 @@ class State:
         self.models = ModelsState(self.lineages, self.devices)
         self.trust = Trust(self.models)
         self.rollouts = RolloutsState(self.devices, self.keys, self.models, self.trust)
+        self.listen()
+
+    def listen(self) -> None:
+        """Have every part follow its kinds of entry; whoever puts other parts in does it again."""
         found: dict[type[EntryBody], list[Change]] = defaultdict(list)
         for body, change in self._all():
             found[body].append(change)
@@ -107,10 +113,11 @@ class State:
         The state is changed in place: a copy for every entry would cost as much as the fleet is
         large.
         """
-        at = Place(self.size, device, time_ns)
+        at, set_back_ns = Place(self.size, device, time_ns), self.clock.set_back_ns
         for change in self._changes[type(body)]:
             change(body, at)
         self.size += 1
+        self.last_ns = time_ns - (self.clock.set_back_ns - set_back_ns)
 
     def _all(self) -> Iterator[tuple[type[EntryBody], Change]]:
         """Give every topic its part, in the order of `TOPICS`; the types say which is whose."""

@@ -7,6 +7,8 @@ merkle                 the hash over all entries (RFC 6962)
 blobs                  content-addressed bytes that entries name
 projections            tables that are a function of the entries
 mirror, restore        a copy in a folder or object store, and a ledger made of it
-verify                 walks everything and names the first thing that does not fit
+database               its tables, written without a look at the schema
+ranges, verify         walk everything, range by range, and name the first thing that does not fit
+snapshots, columns     states that the entries give, kept beside it; values of dataclasses as bytes
 describe, cli          entries in words; `fleetledger ledger tail | show | verify`
 """

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple, NoReturn
 
@@ -45,6 +46,8 @@ _ENCODER = json.JSONEncoder(
 _MAX_TIME_NS = (1 << 63) - 1
 _KIND = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _ACTOR = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+_KNOWN = 1 << 16
+"""Names of devices, actors and kinds that are known to be spelled rightly: a ledger has few."""
 
 
 class EntryDraft(NamedTuple):
@@ -123,6 +126,30 @@ class Entry:
 
         An entry whose leaf differs from its bytes is never returned, so no reader acts on it.
         """
+        return _read_quickly(cls, row) or cls._read_slowly(row)
+
+    @classmethod
+    def of_checked(cls, row: Sequence[Any]) -> Entry:
+        """Read the values of `COLUMNS` of a row that somebody else checks, without its bytes.
+
+        Whatever is raised where the row does not fit is of no meaning: who checks it tells.
+        """
+        index, time_ns, kind, actor, device, text, blobs, _leaf = row
+        entry: Entry = object.__new__(cls)
+        vars(entry).update(
+            index=index,
+            time_ns=time_ns,
+            kind=kind,
+            actor=actor,
+            device=None if device is None else _device(device),
+            body=from_json(text),
+            blobs=() if blobs == "[]" else tuple(map(Digest, from_json(blobs))),
+        )
+        return entry
+
+    @classmethod
+    def _read_slowly(cls, row: Sequence[Any]) -> Entry:
+        """Do it by making the entry anew, and name the first column that does not fit."""
         index, time_ns, kind, actor, device, body, blobs, _leaf = row
         try:
             entry = cls(
@@ -140,6 +167,66 @@ class Entry:
             if expected != found:
                 _misfit(index, kind, name, _shown(expected), _shown(found))
         return entry
+
+
+def _read_quickly(cls: type[Entry], row: Sequence[Any]) -> Entry | None:
+    """Return the entry of a row that is as this program writes it; None where that takes a look.
+
+    Nothing is made anew but the canonical text of the body, which has to be the one that is stored,
+    and the hash: a third of the time for each of a million entries.
+    """
+    index, time_ns, kind, actor, device, text, blobs_text, leaf = row
+    try:
+        if not (_is_plain(text) and _fits_in_head(index, time_ns, kind, actor)):
+            return None
+        named = None if device is None else _device(device)
+        blobs = () if blobs_text == "[]" else tuple(map(Digest, from_json(blobs_text)))
+        body = from_json(text)
+        if type(body) is not dict or _ENCODER.encode(body) != text:
+            return None
+    except (FleetledgerError, TypeError, ValueError, RecursionError):
+        return None
+    entry: Entry = object.__new__(cls)
+    vars(entry).update(
+        index=index, time_ns=time_ns, kind=kind, actor=actor, device=named, body=body, blobs=blobs
+    )
+    canonical = f"{_head(entry)}\n{text}".encode()
+    leaf_found = leaf_hash(canonical)
+    if leaf_found != leaf or _blobs_text(blobs) != blobs_text:
+        return None
+    vars(entry).update(canonical=canonical, leaf_hash=leaf_found, _text=text)
+    return entry
+
+
+def _is_plain(text: object) -> bool:
+    """Whether the text of a body is so short and flat that its bounds need no look."""
+    return (
+        type(text) is str
+        and len(text) <= MAX_BODY_BYTES // 4
+        and text.count("{") + text.count("[") <= MAX_DEPTH
+    )
+
+
+def _fits_in_head(index: object, time_ns: object, kind: str, actor: str) -> bool:
+    return (
+        type(index) is int
+        and index >= 0
+        and type(time_ns) is int
+        and time_ns >= 0
+        and _names(_KIND, kind)
+        and _names(_ACTOR, actor)
+    )
+
+
+@lru_cache(maxsize=_KNOWN)
+def _names(pattern: re.Pattern[str], text: str) -> bool:
+    return pattern.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=_KNOWN)
+def _device(name: str) -> DeviceId:
+    """Return a device's name, checked; a long ledger has few devices."""
+    return DeviceId(name)
 
 
 def read_canonical(data: bytes) -> Entry:

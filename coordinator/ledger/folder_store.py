@@ -109,7 +109,7 @@ class _DurableFolders:
         try:
             self.make(target.parent)
             self.make(temporary.parent)
-            _write_durably(temporary, parts)
+            write_durably(temporary, parts)
             temporary.replace(target)
             fsync_folder(target.parent)
         except OSError as error:
@@ -200,7 +200,8 @@ def _not_written(target: Path, error: OSError) -> BlobError:
     return BlobError(f"{target}: cannot be written: {error.strerror}; mend it")
 
 
-def _write_durably(path: Path, parts: Iterable[bytes]) -> None:
+def write_durably(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file and have its bytes on the disk; its name is not. Raises `OSError`."""
     with path.open("wb") as file:
         for part in parts:
             file.write(part)

@@ -30,9 +30,9 @@ from coordinator.errors import AuditError, BlobMissingError, LedgerCorruptError,
 from coordinator.ledger.audit import note_at
 from coordinator.ledger.blobs import Blobs, BlobStore, checked
 from coordinator.ledger.objects import objects_at
+from coordinator.ledger.ranges import ReadNote
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
 from coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
-from coordinator.ledger.verify import ReadNote
 from schemas.errors import SignatureError
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.proofs.tree import node_hash
+from schemas.proofs.tree import Frontier, node_hash
 
 STRIDE = 4
 """Levels from one that is stored to the next."""
@@ -56,6 +56,16 @@ class StoredNodes:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known.update(((0, index), leaf) for index, leaf in enumerate(leaves, first))
+
+    def frontier(self, size: int) -> Frontier:
+        """Return the right edge of the tree over the first `size` leaves, in O(log n) reads.
+
+        Raises `LookupError` where nodes or leaves are missing.
+        """
+        levels = (level for level in reversed(range(size.bit_length())) if size >> level & 1)
+        return Frontier(
+            size, tuple(self.subtree(level, size >> level + 1 << 1) for level in levels)
+        )
 
     def stored(self, level: int, position: int) -> bytes:
         """Return what a stored node has to be, made of the stored level below it."""

@@ -26,6 +26,7 @@ from typing import Any
 from sqlite_utils import Database
 
 from coordinator.errors import Mismatch
+from coordinator.ledger.database import LedgerDatabase
 from coordinator.ledger.entries import Entry
 from schemas.canonical import canonical_json
 from schemas.errors import shorten
@@ -106,6 +107,8 @@ class Projections:
 
     def create(self, db: Database) -> None:
         """Make the tables, empty."""
+        if isinstance(db, LedgerDatabase):
+            db.statements.clear()
         for table in self.tables:
             db.execute(table.statement)
             for columns in table.indexes:
@@ -149,7 +152,7 @@ class Projections:
 
     def made_from(self, entries: Iterable[Entry]) -> Database:
         """Return a scratch database in memory with the tables made from `entries`."""
-        fresh = Database(memory=True)
+        fresh = LedgerDatabase(memory=True)
         self.create(fresh)
         self.apply(fresh, entries)
         return fresh

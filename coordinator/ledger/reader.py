@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from coordinator.ledger import schema
+from coordinator.ledger.database import LedgerDatabase
 from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.nodes import StoredNodes
 from coordinator.ledger.projections import Projections
@@ -108,11 +109,11 @@ class LedgerReader:
             rows = self._rows(signed + " AND size <= ? ORDER BY size DESC LIMIT 1", above, most)
         return _checkpoint(rows[0]) if rows else None
 
-    def checkpoints(self) -> Iterator[StoredCheckpoint]:
-        """Yield all checkpoints, smallest first."""
-        size = -1
+    def checkpoints(self, after: int = -1, last: int | None = None) -> Iterator[StoredCheckpoint]:
+        """Yield the checkpoints of more than `after` entries and at most `last`, smallest first."""
+        size, last = after, 2**63 - 1 if last is None else last
         while rows := self._rows(
-            _CHECKPOINTS + " WHERE size > ? ORDER BY size LIMIT ?", size, _PAGE
+            _CHECKPOINTS + " WHERE size > ? AND size <= ? ORDER BY size LIMIT ?", size, last, _PAGE
         ):
             yield from map(_checkpoint, rows)
             size = rows[-1][0]
@@ -133,6 +134,13 @@ class LedgerReader:
         """
         for row in self.rows(start, stop, kind):
             yield Entry.from_row(row)
+
+    def checked_entries(self, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        """Yield the same as `entries`, unchecked and without bytes: for where a walk checks them.
+
+        What is made of them counts only where that walk has found nothing.
+        """
+        return map(Entry.of_checked, self.rows(start, stop))
 
     def rows(
         self, start: int = 0, stop: int | None = None, kind: str | None = None
@@ -186,6 +194,20 @@ class LedgerReader:
             return None
         level, position, expected, found = wrong
         return Mismatch(f"node {position} of level {level} of the tree", "hash", expected, found)
+
+    def nodes(self, level: int, start: int, stop: int) -> list[bytes]:
+        """Return the stored nodes of a level with start <= position < stop that there are."""
+        query = (
+            "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ?"
+            " ORDER BY position"
+        )
+        return [bytes(row[0]) for row in self._rows(query, level, start, stop)]
+
+    def upper_nodes(self, level: int) -> tuple[int, dict[tuple[int, int], bytes]]:
+        """Return how many nodes are stored, and those above a level, by level and position."""
+        rows = self._rows("SELECT level, position, hash FROM node WHERE level > ?", level)
+        count = self._value("SELECT count(*) FROM node")
+        return count, {(row[0], row[1]): bytes(row[2]) for row in rows}
 
     def _check_size(self, size: int) -> None:
         if not 0 <= size <= self.size:
@@ -246,7 +268,7 @@ def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=busy_seconds)
     connection.text_factory = _lenient_text
-    return Database(connection, recursive_triggers=True, execute_plugins=False)
+    return LedgerDatabase(connection, recursive_triggers=True, execute_plugins=False)
 
 
 def _lenient_text(data: bytes) -> str:

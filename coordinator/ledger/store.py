@@ -89,10 +89,11 @@ class Ledger(LedgerReader):
         """Open the ledger at `path`, making it where there is none, and become its writer.
 
         With `sign_note` every checkpoint from now on is signed. `clock` gives nanoseconds since
-        1970 for checkpoints and for drafts without a time. The leaves are read once (about a
-        second per million entries). Raises `LedgerLockedError` while another process writes,
-        `LedgerCorruptError` where the entries do not give the root of the newest checkpoint,
-        `LedgerError` where the file is no ledger of this program.
+        1970 for checkpoints and for drafts without a time. Of the tree its right edge is read;
+        whether the entries before it still are what they were is left to `verify`. Raises
+        `LedgerLockedError` while another process writes, `LedgerCorruptError` where neither nodes
+        nor entries give the root of the newest checkpoint, `LedgerError` where the file is no
+        ledger of this program.
         """
         make_folder(path.parent)
         lock = WriterLock(path.with_name(path.name + ".lock"))
@@ -216,21 +217,34 @@ class Ledger(LedgerReader):
             raise
 
     def _load_frontier(self) -> Frontier:
-        """Grow the tree from the stored leaves; it must be the newest checkpoint's."""
-        leaves = (row[0] for row in self.db.execute("SELECT leaf FROM entry ORDER BY idx"))
-        frontier = Frontier().grown(leaves)
+        """Return the tree's right edge, which must have the newest checkpoint's size and root.
+
+        It is made of the stored nodes; where these do not give that root, of all leaves.
+        """
         checkpoint = self.checkpoint
         expected = (checkpoint.size, checkpoint.root) if checkpoint else (0, super().root)
-        found = (frontier.size, Digest(frontier.root.hex()))
-        if expected != found:
-            mismatch = Mismatch(
-                "newest checkpoint",
-                "size and root",
-                f"{found[0]}, {found[1]} by the entries",
-                f"{expected[0]}, {expected[1]}",
-            )
-            raise LedgerCorruptError(mismatch)
-        return frontier
+        for edge in (self._edge_by_nodes, self._edge_by_leaves):
+            frontier = edge()
+            found = (frontier.size, Digest(frontier.root.hex()))
+            if expected == found:
+                return frontier
+        mismatch = Mismatch(
+            "newest checkpoint",
+            "size and root",
+            f"{found[0]}, {found[1]} by the entries",
+            f"{expected[0]}, {expected[1]}",
+        )
+        raise LedgerCorruptError(mismatch)
+
+    def _edge_by_nodes(self) -> Frontier:
+        try:
+            return StoredNodes(self._rows).frontier(super().size)
+        except LookupError:
+            return Frontier()  # of a program without nodes, or not whole
+
+    def _edge_by_leaves(self) -> Frontier:
+        leaves = (row[0] for row in self.db.execute("SELECT leaf FROM entry ORDER BY idx"))
+        return Frontier().grown(leaves)
 
 
 _INSERT_ENTRY = (

@@ -10,33 +10,32 @@ In the order of the entries:
 - the stored nodes of the tree follow from the leaves;
 
 then the projections: their tables equal a rebuild from the entries.
+
+Entries are walked in ranges, by whoever and in whichever order; `joined` takes them one after the
+other, so that what is named first is the first also where several processes walk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from coordinator.errors import (
-    BlobCorruptError,
-    BlobError,
-    BlobMissingError,
-    BlobPrunedError,
-    LedgerCorruptError,
-    Mismatch,
-)
+from coordinator.errors import LedgerCorruptError, Mismatch
 from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
-from schemas.errors import SignatureError
-from schemas.proofs.tree import Frontier
+from coordinator.ledger.nodes import STRIDE
+from coordinator.ledger.ranges import (
+    RANGE,
+    RANGE_LEVEL,
+    RangeCheckpoint,
+    RangeWalk,
+    ReadNote,
+    fail,
+    ranges,
+    walk_range,
+)
+from coordinator.ledger.reader import LedgerReader
+from schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
 from schemas.values import Digest
-
-ReadNote = Callable[[str], tuple[int, Digest]]
-"""Returns size and root of a signed note; raises `SignatureError`."""
-
-_BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,8 @@ class VerificationReport:
     root: Digest
     """Root over the entries walked, computed from their bytes."""
     mismatch: Mismatch | None
+    snapshots: int = 0
+    """Kept states that are what the entries give."""
 
     @property
     def ok(self) -> bool:
@@ -63,9 +64,10 @@ class VerificationReport:
         if self.mismatch is not None:
             return str(self.mismatch)
         pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
+        kept = f", {self.snapshots} kept states are what they give" if self.snapshots else ""
         return (
             f"{self.entries} entries, {self.checkpoints} checkpoints and {self.blobs} blobs fit"
-            f"{pruned}; root {self.root}"
+            f"{pruned}{kept}; root {self.root}"
         )
 
 
@@ -81,137 +83,155 @@ def verify(
     number of entries walked. The cost is that of reading everything once: entries, blobs, and the
     projections' rules.
     """
-    walk = _Walk(ledger, blobs, progress, read_note)
+
+    def walks() -> Iterator[RangeWalk]:
+        for start, stop in ranges(ledger.size):
+            yield walk_range(ledger, blobs, start, stop, read_note)
+
+    def tables() -> Mismatch | None:
+        return ledger.projections.first_difference(ledger.db, ledger.checked_entries())
+
     with ledger.snapshot():
-        mismatch = walk.first_mismatch()
+        return joined(ledger, walks(), progress, tables)
+
+
+def joined(
+    ledger: LedgerReader,
+    walks: Iterable[RangeWalk],
+    progress: Callable[[int], None] | None,
+    *others: Callable[[], Mismatch | None],
+) -> VerificationReport:
+    """Return what ranges say together, and where all is well the first mismatch of `others`.
+
+    The walks come in the order of the entries; those behind one that does not fit are not asked
+    for. The caller holds a snapshot of the ledger.
+    """
+    whole = _Whole(ledger)
+    mismatch = whole.first_mismatch(walks, progress)
+    try:
+        for other in others:
+            mismatch = mismatch or other()
+    except LedgerCorruptError as error:
+        mismatch = error.mismatch
     return VerificationReport(
-        entries=walk.frontier.size,
-        checkpoints=walk.checkpoints,
-        blobs=len(walk.fitting),
-        pruned=tuple(walk.pruned),
-        root=Digest(walk.frontier.root.hex()),
+        entries=whole.size,
+        checkpoints=whole.checkpoints,
+        blobs=len(whole.fitting),
+        pruned=tuple(whole.pruned),
+        root=whole.root,
         mismatch=mismatch,
     )
 
 
-class _Walk:
-    """One pass over a ledger; each check raises `LedgerCorruptError` at what does not fit."""
+class _Whole:
+    """The ranges so far; each check raises `LedgerCorruptError` at what does not fit."""
 
-    def __init__(
-        self,
-        ledger: LedgerReader,
-        blobs: Blobs,
-        progress: Callable[[int], None] | None,
-        read_note: ReadNote | None,
-    ) -> None:
-        self.ledger = ledger
-        self.blobs = blobs
-        self.progress = progress
-        self.read_note = read_note
-        self.frontier = Frontier()
+    def __init__(self, ledger: LedgerReader) -> None:
+        self._ledger = ledger
+        self._roots: list[bytes] = []
+        """Of the whole ranges, which are nodes of one level."""
+        self._nodes_fit = True
+        self._covered = 0
+        self._checks = True
+        """Whether checkpoints are met: one of no entries is met by nobody, nor any behind it."""
+        self._edge = Frontier()
+        """Of the tree over the whole ranges."""
+        self.size = 0
+        self.root = Digest(EMPTY_ROOT.hex())
         self.checkpoints = 0
-        self.covered = 0
         self.fitting: set[Digest] = set()
         # A dict keeps the order of the entries.
         self.pruned: dict[Digest, None] = {}
 
-    def first_mismatch(self) -> Mismatch | None:
+    def first_mismatch(
+        self, walks: Iterable[RangeWalk], progress: Callable[[int], None] | None
+    ) -> Mismatch | None:
         try:
-            self._walk()
-            return self.ledger.projections.first_difference(self.ledger.db, self.ledger.entries())
+            self._checks = _first_size(self._ledger) != 0
+            for walk in walks:
+                self._take(walk)
+                if progress is not None and walk.size:
+                    progress(self.size)
+            self._check_end()
+            self._check_nodes()
         except LedgerCorruptError as error:
             return error.mismatch
+        return None
 
-    def _walk(self) -> None:
-        checkpoints = self.ledger.checkpoints()
-        due = next(checkpoints, None)
-        for entry in self._entries():
-            self._check_blobs(entry)
-            self.frontier = self.frontier.grown([entry.leaf_hash])
-            if due is not None and due.size == self.frontier.size:
-                self._check_root(due)
-                due = next(checkpoints, None)
-            if self.progress is not None:
-                self.progress(self.frontier.size)
-        self._check_end(due)
-        self._check_nodes()
+    def _take(self, walk: RangeWalk) -> None:
+        self.fitting.update(walk.fitting)
+        self.pruned.update(dict.fromkeys(walk.pruned))
+        for checkpoint in walk.checkpoints if self._checks else ():
+            self._see(checkpoint.size, checkpoint.within)
+            self._check_root(checkpoint)
+        peaks = tuple(bytes.fromhex(peak) for peak in walk.peaks)
+        if peaks:
+            self._see(walk.start + walk.size, Digest(Frontier(walk.size, peaks).root.hex()))
+        if walk.mismatch is not None:
+            fail(walk.mismatch)
+        if walk.size == RANGE:
+            self._roots += peaks
+            self._edge = _with_range(self._edge, *peaks)
+        self._nodes_fit &= walk.nodes_fit
 
-    def _entries(self) -> Iterator[Entry]:
-        for row in self.ledger.rows(_BEFORE_ALL):
-            self._check_index(row)
-            yield Entry.from_row(row)
+    def _see(self, size: int, within: Digest) -> None:
+        """Note how far the walk is, and the root up to there: of `within`, and what is before."""
+        root = bytes.fromhex(within)
+        for peak in reversed(self._edge.peaks):
+            root = node_hash(peak, root)
+        self.size, self.root = size, Digest(root.hex())
 
-    def _check_index(self, row: Sequence[Any]) -> None:
-        expected = self.frontier.size
-        if row[0] != expected:
-            place = f"entry {expected}"
-            _fail(Mismatch(place, "index", str(expected), f"{row[0]} next", expected))
-
-    def _check_blobs(self, entry: Entry) -> None:
-        for digest in entry.blobs:
-            if digest not in self.fitting and digest not in self.pruned:
-                self._check_blob(entry, digest)
-
-    def _check_blob(self, entry: Entry, digest: Digest) -> None:
-        try:
-            self.blobs.check(digest)
-        except BlobPrunedError:
-            self.pruned[digest] = None
-        except BlobCorruptError as error:
-            _fail(_blob_mismatch(entry, digest, f"bytes with the digest {error.found}"))
-        except BlobMissingError:
-            _fail(_blob_mismatch(entry, digest, "nothing"))
-        except BlobError as error:
-            _fail(_blob_mismatch(entry, digest, str(error)))
-        else:
-            self.fitting.add(digest)
-
-    def _check_root(self, checkpoint: StoredCheckpoint) -> None:
-        found = Digest(self.frontier.root.hex())
-        if found != checkpoint.root:
-            place = (
-                f"checkpoint of size {checkpoint.size}"
-                f" (entries {self.covered} to {checkpoint.size - 1}, or their order)"
-            )
-            _fail(Mismatch(place, "root", f"{found} by the entries", checkpoint.root, self.covered))
-        self._check_note(checkpoint)
-        self.checkpoints += 1
-        self.covered = checkpoint.size
-
-    def _check_note(self, checkpoint: StoredCheckpoint) -> None:
-        if self.read_note is None or checkpoint.note is None:
-            return
+    def _check_root(self, checkpoint: RangeCheckpoint) -> None:
         place = f"checkpoint of size {checkpoint.size}"
-        try:
-            signed = self.read_note(checkpoint.note)
-        except SignatureError as error:
-            _fail(Mismatch(place, "note", "signed by this coordinator", str(error), self.covered))
-        if signed != (checkpoint.size, checkpoint.root):
-            found = f"one of size {signed[0]}, root {signed[1]}"
-            expected = f"one of size {checkpoint.size}, root {checkpoint.root}"
-            _fail(Mismatch(place, "note", expected, found, self.covered))
+        if self.root != checkpoint.root:
+            which = f"{place} (entries {self._covered} to {checkpoint.size - 1}, or their order)"
+            found = f"{self.root} by the entries"
+            fail(Mismatch(which, "root", found, checkpoint.root, self._covered))
+        if checkpoint.note is not None:
+            fail(Mismatch(place, "note", *checkpoint.note, self._covered))
+        self.checkpoints += 1
+        self._covered = checkpoint.size
 
-    def _check_end(self, due: StoredCheckpoint | None) -> None:
-        size = self.frontier.size
+    def _check_end(self) -> None:
+        size = self.size
+        due = next(self._ledger.checkpoints(size if self._checks else -1), None)
         if due is not None:
             place = f"checkpoint of size {due.size}"
-            _fail(Mismatch(place, "number of entries", str(due.size), str(size), size))
-        if self.covered != size:
-            place = f"entry {self.covered}"
-            found = f"none for entries {self.covered} to {size - 1}"
-            _fail(Mismatch(place, "checkpoint", f"one of size {size}", found, self.covered))
+            fail(Mismatch(place, "number of entries", str(due.size), str(size), size))
+        if self._covered != size:
+            place = f"entry {self._covered}"
+            found = f"none for entries {self._covered} to {size - 1}"
+            fail(Mismatch(place, "checkpoint", f"one of size {size}", found, self._covered))
 
     def _check_nodes(self) -> None:
-        """Hold the stored nodes against the leaves: a proof made of wrong ones would not hold."""
-        wrong = self.ledger.wrong_node()
-        if wrong is not None:
-            _fail(wrong)
+        """Hold the stored nodes against the leaves: a proof made of wrong ones would not hold.
+
+        Ranges have looked at those below their roots; which one is wrong is looked for alone where
+        one is.
+        """
+        if not self._nodes_fit or self._ledger.upper_nodes(RANGE_LEVEL) != self._upper_nodes():
+            wrong = self._ledger.wrong_node()
+            if wrong is not None:
+                fail(wrong)
+
+    def _upper_nodes(self) -> tuple[int, dict[tuple[int, int], bytes]]:
+        """Return how many nodes there should be, and those above ranges by level and position."""
+        levels = range(STRIDE, self.size.bit_length() + 1, STRIDE)
+        upper, hashes = dict[tuple[int, int], bytes](), self._roots
+        for level in range(RANGE_LEVEL + 1, self.size.bit_length() + 1):
+            pairs = zip(hashes[::2], hashes[1::2], strict=False)  # a last one alone has no node
+            hashes = [node_hash(left, right) for left, right in pairs]
+            if level % STRIDE == 0:
+                upper |= {(level, position): found for position, found in enumerate(hashes)}
+        return sum(self.size >> level for level in levels), upper
 
 
-def _blob_mismatch(entry: Entry, digest: Digest, found: str) -> Mismatch:
-    place = f"entry {entry.index}"
-    return Mismatch(place, f"blob {digest}", "held whole", found, entry.index, entry.kind)
+def _first_size(ledger: LedgerReader) -> int | None:
+    first = next(ledger.checkpoints(), None)
+    return None if first is None else first.size
 
 
-def _fail(mismatch: Mismatch) -> None:
-    raise LedgerCorruptError(mismatch)
+def _with_range(edge: Frontier, root: bytes) -> Frontier:
+    """Return the right edge after one more whole range, whose root it is."""
+    counted = Frontier(edge.size >> RANGE_LEVEL, edge.peaks).grown([root])
+    return Frontier(counted.size << RANGE_LEVEL, counted.peaks)

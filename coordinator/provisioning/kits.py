@@ -21,9 +21,8 @@ from pathlib import Path
 from coordinator.core.commands import Command
 from coordinator.errors import CommandError, ProvisionError
 from coordinator.provisioning.device_table import NO_DATA, TableRow
-from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.inviting import invite_all
-from coordinator.serving.operator import send_all
+from coordinator.serving.operator import here, send_all
 from coordinator.settings import FILE_NAME, CoordinatorSettings, load
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.commands import TagDevices
@@ -172,7 +171,7 @@ def _tag(home: Path, rows: Sequence[TableRow]) -> None:
     ]
     if not commands:
         return
-    answers = send_all(home, commands, carry_out_here=lambda: carry_out_waiting(home))
+    answers = send_all(home, commands, carry_out_here=here(home))
     wrong = [answer.text for answer in answers if not answer.done]
     if wrong:
         raise CommandError("; ".join(wrong))

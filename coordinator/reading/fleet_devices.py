@@ -129,7 +129,7 @@ WITH newest AS (
     SELECT measured.device, measured.version, measured.idx, newest.name IS NOT NULL AS is_new,
         json_extract(result.value, '$.correct') AS correct,
         json_extract(result.value, '$.total') AS total
-    FROM device JOIN measured
+    FROM device CROSS JOIN measured -- devices first: they are fewer than what they measured
         ON measured.device = device.device AND measured.version = device.evaluated_version
     JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
     LEFT JOIN newest ON newest.version = measured.version AND newest.name = result.key

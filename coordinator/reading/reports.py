@@ -240,3 +240,5 @@ class VerifyReport(Report):
     """The first thing that does not fit, in words."""
     mismatch_index: int | None
     """The entry concerned."""
+    snapshots: int = 0
+    """Kept states that are what the entries give."""

@@ -12,6 +12,7 @@ the calendar itself.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,15 +24,15 @@ from coordinator.core.entry import NewEntry
 from coordinator.core.inputs import Input
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
-from coordinator.core.state import read_entry
 from coordinator.core.work import PackImported
-from coordinator.errors import LedgerLockedError
+from coordinator.errors import LedgerLockedError, SnapshotError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger, SignNote
 from coordinator.making.workshop import Finished
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.serving.folding import folded, keep_snapshot
 from coordinator.serving.operator import AnswersCommands, OperatorInbox
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases.rules import SignRelease
@@ -40,6 +41,11 @@ from coordinator.trust.keys import note_signer
 from coordinator.trust.release_key import release_signer
 from methods.registry import can_learn
 from schemas.values import Digest
+
+log = logging.getLogger("coordinator")
+
+_LONG = 50_000
+"""Entries that are read again at no further start: a second or two of reading."""
 
 
 class _Decided(NamedTuple):
@@ -64,7 +70,7 @@ class LedgerEngine:
         calendar: Callable[[], int] | None = None,
         sign_release: SignRelease | None = None,
     ) -> None:
-        """Replay a ledger.
+        """Go on from what a ledger holds.
 
         `clock` gives entries their times; `calendar` may be set meanwhile, and is the clock if left
         out.
@@ -82,6 +88,8 @@ class LedgerEngine:
         """Called after a commit with the index of its first entry, and its entries."""
         self.around_commit: Callable[[], AbstractContextManager[object]] = nullcontext
         """What is entered while a group is written, for who wants to know how long that takes."""
+        self.snapshot_size = 0
+        """Entries that were in the newest snapshot of the state at the start."""
         self._core = self._replayed()
         self._ahead_ns = max(0, self._last_ns - clock())
 
@@ -172,13 +180,16 @@ class LedgerEngine:
         self.ledger.close()
 
     def _replayed(self) -> Core:
-        core = Core(self._rules, can_learn, sign_release=self._sign_release)
-        for entry in self.ledger.entries():
-            body = read_entry(entry.kind, entry.body)
-            before = core.state.clock.set_back_ns
-            core.replay(body, entry.device, entry.time_ns)
-            self._last_ns = entry.time_ns - (core.state.clock.set_back_ns - before)
-        return core
+        state, read = folded(self.ledger, forget=True)
+        self.snapshot_size = state.size - read
+        if read >= _LONG:
+            try:
+                keep_snapshot(self.ledger, state)
+                self.snapshot_size = state.size
+            except SnapshotError as error:
+                log.warning("%s", error)
+        self._last_ns = state.last_ns
+        return Core(self._rules, can_learn, sign_release=self._sign_release, state=state)
 
 
 def carry_out_waiting(home: Path) -> bool:

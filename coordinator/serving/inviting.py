@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.errors import CommandError
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send_all
+from coordinator.serving.operator import here, send_all
 from coordinator.settings import load
 from coordinator.topics.keys.commands import InviteDevice
 from coordinator.trust.invitations import Invitations
@@ -48,7 +47,7 @@ def invite_all(
             InviteDevice(device=token.device, invitation=token.invitation, expires_ns=expires_ns)
             for token in tokens
         ],
-        carry_out_here=lambda: carry_out_waiting(home),
+        carry_out_here=here(home),
     )
     for token, answer in zip(tokens, answers, strict=True):
         if not answer.done:

@@ -189,6 +189,20 @@ class OperatorInbox:
             ) from error
 
 
+def here(home: Path) -> Callable[[], bool]:
+    """Return what carries out commands in this process, if no coordinator runs in `home`.
+
+    A coordinator's core is imported when that is called: most of the command line needs none.
+    """
+
+    def carry_out() -> bool:
+        from coordinator.serving.engine import carry_out_waiting  # noqa: PLC0415
+
+        return carry_out_waiting(home)
+
+    return carry_out
+
+
 def send(
     home: Path,
     command: Command,

@@ -49,6 +49,7 @@ from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.serving.refusing_disk import RefusingDisk
+from coordinator.serving.snapshotting import SnapshotKeeper
 from coordinator.serving.workers.connection import CheckedMessage
 from coordinator.trust.invitations import Invitations
 from schemas.envelope import Sender, encode
@@ -131,6 +132,8 @@ class CoordinatorParts:
     """What the exchange of blocks has carried."""
     live: LiveWriter | None = None
     """Writes down what is known just now, where somebody may want to see it."""
+    snapshots: SnapshotKeeper | None = None
+    """Has the state kept beside the ledger, so that the next start is quick."""
 
 
 @dataclass
@@ -205,6 +208,8 @@ class Shell:
         moved = self._step(seconds)
         if self._parts.live is not None and self._parts.live.is_due():
             self._write_live(self._parts.live)
+        if self._parts.snapshots is not None:
+            self._parts.snapshots.look(self._parts.engine.ledger.size)
         return moved
 
     def _write_live(self, live: LiveWriter) -> None:

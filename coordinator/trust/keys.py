@@ -10,8 +10,8 @@ from pathlib import Path
 
 from coordinator.errors import KeyFileError
 from coordinator.ledger.folder_store import fsync_folder
+from coordinator.ledger.ranges import ReadNote
 from coordinator.ledger.store import SignNote
-from coordinator.ledger.verify import ReadNote
 from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private

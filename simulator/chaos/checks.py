@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from coordinator.core.saved_state import read_state, write_state
 from coordinator.core.state import State, read_entry
 from coordinator.core.work import (
     AverageInput,
@@ -30,6 +31,7 @@ from coordinator.ledger.verify import verify
 from coordinator.making.model_maker import ModelMaker
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.serving.folding import fold
 from coordinator.topics.rollouts.views import RolloutStory
 from coordinator.topics.rounds.entries import WeightsAveraged
 from device_agent.keys import KeyRing
@@ -48,6 +50,9 @@ from simulator.chaos.rollout_checks import (
     stories,
     strangers,
 )
+
+_TAIL = 7
+"""Entries behind the newest state that is kept, in what is checked of kept states."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,20 @@ def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
         live, value = getattr(run.seen.live, part.name), getattr(state, part.name)
         if live != value:
             yield f"{part.name} is {live} in the program, {value} by the ledger"
+
+
+def _kept_states_give_the_state(run: ChaosRun) -> Iterator[str]:
+    """Keep the state after half of the entries, and after all but a few; go on from there."""
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+        size, state, kept = ledger.size, State(), dict[int, bytes]()
+        for stop in (size // 2, max(size - _TAIL, size // 2), size):
+            fold(state, ledger.entries(state.size, stop))
+            kept[stop] = write_state(state)
+        for start in kept:
+            again = read_state(kept[start])
+            fold(again, ledger.entries(start, size))
+            if write_state(again) != kept[size]:
+                yield f"kept after {start} entries it becomes another one by the {size}"
 
 
 def _commands_are_carried_out_once(run: ChaosRun) -> Iterator[str]:
@@ -417,6 +436,7 @@ PROMISES: dict[str, Check] = {
     "the ledger verifies": _ledger_verifies,
     "the tables equal a rebuild": _tables_equal_a_rebuild,
     "a replay gives the state": _replay_gives_the_state,
+    "a state that was kept gives the state": _kept_states_give_the_state,
     "a command is carried out once": _commands_are_carried_out_once,
     "a receipt is true": _receipts_are_true,
     "nothing accepted is lost": _accepted_is_in_the_sum,

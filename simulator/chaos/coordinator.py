@@ -85,6 +85,7 @@ class CrashableCoordinator(Crashable):
                 inbox=self._open_inbox,
                 clock=self.clock,
                 live=None,
+                snapshots=False,
                 boot=seeded_boot(self.world.troubles.seed, self.name, self.runs),
             ),
         )

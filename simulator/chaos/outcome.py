@@ -9,10 +9,11 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.core.state import State, read_entry
+from coordinator.core.state import State
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.serving.folding import fold
 from coordinator.topics.models.state import ModelVersion
 from device_agent.core.state import AgentRecords
 from device_agent.store.rows import load_records
@@ -64,8 +65,7 @@ def read_outcome(places: Places) -> FleetOutcome:
 def replayed(ledger: LedgerReader) -> State:
     """Return the coordinator's state as the entries give it."""
     state = State()
-    for entry in ledger.entries():
-        state.apply(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
+    fold(state, ledger.entries())
     return state
 
 

@@ -46,6 +46,7 @@ class VirtualCoordinator:
                 inbox=lambda _: self.inbox,
                 clock=world.loop.clock.readings,
                 live=None,
+                snapshots=False,
                 boot=boot,
                 # Nothing is lost here, and whoever hears a beat wakes for it.
                 rules=lambda settings: settings.rules,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.topics.classes.state import ClassRegistry
@@ -47,28 +46,41 @@ class CountedContribution:
     samples: dict[ClassName, int]
 
 
-class CountedParts(dict[int, CountedContribution]):
+@dataclass(eq=False)
+class CountedParts(Mapping[int, CountedContribution]):
     """Contributions that are in the sum, by entry, with the samples that each device gave."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._samples: dict[tuple[DeviceId, Digest, int], Counter[ClassName]] = {}
+    by_index: dict[int, CountedContribution] = field(default_factory=dict)
+    given: dict[tuple[DeviceId, Digest, int], dict[ClassName, int]] = field(default_factory=dict)
+    """Samples by device, lineage and stage."""
+
+    def __getitem__(self, index: int) -> CountedContribution:
+        return self.by_index[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_index)
+
+    def __len__(self) -> int:
+        return len(self.by_index)
 
     def put(self, index: int, item: CountedContribution) -> None:
         """Let a contribution be in the sum."""
-        self[index] = item
-        of = (item.device, item.lineage, item.key.stage)
-        self._samples.setdefault(of, Counter()).update(item.samples)
+        self.by_index[index] = item
+        given = self.given.setdefault((item.device, item.lineage, item.key.stage), {})
+        for name, samples in item.samples.items():
+            given[name] = given.get(name, 0) + samples
 
     def take_out(self, index: int) -> None:
         """Let a contribution be in the sum no more, if it is."""
-        item = self.pop(index, None)
+        item = self.by_index.pop(index, None)
         if item is not None:
-            self._samples[item.device, item.lineage, item.key.stage].subtract(item.samples)
+            given = self.given[item.device, item.lineage, item.key.stage]
+            for name, samples in item.samples.items():
+                given[name] -= samples
 
     def samples(self, device: DeviceId, lineage: Digest, stage: int) -> Mapping[ClassName, int]:
         """Return what a device gave in a stage, by the names it used."""
-        return self._samples.get((device, lineage, stage), {})
+        return self.given.get((device, lineage, stage), {})
 
 
 @dataclass
@@ -123,7 +135,8 @@ class ContributionsState:
         if lineage is None:
             return {}
         digest = lineage.digest
-        return {i: item for i, item in self.counted.items() if item.lineage == digest}
+        counted = self.counted.by_index
+        return {i: item for i, item in counted.items() if item.lineage == digest}
 
     def inputs(self) -> tuple[int, ...]:
         """Ledger indices of the contributions of the current lineage that are in the sum."""

@@ -91,8 +91,10 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
+    if models.newest is not None:
+        models.newest.forget_inputs()
     models.by_version[body.version] = ModelVersion(
-        body.version, body, at.index, at.time_ns, lineage
+        body.version, body, at.index, at.time_ns, lineage, contributions=len(body.inputs)
     )
     models.learned, models.failed = body.version, None
 

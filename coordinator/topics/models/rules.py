@@ -171,7 +171,7 @@ class Models:
         if model.imported is not None:
             return decision  # where it goes is for the operator to say
         if self._rules.automatic and not self._state.models.held and self._goes_at_once():
-            reason = f"solved from {len(model.solved.inputs)} contributions"
+            reason = f"solved from {model.contributions} contributions"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
 

@@ -39,6 +39,8 @@ class ModelVersion:
     """The one that it is of; None where it was imported."""
     exported: ModelExported | None = None
     exported_ns: int | None = None
+    contributions: int = 0
+    """How many it was solved from."""
 
     @property
     def solved(self) -> ModelSolved:
@@ -50,6 +52,13 @@ class ModelVersion:
     def imported(self) -> ImportedFiles | None:
         """How it was imported; None where the fleet learned it."""
         return None if self.lineage is not None else cast("ImportedFiles", self.made)
+
+    def forget_inputs(self) -> None:
+        """Keep no list of what it was solved from: only the newest one's is asked for.
+
+        Lists of ever more contributions, one for each model, would be the larger part of a state.
+        """
+        self.made = self.solved.model_copy(update={"inputs": ()})
 
     @property
     def of_pixels(self) -> bool:

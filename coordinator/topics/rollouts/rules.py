@@ -208,9 +208,9 @@ class Rollouts:
             return Decision()
         if rollout is not None and not (rollout.planned.automatic and rollout.stage == "paused"):
             return Decision()
-        inputs = self._state.models.by_version[version].solved.inputs
+        model = self._state.models.by_version[version]
         if rollout is None and not rules.rollouts.is_large(len(self._state.devices.admitted)):
-            reason = f"solved from {len(inputs)} contributions"
+            reason = f"solved from {model.contributions} contributions"
             return record(ModelDesired(version=version, reason=reason))
         body = self._planned(version, rules.rollouts.plan, automatic=True)
         begun = record(RolloutStarted(rollout=body.rollout))

@@ -14,6 +14,7 @@ from coordinator.cli import ledger as cli
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
 from coordinator.reading.sentences import SENTENCES
+from coordinator.serving import verifying
 from schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
 
@@ -21,6 +22,7 @@ from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_st
 @pytest.fixture(autouse=True)
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "TABLES", TABLES)
+    monkeypatch.setattr(verifying, "TABLES", TABLES)
 
 
 @pytest.fixture

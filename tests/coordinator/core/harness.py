@@ -116,7 +116,7 @@ class Bench:
         """Begin anew with what the ledger holds, as after a crash."""
         self.core = Core(self.rules, can_learn=can_learn)
         for body, device, time_ns in self.entries:
-            self.core.replay(body, device, time_ns)
+            self.core.state.apply(body, device, time_ns)
 
     def message(self, device: str, body: Message, attachment: bytes = b"") -> list[Request]:
         name = DeviceId(device)

@@ -99,7 +99,7 @@ class RoundBench(Bench):
         """Replay the ledger into a new core, as after a crash; nobody is connected yet."""
         self.core = Core(self.rules, can_learn=can_learn)
         for body, device, time_ns in self.entries:
-            self.core.replay(body, device, time_ns)
+            self.core.state.apply(body, device, time_ns)
 
     def average(self, request: AverageRound) -> list[Request]:
         """Answer as a worker would."""

@@ -98,3 +98,9 @@ def test_bodies_are_those_of_the_entries(tmp_path: Path) -> None:
         told = [(entry.index, entry.kind, entry.to_row()[5].encode()) for entry in entries]
         assert list(ledger.bodies()) == told
         assert list(ledger.bodies(1, 3)) == told[1:3]
+
+
+def test_entries_that_somebody_else_checks_are_the_same(tmp_path: Path) -> None:
+    with LedgerReader.open_read_only(fill(tmp_path)) as reader:
+        assert list(reader.checked_entries()) == list(reader.entries())
+        assert list(reader.checked_entries(3, 5)) == list(reader.entries(3, 5))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coordinator.core import inputs
-from coordinator.core.core import Core
+from coordinator.core.entry import EntryBody
 from coordinator.core.rules import Rules
 from coordinator.errors import InboxError
 from coordinator.ledger.blobs import Blobs, BlobStore
@@ -21,6 +21,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.serving import folding
 from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.operator import OperatorInbox
 from coordinator.topics.devices.commands import AdmitDevice
@@ -89,19 +90,19 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows = self.replayed = 0
-        read, replay = LedgerReader._rows, Core.replay
+        read, read_entry = LedgerReader._rows, folding.read_entry
 
         def counted_rows(reader: LedgerReader, *query: Any) -> list[Any]:
             rows = read(reader, *query)
             self.rows += len(rows)
             return rows
 
-        def counted_replay(core: Core, *entry: Any) -> None:
+        def counted_entry(kind: str, body: dict[str, Any]) -> EntryBody:
             self.replayed += 1
-            replay(core, *entry)
+            return read_entry(kind, body)
 
         monkeypatch.setattr(LedgerReader, "_rows", counted_rows)
-        monkeypatch.setattr(Core, "replay", counted_replay)
+        monkeypatch.setattr(folding, "read_entry", counted_entry)
 
 
 @pytest.fixture(params=["refused by SQLite", "a full file system"])

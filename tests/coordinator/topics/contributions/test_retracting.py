@@ -310,5 +310,5 @@ def test_a_replay_of_the_ledger_knows_what_was_retracted(rounds: RoundBench, ben
     retract(bench)
     fresh = Bench(bench.rules)
     for body, device, time_ns in bench.entries:
-        fresh.core.replay(body, device, time_ns)
+        fresh.core.state.apply(body, device, time_ns)
     assert fresh.core.state.devices.admitted == bench.core.state.devices.admitted

@@ -94,7 +94,7 @@ def test_a_restart_begins_to_listen_anew(bench: Bench) -> None:
     hours(bench, 20)
     again = Bench(rules=bench.rules, now_ns=bench.now_ns)
     for body, device, time_ns in bench.entries:
-        again.core.replay(body, device, time_ns)
+        again.core.state.apply(body, device, time_ns)
     hours(again, 20)
     assert silent(again) == []
     hours(again, 10)

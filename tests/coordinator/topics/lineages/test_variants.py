@@ -65,11 +65,12 @@ def bodies(bench: Bench, kind: type) -> list:
 def test_a_model_of_the_same_inputs_follows_once_and_has_them() -> None:
     bench = able_fleet()
     before = bench.core.state.models.newest
+    assert before is not None
+    inputs = before.solved.inputs
     next_model(bench)
     newest = bench.core.state.models.newest
-    assert before is not None
     assert newest is not None
-    assert newest.solved.inputs == before.solved.inputs
+    assert newest.solved.inputs == inputs
     assert bench.wait(1000) == [], "not again, though one was left out"
     bench.restart()
     assert bench.wait(1000) == []

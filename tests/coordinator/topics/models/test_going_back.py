@@ -220,7 +220,7 @@ class GoingBack(RuleBasedStateMachine):
         assert bool(db.table("model_hold").count) == state.models.held
         again = Bench()
         for body, device, time_ns in self.bench.entries:
-            again.core.replay(body, device, time_ns)
+            again.core.state.apply(body, device, time_ns)
         assert again.core.state.models.stack == state.models.stack
         assert again.core.state.models.desired_by_device == state.models.desired_by_device
 

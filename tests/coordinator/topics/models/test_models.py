@@ -139,7 +139,7 @@ def test_a_head_solved_before_a_crash_is_exported_after_it() -> None:
     bench.handle(HeadSolved(solved(wanted(bench.wait(0)))))
     restarted = Bench(RULES, now_ns=bench.now_ns)
     for body, device, time_ns in bench.entries:
-        restarted.core.replay(body, device, time_ns)
+        restarted.core.state.apply(body, device, time_ns)
     (request,) = restarted.wait(0)
     assert isinstance(request, ExportHead)
     assert request.solved.version == 1

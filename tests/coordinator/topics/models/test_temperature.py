@@ -101,6 +101,6 @@ def test_a_replay_knows_the_same_scale() -> None:
     bench.wait(0)
     twin = Bench(RULES)
     for body, device, time_ns in bench.entries:
-        twin.core.replay(body, device, time_ns)
+        twin.core.state.apply(body, device, time_ns)
     assert twin.core.state == bench.core.state
     assert twin.wait(0) == bench.wait(0)

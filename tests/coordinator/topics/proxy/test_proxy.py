@@ -380,7 +380,7 @@ def test_the_state_is_a_fold_of_entries_as_they_are_stored() -> None:
     replayed = Core(bench.rules, can_learn=lambda *_: True)
     for body, device, time_ns in bench.entries:
         read = read_entry(body.kind, body.model_dump(mode="json"))
-        replayed.replay(read, device, time_ns)
+        replayed.state.apply(read, device, time_ns)
     assert replayed.state == bench.core.state
 
 

@@ -98,7 +98,7 @@ class ReleasingBench(Bench):
     def restarted(self) -> Core:
         core = Core(self.rules, can_learn=can_learn, sign_release=self.safe)
         for body, device, time_ns in self.entries:
-            core.replay(body, device, time_ns)
+            core.state.apply(body, device, time_ns)
         return core
 
     def sign(self, number: int, version: int = 1, **changes: Any) -> AnswerOperator:

@@ -263,7 +263,7 @@ def test_a_restart_knows_the_same_releases() -> None:
     bench.passes(1)
     core = Core(bench.rules, can_learn=can_learn, sign_release=bench.safe)
     for body, device, time_ns in bench.entries:
-        core.replay(body, device, time_ns)
+        core.state.apply(body, device, time_ns)
     assert core.state.trust == bench.core.state.trust
 
 

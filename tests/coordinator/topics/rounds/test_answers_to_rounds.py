@@ -328,7 +328,7 @@ def test_the_state_is_a_fold_of_the_ledger() -> None:
     bench.answer("dev-2", 2)
     replayed = Core(bench.rules, can_learn=lambda *_: True)
     for body, device, time_ns in bench.entries:
-        replayed.replay(body, device, time_ns)
+        replayed.state.apply(body, device, time_ns)
     assert replayed.state == bench.core.state
 
 

@@ -98,7 +98,7 @@ def test_a_replay_gives_the_same_state_as_was_lived_through() -> None:
     bench.open()
     core = Core(bench.rules, can_learn=can_learn)
     for body, device, time_ns in bench.entries:
-        core.replay(read_entry(body.kind, body.model_dump(mode="json")), device, time_ns)
+        core.state.apply(read_entry(body.kind, body.model_dump(mode="json")), device, time_ns)
     assert core.state == bench.core.state
 
 

@@ -176,7 +176,7 @@ def test_the_state_with_observers_is_a_fold_of_the_ledger() -> None:
     replayed = Core(bench.rules, can_learn=lambda *_: True)
     for body, device, time_ns in bench.entries:
         read = read_entry(body.kind, body.model_dump(mode="json"))
-        replayed.replay(read, device, time_ns)
+        replayed.state.apply(read, device, time_ns)
     assert replayed.state == bench.core.state
 
 

@@ -401,5 +401,5 @@ def test_a_ledger_from_before_there_were_phases_replays() -> None:
         fields = body.model_dump(mode="json")
         for name in NEW_FIELDS.get(body.kind, ()):
             assert not fields.pop(name, None)
-        old.replay(read_entry(body.kind, fields), device, time_ns)
+        old.state.apply(read_entry(body.kind, fields), device, time_ns)
     assert old.state == bench.core.state

@@ -318,7 +318,7 @@ def test_a_ledger_replays_to_the_same_stop_and_one_from_before_to_none() -> None
     old.lead()
     for body, device, time_ns in bench.entries[len(old.entries) :]:
         if not isinstance(body, RoundsStopped):
-            old.core.replay(body, device, time_ns)
+            old.core.state.apply(body, device, time_ns)
     assert old.core.state.rounds.void.stopped is None
 
 

@@ -141,7 +141,7 @@ def restarted(bench: Bench, away_seconds: float) -> Bench:
     """The coordinator is away for a while, with devices that could not answer meanwhile."""
     again = Bench(bench.rules, now_ns=bench.now_ns)
     for body, device, time_ns in bench.entries:
-        again.core.replay(body, device, time_ns)
+        again.core.state.apply(body, device, time_ns)
     again.wait(away_seconds)
     return again
 

@@ -177,7 +177,7 @@ def test_a_replay_decides_the_same() -> None:
     bench.message("dev-2", unsure(0, "fox"))
     twin = Bench(bench.rules)
     for body, device, time_ns in bench.entries:
-        twin.core.replay(body, device, time_ns)
+        twin.core.state.apply(body, device, time_ns)
     assert twin.core.state == bench.core.state
 
 

@@ -1,0 +1,1 @@
+"""How long a ledger of many entries takes to open, to ask and to verify."""

@@ -1,0 +1,137 @@
+"""States that the entries give, kept beside the ledger: a start need not read all of history.
+
+    snapshots/<size>.state      a line of JSON: what it is of; then the bytes of the state
+
+A snapshot is a cache: whatever is wrong with one, the entries give the state. It is taken only
+where the ledger has its size and had its root then, the same program folds, and the bytes have
+their digest. Under its name there is either all of it or nothing: it is written beside its place,
+made durable, then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from coordinator.errors import SnapshotError
+from coordinator.ledger.folder_store import PART_BYTES, fsync_folder, make_folder, write_durably
+from coordinator.ledger.reader import LedgerReader
+from schemas.errors import shorten
+from schemas.message import Strict, explain
+from schemas.values import Digest
+
+KEPT = 2
+"""Snapshots that stay: the newest, and the one before it for where that is damaged."""
+_FORMAT = 1
+_MOST_HEAD_BYTES = 4096
+_SUFFIX = ".state"
+
+
+class SnapshotHead(Strict):
+    """What a snapshot is of."""
+
+    format: int = Field(default=_FORMAT, ge=_FORMAT, le=_FORMAT)
+    size: int = Field(ge=1)
+    """Entries that were folded."""
+    root: Digest
+    """Of the tree over them."""
+    program: Digest
+    """Of everything that a state follows from beside the entries."""
+    digest: Digest
+    """Of the state's bytes."""
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """The bytes of a state, and what they are of."""
+
+    head: SnapshotHead
+    data: bytes
+
+
+class StateSnapshots:
+    """The snapshots of one ledger, as one program writes and reads them."""
+
+    def __init__(self, ledger_file: Path, program: Digest) -> None:
+        self.folder = ledger_file.parent / "snapshots"
+        self._program = program
+
+    def files(self) -> list[Path]:
+        """Return the files of all snapshots, the newest first."""
+        found = (path for path in self.folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
+        return sorted(found, key=lambda path: int(path.stem), reverse=True)
+
+    def read(self, path: Path, ledger: LedgerReader) -> StoredState:
+        """Return a snapshot that fits the ledger; raise `SnapshotError` saying what does not."""
+        try:
+            with path.open("rb") as file:
+                line = file.readline(_MOST_HEAD_BYTES)
+                head = SnapshotHead.model_validate_json(line)
+                self._check(head, ledger)
+                data = file.read()
+        except OSError as error:
+            raise SnapshotError(f"cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            raise SnapshotError(f"{shorten(line)} is no head: {explain(error)}") from error
+        if Digest.of(data) != head.digest:
+            raise SnapshotError(f"its bytes have another digest than {head.digest.short}")
+        return StoredState(head, data)
+
+    def _check(self, head: SnapshotHead, ledger: LedgerReader) -> None:
+        if head.program != self._program:
+            raise SnapshotError("written by another version of this program")
+        if head.size > ledger.size:
+            raise SnapshotError(f"of {head.size} entries; the ledger has {ledger.size}")
+        try:
+            root = ledger.root_at(head.size)
+        except LookupError as error:
+            raise SnapshotError(f"the tree has no root of {head.size}: {error}") from error
+        if root != head.root:
+            raise SnapshotError(f"of another history: root {head.root.short} at its size")
+
+    def write(self, data: bytes, ledger: LedgerReader, size: int) -> Path:
+        """Store the state that the first `size` entries give; delete all but the newest ones.
+
+        Durable when this returns. Raises `SnapshotError` when the disk refuses.
+        """
+        head = SnapshotHead(
+            size=size, root=ledger.root_at(size), program=self._program, digest=Digest.of(data)
+        )
+        target = self.folder / f"{size}{_SUFFIX}"
+        temporary = self.folder / f"{size}.{secrets.token_hex(8)}.new"
+        try:
+            make_folder(self.folder)
+            write_durably(temporary, _parts(head, data))
+            temporary.replace(target)
+            fsync_folder(self.folder)
+            self._tidy()
+        except OSError as error:
+            raise SnapshotError(
+                f"{target}: cannot be written: {error.strerror}; the state is read from the "
+                "entries, until it can"
+            ) from error
+        finally:
+            with contextlib.suppress(OSError):  # after success it has moved away
+                temporary.unlink()
+        return target
+
+    def forget(self, path: Path) -> None:
+        """Delete one that is wrong, if it can be deleted."""
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def _tidy(self) -> None:
+        """Delete all but the newest ones, and what writers left that were killed."""
+        for path in (*self.files()[KEPT:], *self.folder.glob("*.new")):
+            path.unlink(missing_ok=True)
+
+
+def _parts(head: SnapshotHead, data: bytes) -> Iterator[bytes]:
+    yield head.model_dump_json().encode() + b"\n"
+    for start in range(0, len(data), PART_BYTES):
+        yield data[start : start + PART_BYTES]

@@ -1,0 +1,88 @@
+"""Snapshots of the state, made by a process of its own while a coordinator serves.
+
+It reads the ledger as anybody may, begins with the snapshot of before, and ends: nothing waits for
+it, and what it writes is what the disk gives, not what a running program has in memory. Whenever it
+is killed, there is the snapshot of before, or the new one.
+
+    python -m coordinator.serving.snapshotting LEDGER
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from coordinator.errors import LedgerError
+from coordinator.ledger.reader import LedgerReader
+from coordinator.serving.folding import folded, keep_snapshot
+
+log = logging.getLogger("coordinator")
+
+_NICENESS = 10
+_MOST_SAID = 2000
+
+
+class SnapshotKeeper:
+    """Has a snapshot made after every so many entries; one thread uses it."""
+
+    def __init__(self, ledger_file: Path, every: int, size: int) -> None:
+        """Begin with a ledger of `size` entries, of which the newest snapshot is; 0 for none."""
+        self._file = ledger_file
+        self._every = every
+        self._last = size
+        self.process: subprocess.Popen[bytes] | None = None
+        """The one that is under way."""
+
+    def look(self, size: int) -> None:
+        """Begin one if it is time, the ledger having so many entries; tell how the last one went.
+
+        Costs nothing where none is due and none under way.
+        """
+        if self.process is not None and self.process.poll() is not None:
+            self._tell(self.process)
+            self.process = None
+        if self._every and self.process is None and size - self._last >= self._every:
+            self._last = size
+            self.process = _begun(self._file)
+
+    def close(self) -> None:
+        """End what is under way: the next start reads the entries that it would have saved."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def _tell(self, process: subprocess.Popen[bytes]) -> None:
+        _, said = process.communicate()
+        if process.returncode:
+            text = said.decode("utf-8", "replace").strip()[-_MOST_SAID:]
+            log.warning("the snapshot of the state was not made: %s", text or process.returncode)
+
+
+def _begun(ledger_file: Path) -> subprocess.Popen[bytes] | None:
+    command = [sys.executable, "-m", __name__, os.fspath(ledger_file)]
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own command, no shell
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+    except OSError as error:
+        log.warning("the snapshot of the state was not made: %s", error)
+        return None
+
+
+def main() -> None:
+    """Make a snapshot of the ledger that is named; end with a sentence where that fails."""
+    os.nice(_NICENESS)
+    logging.disable()  # a snapshot that does not fit is the coordinator's to tell
+    try:
+        with LedgerReader.open_read_only(Path(sys.argv[1])) as ledger:
+            keep_snapshot(ledger, folded(ledger).state)
+    except LedgerError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
