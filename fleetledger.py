@@ -9,10 +9,12 @@ NumPy nor an ONNX runtime, and a device never imports what only the coordinator 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -127,10 +129,21 @@ class LazyGroup(TyperGroup):
         return name, load(name) if name in VERBS else command, rest
 
 
+def _imported(module: str) -> ModuleType:
+    """Import a room, and look for no garbage meanwhile: what is made stays; a start is short."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(module)
+    finally:
+        if was:
+            gc.enable()
+
+
 def load(verb: str) -> Any:  # noqa: ANN401 - Typer carries its own Click
     """Import the room behind `verb` and return its command, ready to run."""
     module, _, attribute = VERBS[verb].target.partition(":")
-    loaded = getattr(importlib.import_module(module), attribute)
+    loaded = getattr(_imported(module), attribute)
     holder = typer.Typer(add_completion=False, callback=_placeholder)
     if isinstance(loaded, typer.Typer):
         holder.add_typer(loaded, name=verb, help=VERBS[verb].help)
