@@ -114,7 +114,8 @@ class CoordinatorBirth(Message):
     ledger_size: int = Field(ge=0)
     spread_seconds: int | None = Field(default=None, ge=1, le=3600, exclude_if=is_absent)
     """Over how long devices are to spread their births, where there are many of them: after this
-    one, and after a broker that has forgotten them. Left out in smaller fleets."""
+    one, and after a broker that has forgotten them. No device beats more often than once in that
+    time. Left out in smaller fleets."""
 
 
 class CoordinatorHeartbeat(Message):

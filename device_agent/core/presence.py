@@ -33,7 +33,8 @@ def connected(state: AgentState, event: inputs.AgentConnected, now: float) -> Ag
         held_by=None,
         held={},
         birth=Try(0, now + wait),
-        heartbeat_due=now + state.rules.heartbeat_seconds,
+        heartbeat_due=now
+        + max(state.rules.heartbeat_seconds, _share(state) * state.presence.spread_seconds),
         doubted=False,
     )
     return change(presence, *ask_anew(state, now))
@@ -182,7 +183,9 @@ def heartbeat_due(state: AgentState, now: float) -> AgentDecision:
     if not presence.connected or state.enrolling.holds_back or now < presence.heartbeat_due:
         return NOTHING_TO_DO
     waiting = sum(state.scanning.waiting.values())
-    later = replace(presence, heartbeat_due=now + state.rules.heartbeat_seconds)
+    # In a large fleet as seldom as births: each device once in the time that they are spread over.
+    every = max(state.rules.heartbeat_seconds, presence.spread_seconds)
+    later = replace(presence, heartbeat_due=now + every)
     records = state.records
     heartbeat = SendHeartbeat(
         outbox_length=len(records.outbox),

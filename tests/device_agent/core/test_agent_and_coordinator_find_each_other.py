@@ -297,3 +297,12 @@ def test_births_are_spread_where_the_broker_has_forgotten_the_fleet_and_only_the
     agent.give(inputs.AgentConnected(forgotten=True))
     due = agent.state.presence.birth.due
     assert 0 < due - agent.now < 200
+
+
+def test_in_a_large_fleet_a_device_says_seldom_that_it_is_alive(agent: Driven) -> None:
+    agent.connect()
+    spread_birth(agent, 300)
+    agent.take(SendHeartbeat)
+    for _ in range(1200):
+        agent.wait(1)
+    assert len(agent.take(SendHeartbeat)) in {4, 5}, "once in the time that births are spread over"
