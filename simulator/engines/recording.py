@@ -29,6 +29,7 @@ from coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
     NothingReported,
 )
+from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.stages.entries import TransitionReported
@@ -168,7 +169,7 @@ class Recorder:
             rounds=measured.rounds,
             novelty_checks=self._looks.of(numbers),
             proxy=self._proxy(state, measured),
-            contributions=_contributions(state, model),
+            contributions=self._contributions(state, model),
             accuracy_on_devices=measured.accuracy_on_devices,
             notes=(*stage.notes, *measured.notes),
         )
@@ -194,11 +195,27 @@ class Recorder:
     def _in(self, model: ModelVersion | None) -> Counter[DeviceId]:
         """Return the samples of each device that a model was solved from."""
         found: Counter[DeviceId] = Counter()
-        for index in model.solved.inputs if model is not None else ():
+        for index in self._inputs(model) if model is not None else ():
             if index in self._samples:  # not the weights of a network
                 device, samples = self._samples[index]
                 found[device] += samples
         return found
+
+    def _inputs(self, model: ModelVersion) -> tuple[int, ...]:
+        """Return what a model was solved from, which the state tells of the newest one alone."""
+        ((body, _, _),) = self._entries(model.solved_index, model.solved_index + 1)
+        assert isinstance(body, ModelSolved)
+        return body.inputs
+
+    def _contributions(self, state: State, model: ModelVersion) -> int:
+        """Count what is in the model; of a network, the answers of its last round.
+
+        A network that was imported with trained weights has none yet.
+        """
+        if model.lineage is not None and model.lineage.in_rounds:
+            (index,) = self._inputs(model)
+            return state.rounds.answers_in(index)
+        return model.contributions
 
     def _take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         self._parcels.take(body, device)
@@ -296,14 +313,3 @@ def _transition(
         is_new=images > 0,
         images=images,
     )
-
-
-def _contributions(state: State, model: ModelVersion) -> int:
-    """Count what is in the model; of a network, the answers of its last round.
-
-    A network that was imported with trained weights has none yet.
-    """
-    if model.lineage is not None and model.lineage.in_rounds:
-        (index,) = model.solved.inputs
-        return state.rounds.answers_in(index)
-    return len(model.solved.inputs)
