@@ -14,7 +14,7 @@ from simulator.chaos.faults import CALM, Crash, Troubles
 from simulator.chaos.running import fast_folder, run_troubles
 from simulator.chaos.trials import Trials
 
-SEEDS, AT_ONCE = 14, 7
+SEEDS, AT_ONCE = 7, 7
 LOST = 4
 """A class is lost, and the candidate is measured once it runs: everything happens in groups."""
 POINTS, APART = 900, 113

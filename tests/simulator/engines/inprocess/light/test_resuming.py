@@ -129,10 +129,10 @@ def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
 
-    from methods.rounds import device
+    from learning.networks import conversion
 
     with monkeypatch.context() as patch:
-        trained_otherwise = device.to_arrays
+        trained_otherwise = conversion.to_arrays
 
         def shifted(*tensors: Any) -> Any:
             return {
@@ -140,7 +140,7 @@ def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
                 for name, array in trained_otherwise(*tensors).items()
             }
 
-        patch.setattr(device, "to_arrays", shifted)
+        patch.setattr(conversion, "to_arrays", shifted)
         resumed = learn(LightEngine, what, tmp_path / "cut")
     (failed,) = resumed.bodies(RoundFailed)
     assert "training again gave other ones" in failed.reason
