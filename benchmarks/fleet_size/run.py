@@ -4,7 +4,7 @@ For each size: the devices are admitted, the coordinator serves, all devices are
 it asks; the broker is killed and forgets everything, and all are born again; some devices
 say that they are alive, and some that they have nothing to give, and get their receipts.
 
-    python -m benchmarks.fleet_size.run [--sizes 1000 10000 100000] [--messages 2000]
+    python -m benchmarks.fleet_size.run [--sizes 1000 10000 100000] [--messages 800]
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def measure(size: int, messages: int) -> dict[str, float]:
             again = fleet.come()
             found["births_after_broker_seconds"], found["births_after_broker_sent_again"] = again
             found["mib_all_there_again"] = _mib(process)
-            fleet.say_nothing(min(200, size), stage=1)  # so that all is warm
+            fleet.say_nothing(50, stage=1)  # so that all is warm
             found["letter_microseconds"] = _spent(
-                process, lambda: fleet.say_nothing(min(messages, size), stage=1), messages
+                process, lambda: fleet.say_nothing(messages, stage=1), messages
             )
-            beats = _spent(process, lambda: _beat_and_wait(fleet, messages, size), messages)
+            beats = _spent(process, lambda: _beat_and_wait(fleet, messages), messages)
             found["heartbeat_microseconds"] = beats
             found["mib_at_the_end"] = _mib(process)
             found["peak_mib"] = _peak(process)
@@ -95,9 +95,9 @@ def _admit(home: Path, names: Sequence[DeviceId]) -> None:
         engine.close()
 
 
-def _beat_and_wait(fleet: ScriptedFleet, count: int, size: int) -> None:
+def _beat_and_wait(fleet: ScriptedFleet, count: int) -> None:
     """Have devices beat; who waits for a receipt behind them knows that they were heard."""
-    fleet.beat(min(count, size))
+    fleet.beat(count)
     fleet.say_nothing(1, stage=1)
 
 
@@ -124,7 +124,7 @@ def main() -> None:
     """Measure every size, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000])
-    parser.add_argument("--messages", type=int, default=2000)
+    parser.add_argument("--messages", type=int, default=800)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     sizes = {}

@@ -38,7 +38,9 @@ from transport.backoff import Backoff
 _FAILED = 1
 _USAGE = 2
 
-Url = Annotated[str, typer.Argument(help="A folder, or a URL of fsspec's such as s3://bucket/fleet.")]
+Url = Annotated[
+    str, typer.Argument(help="A folder, or a URL of fsspec's such as s3://bucket/fleet.")
+]
 
 
 def mirror(

@@ -27,6 +27,7 @@ from coordinator.serving.workers.frames import (
     read_told,
 )
 from coordinator.settings import load
+from learning.numerics.blas import numpy_on_one_thread
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
 from schemas.topics import FleetTopics
@@ -114,7 +115,8 @@ def work(plan: WorkerPlan, pipe: Pipe) -> None:
     # A terminal interrupts all of its programs; the coordinator says goodbye, and then this ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = load(plan.home)
-    with logging_on(plan.log_format, plan.log_level):
+    # Payloads are small: a second thread of NumPy's only takes the time of other processes.
+    with logging_on(plan.log_format, plan.log_level), numpy_on_one_thread():
         role = f"intake-{plan.number}"
         connection = MqttConnection(mqtt_settings(plan.home, settings, role=role))
         IntakeWorker(connection, pipe, Checking(FleetTopics(settings.fleet))).run(*plan.filters)
