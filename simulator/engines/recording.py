@@ -29,7 +29,6 @@ from coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.stages.entries import TransitionReported
@@ -204,8 +203,7 @@ class Recorder:
     def _inputs(self, model: ModelVersion) -> tuple[int, ...]:
         """Return what a model was solved from, which the state tells of the newest one alone."""
         ((body, _, _),) = self._entries(model.solved_index, model.solved_index + 1)
-        assert isinstance(body, ModelSolved)
-        return body.inputs
+        return tuple(body.model_dump(include={"inputs"})["inputs"])
 
     def _contributions(self, state: State, model: ModelVersion) -> int:
         """Count what is in the model; of a network, the answers of its last round.
