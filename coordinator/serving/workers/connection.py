@@ -123,7 +123,8 @@ class SharedConnection:
         self._workers_first = not self._workers_first
         if self._workers_first:
             return self._from_workers() or self._from_control(seconds)
-        return self._control.next_event(0) or self._from_workers() or self._from_control(seconds)
+        # To look at the connection takes a wake away, so nothing may be waited for after it.
+        return self._control.next_event(0) or self._from_workers()
 
     def _from_control(self, seconds: float) -> Event | None:
         event = self._control.next_event(seconds)
