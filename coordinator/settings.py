@@ -31,6 +31,7 @@ from transport.tls import TLS_LINES, TlsSettings
 FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
 DEFAULT_HOME = "coordinator-home"
+FEWEST_SHARD_ENTRIES = 16
 
 
 class CoordinatorBrokerSettings(Strict):
@@ -93,10 +94,21 @@ class FilesSection(Strict):
 
 
 class LedgerSection(Strict):
-    """What is kept beside the ledger, so that a start need not read all of it."""
+    """How the ledger grows, and what is kept beside it so that a start need not read all of it."""
 
     snapshot_every: int = Field(default=10_000, ge=0, le=1_000_000_000)
     """Entries after which a coordinator that serves has its state kept anew; 0 for never."""
+    shard_entries: int = Field(default=10_000_000, ge=0, le=1_000_000_000)
+    """Entries after which the log goes on in a new shard; 0 for never."""
+
+    @model_validator(mode="after")
+    def _has_large_shards(self) -> Self:
+        if 0 < self.shard_entries < FEWEST_SHARD_ENTRIES:
+            raise ValueError(
+                f"shard_entries: {self.shard_entries} is too few; give {FEWEST_SHARD_ENTRIES} or "
+                "more, or 0 for one shard"
+            )
+        return self
 
 
 class ProxySection(Strict):
@@ -146,6 +158,7 @@ class CoordinatorSettings(Strict):
             release=self.release,
             intake=self.intake,
             bounds=self.bounds,
+            shard_entries=self.ledger.shard_entries,
         )
 
 

@@ -43,6 +43,9 @@ class SeenCheckpoint(Strict):
 
     size: int = Field(ge=0)
     root: Digest
+    """Over the entries of the newest shard."""
+    first: int = Field(default=0, ge=0, exclude_if=lambda index: index == 0)
+    """Index of the first entry of that shard."""
 
 
 class Birth(Message):

@@ -37,6 +37,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.rules import KeyRules
+from coordinator.topics.shards.rules import Sharding
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -78,6 +79,7 @@ class Core:
             rules.intake, self.state, self.live, self.models, self.intake, self.twins
         )
         self.enrolling = KeyRules(self.state)
+        self.sharding = Sharding(rules.shard_entries, self.state)
         self.silence = Silence(rules.silence, self.state, self.live)
         self.operator = Operator(
             self.state,
@@ -115,6 +117,8 @@ class Core:
                 return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
+            case inputs.LedgerGrown(root):
+                return self.sharding.grown(root)
             case inputs.Tick():
                 told = self.silence.look(now_ns) + self.devices.tell_more()
                 return told + self._look_around(now_ns)

@@ -159,3 +159,5 @@ class Rules(Strict):
     intake: IntakeRules = IntakeRules()
     silence: SilenceRules = SilenceRules()
     bounds: BoundRules = BoundRules()
+    shard_entries: int = Field(default=0, ge=0)
+    """What a shard of the log has at least before the next one begins; 0 for one shard."""

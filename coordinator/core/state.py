@@ -25,6 +25,8 @@ from coordinator.topics.keys.entries import KEYS
 from coordinator.topics.keys.state import KeysState
 from coordinator.topics.lineages.entries import LINEAGES
 from coordinator.topics.lineages.state import LineagesState
+from coordinator.topics.shards.entries import LOG_SHARDS
+from coordinator.topics.shards.state import LogShardState
 from coordinator.topics.models.entries import MODELS
 from coordinator.topics.models.state import ModelsState
 from coordinator.topics.proxy.entries import PROXY
@@ -41,6 +43,7 @@ from schemas.values import DeviceId
 
 TOPICS: tuple[LedgerTopic[Any], ...] = (
     CLOCK,
+    LOG_SHARDS,
     DEVICES,
     KEYS,
     LINEAGES,
@@ -75,6 +78,7 @@ class State:
     last_ns: int = 0
     """When the last of them was made, by the calendar that is right after it."""
     clock: ClockState = field(default_factory=ClockState)
+    shards: LogShardState = field(default_factory=LogShardState)
     devices: DevicesState = field(default_factory=DevicesState)
     keys: KeysState = field(init=False)
     lineages: LineagesState = field(default_factory=LineagesState)
@@ -122,6 +126,7 @@ class State:
     def _all(self) -> Iterator[tuple[type[EntryBody], Change]]:
         """Give every topic its part, in the order of `TOPICS`; the types say which is whose."""
         yield from CLOCK.on(self.clock)
+        yield from LOG_SHARDS.on(self.shards)
         yield from DEVICES.on(self.devices)
         yield from KEYS.on(self.keys)
         yield from LINEAGES.on(self.lineages)

@@ -1,19 +1,19 @@
 """Checks an exported or mirrored ledger: nothing is read but its files and the coordinator's key.
 
-Every entry's bytes, the tree over them, the tiles, and the signature over its root; with an older
-checkpoint, or the proof of an entry, that they belong to the same history.
+Every entry's bytes, the tree over them, the tiles, and the signature over its root, shard by shard;
+that each shard begins with how the one before ended; with an older checkpoint, or the proof of an
+entry, that they belong to the same history.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import AuditError, BlobError, EntryError
 from coordinator.ledger.entries import MAX_BODY_BYTES, Entry, read_canonical
-from coordinator.ledger.objects import Objects, objects_at
+from coordinator.ledger.objects import Objects, objects_at, shard_objects
 from coordinator.ledger.tiles import (
     CHECKPOINT,
     TILE_LEVELS,
@@ -22,28 +22,26 @@ from coordinator.ledger.tiles import (
     tile_path,
     widths,
 )
-from schemas.errors import SignatureError
+from schemas.errors import SignatureError, shorten
 from schemas.keys import VerifyKey
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
+from schemas.proofs.shards import SHARD_BEGAN, ShardStart
 from schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
-from schemas.values import Digest, FleetId
+from schemas.values import FleetId
 
 _NOTE_LINES = 3
 """Of a checkpoint at least: whose log it is of, how many entries, their root."""
+_MOST_SHARDS = 1 << 16
 _MAX_BUNDLE_BYTES = TILE_WIDTH * 2 * MAX_BODY_BYTES
 
 
 @dataclass(frozen=True)
-class SignedNote:
-    """A checkpoint, and the text that says so."""
+class SignedShard:
+    """A shard as it lies there: its objects, its checkpoint, and the text that says so."""
 
+    objects: Objects
     note: str
     checkpoint: Checkpoint
-
-    def note_at(self, size: int, root: Digest) -> str | None:
-        """Return the text for a ledger of this size and root; None for any other."""
-        is_it = (size, root) == (self.checkpoint.size, self.checkpoint.root)
-        return self.note if is_it else None
 
 
 @dataclass(frozen=True)
@@ -66,29 +64,58 @@ class Audited:
 
 def audit(exported: str | Path, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> Audited:
     """Return what an exported ledger says; raise `AuditError` at the first thing that is wrong."""
-    objects = _opened(exported)
-    checkpoint = signed_checkpoint(objects, fleet, keys).checkpoint
-    frontier, kinds = Frontier(), dict[str, int]()
-    level: list[bytes] = []
-    for number, width in enumerate(widths(checkpoint.size)):
+    shards = signed_shards(_opened(exported), fleet, keys)
+    kinds, former = dict[str, int](), None
+    for shard in shards:
+        _audit_shard(shard, former, kinds)
+        former = shard
+    return Audited(shards[-1].checkpoint, kinds)
+
+
+def _audit_shard(shard: SignedShard, former: SignedShard | None, kinds: dict[str, int]) -> None:
+    """Count the kinds of a shard's entries; raise `AuditError` at the first thing that is wrong."""
+    frontier, level = Frontier(), list[bytes]()
+    for number, width in enumerate(widths(shard.checkpoint.head.leaves)):
         leaves = []
-        for entry in bundled_entries(objects, number, width):
+        for entry in shard_entries(shard, number, width, former):
             leaves.append(entry.leaf_hash)
             kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
-        _check_tile(objects, 0, number, leaves)
+        _check_tile(shard.objects, 0, number, leaves)
         frontier = frontier.grown(leaves)
         if width == TILE_WIDTH:
             level.append(_folded(leaves))
-    check_root(objects, frontier, checkpoint)
-    _check_upper_tiles(objects, level)
-    return Audited(checkpoint, kinds)
+    check_root(shard, frontier)
+    _check_upper_tiles(shard.objects, level)
 
 
-def signed_checkpoint(objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> SignedNote:
-    """Return the checkpoint that lies there; raise `AuditError` unless one of `keys` signed it."""
+def signed_shards(
+    objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]
+) -> list[SignedShard]:
+    """Return all shards that lie there, the oldest first.
+
+    Raises `AuditError` unless one of `keys` signed the checkpoint of each, and each goes on where
+    the one before ended.
+    """
+    found = [_signed_shard(objects, fleet, keys)]
+    while len(found) < _MOST_SHARDS:
+        there = shard_objects(objects, len(found))
+        if _found(there, CHECKPOINT, MAX_NOTE_BYTES) is None:
+            break
+        shard = _signed_shard(there, fleet, keys)
+        head, former = shard.checkpoint.head, found[-1].checkpoint.head
+        if (head.shard, head.first) != (len(found), former.size):
+            raise AuditError(
+                f"{there.place(CHECKPOINT)}: is of shard {head.shard} from entry {head.first} on, "
+                f"and shard {len(found)} from entry {former.size} on belongs there"
+            )
+        found.append(shard)
+    return found
+
+
+def _signed_shard(objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> SignedShard:
     note = note_at(objects)
     try:
-        return SignedNote(note, Checkpoint.read(note, fleet, keys))
+        return SignedShard(objects, note, Checkpoint.read(note, fleet, keys))
     except SignatureError as error:
         raise AuditError(f"{objects.place(CHECKPOINT)}: {error}") from error
 
@@ -98,12 +125,37 @@ def note_at(objects: Objects) -> str:
     return _read(objects, CHECKPOINT, MAX_NOTE_BYTES).decode("utf-8", "replace")
 
 
-def check_root(objects: Objects, frontier: Frontier, checkpoint: Checkpoint) -> None:
+def check_root(shard: SignedShard, frontier: Frontier) -> None:
     """Raise `AuditError` unless the entries that were read are those that were signed."""
-    if frontier.root.hex() != checkpoint.root:
+    head = shard.checkpoint.head
+    if frontier.root.hex() != head.root:
         raise AuditError(
-            f"{objects.place('entries')}: give the root {frontier.root.hex()}, and the coordinator "
-            f"signed {checkpoint.root} over {checkpoint.size} entries; some were changed"
+            f"{shard.objects.place('entries')}: give the root {frontier.root.hex()}, and the "
+            f"coordinator signed {head.root} over {head.leaves} entries; some were changed"
+        )
+
+
+def shard_entries(
+    shard: SignedShard, number: int, width: int, former: SignedShard | None
+) -> Iterator[Entry]:
+    """Yield the entries of a bundle of a shard; the first one of all must say how `former` ended.
+
+    Raises what `bundled_entries` does.
+    """
+    first = shard.checkpoint.head.first
+    for entry in bundled_entries(shard.objects, number, width, first):
+        if entry.index == first and former is not None:
+            _check_start(shard, entry, former)
+        yield entry
+
+
+def _check_start(shard: SignedShard, entry: Entry, former: SignedShard) -> None:
+    before = former.checkpoint.head
+    start = ShardStart(number=before.shard + 1, former_first=before.first, former_root=before.root)
+    if (entry.kind, entry.body) != (SHARD_BEGAN, start.model_dump(mode="json")):
+        raise AuditError(
+            f"{shard.objects.place('entries')}: entry {entry.index} says {shorten(entry.body)}, "
+            f"and shard {before.shard} ended with {start}"
         )
 
 
@@ -113,28 +165,32 @@ def exported_entries(folder: str | Path) -> Iterator[Entry]:
     Whether they are what the coordinator signed is left to `audit`. Raises `AuditError` where the
     folder is no export.
     """
-    objects = _opened(folder)
+    objects, first = _opened(folder), 0
+    for shard in range(_MOST_SHARDS):
+        there = shard_objects(objects, shard)
+        if shard and _found(there, CHECKPOINT, MAX_NOTE_BYTES) is None:
+            return
+        leaves = _leaves_there(there)
+        for number, width in enumerate(widths(leaves)):
+            yield from bundled_entries(there, number, width, first)
+        first += leaves
+
+
+def _leaves_there(objects: Objects) -> int:
+    """Return how many entries a checkpoint names, whoever signed it; raise `AuditError`."""
     note = note_at(objects).split("\n")
     if len(note) < _NOTE_LINES or not (note[1].isascii() and note[1].isdecimal()):
         raise AuditError(
             f"{objects.place(CHECKPOINT)}: is no checkpoint; name a folder of `export`"
         )
-    for number, width in enumerate(widths(int(note[1]))):
-        yield from bundled_entries(objects, number, width)
+    return int(note[1])
 
 
-def entry_at(folder: str | Path, index: int, size: int) -> Entry:
-    """Return one entry of an export of `size` entries; raise `AuditError`."""
-    number = index // TILE_WIDTH
-    width = min(TILE_WIDTH, size - number * TILE_WIDTH)
-    entries = bundled_entries(_opened(folder), number, width)
-    return next(itertools.islice(entries, index % TILE_WIDTH, None))
-
-
-def bundled_entries(objects: Objects, number: int, width: int) -> Iterator[Entry]:
+def bundled_entries(objects: Objects, number: int, width: int, first: int = 0) -> Iterator[Entry]:
     """Yield the entries of a bundle, each with the index that its place gives it.
 
-    They are in their one spelling; whether they were signed `check_root` says. Raises `AuditError`.
+    They are in their one spelling; whether they were signed `check_root` says. Of a shard that
+    begins with entry `first`. Raises `AuditError`.
     """
     name = f"entries/{tile_name(number, width)}"
     place = objects.place(name)
@@ -147,7 +203,7 @@ def bundled_entries(objects: Objects, number: int, width: int) -> Iterator[Entry
     if len(lines) != 2 * width + 1 or lines[-1]:
         raise AuditError(f"{place}: holds {len(lines) // 2} entries, and {width} belong into it")
     for position in range(width):
-        index = number * TILE_WIDTH + position
+        index = first + number * TILE_WIDTH + position
         try:
             entry = read_canonical(b"\n".join(lines[2 * position : 2 * position + 2]))
         except EntryError as error:

@@ -1,6 +1,7 @@
 """Following a ledger into an object store, so that there is a copy of it elsewhere.
 
     checkpoint, tile/, entries/    as `tiles` lays out an export: `ledger audit` reads a mirror too
+    shard/<number>/                the same for each later shard of the log
     blobs/<2 digits>/<digest>      every blob that an entry names and that was held when it was seen
     pruned/<2 digits>/<digest>     the size of a blob that retention had deleted before that
 
@@ -9,7 +10,8 @@ The rules:
 - blobs come first, then the tiles, then the checkpoint: whatever the moment at which this ends,
   what lies there restores to the checkpoint that lies there;
 - an object is put where none is, and left where it is. Only the checkpoint is replaced, by one that
-  has more entries and begins with all that the former one had;
+  has more entries and begins with all that the former one had; a shard's folder begins when the
+  one before has all of its shard;
 - what lies beyond the checkpoint is held against what belongs there: a torn object is put again, of
   another history nothing is written;
 - partial tiles go when the full one is there and signed, as tlog-tiles allows;
@@ -18,6 +20,7 @@ The rules:
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -29,12 +32,12 @@ from pathlib import Path
 from coordinator.errors import AuditError, BlobMissingError, LedgerCorruptError, Mismatch
 from coordinator.ledger.audit import note_at
 from coordinator.ledger.blobs import Blobs, BlobStore, checked
-from coordinator.ledger.objects import objects_at
+from coordinator.ledger.objects import Objects, objects_at, shard_objects
 from coordinator.ledger.ranges import ReadNote
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
+from coordinator.ledger.shards import LogShard
 from coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
 from schemas.errors import SignatureError
-from schemas.proofs.tree import Frontier
 from schemas.values import Digest
 
 STEP_ENTRIES = 1 << 14
@@ -83,51 +86,62 @@ class Mirror:
         `LedgerError` for a ledger that cannot be read or does not fit.
         """
         there = self._size_there(ledger)
-        while (newest := _next(ledger, there)) is not None:
+        while (newest := _next(ledger, ledger.shards.of_entry(there), there)) is not None:
             yield self._step(ledger, blobs, there, newest)
             there = newest.size
 
     def _step(
         self, ledger: LedgerReader, blobs: Blobs, there: int, newest: StoredCheckpoint
     ) -> Advanced:
-        named = _named_blobs(ledger, there, newest)
+        shard = ledger.shards.of_entry(there)
+        objects = shard_objects(self.objects, shard.number)
+        named = _named_blobs(ledger, shard, there, newest)
         copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named)))
         total = sum(copied)
-        for name, data in tiles_between(ledger, there, newest.size):
-            total += self._put(name, data)
+        old, leaves = there - shard.first, newest.size - shard.first
+        for name, data in tiles_between(ledger, shard, old, leaves):
+            total += _put(objects, name, data)
         assert newest.note is not None  # `_next` gives signed ones
         if self._size_there(ledger) != there:
             raise AuditError(
-                f"{self.objects.place(CHECKPOINT)}: another program moves it as well; let one "
+                f"{objects.place(CHECKPOINT)}: another program moves it as well; let one "
                 "mirror this ledger there"
             )
-        self.objects.write(CHECKPOINT, newest.note.encode())
-        for folder in outgrown(there, newest.size):
-            self.objects.clear(folder)
+        objects.write(CHECKPOINT, newest.note.encode())
+        for folder in outgrown(old, leaves):
+            objects.clear(folder)
         new = sum(size > 0 for size in copied)
         return Advanced(newest.size, newest.root, newest.size - there, new, total)
 
     def _size_there(self, ledger: LedgerReader) -> int:
         """Return how many entries the mirror has signed; raise `AuditError` if not of this log."""
-        place = self.objects.place(CHECKPOINT)
-        if self.objects.read(CHECKPOINT, 1) is None:
+        objects = self._newest_shard()
+        if objects is None:
             return 0
+        place = objects.place(CHECKPOINT)
         try:
-            size, root = self._read_note(note_at(self.objects))
+            head = self._read_note(note_at(objects))
         except SignatureError as error:
             raise AuditError(f"{place}: {error}; mirror to another place") from error
-        if size > ledger.size:
+        if head.size > ledger.size:
             raise AuditError(
-                f"{place}: has {size} entries, and the ledger here {ledger.size}: it is the "
+                f"{place}: has {head.size} entries, and the ledger here {ledger.size}: it is the "
                 "older of the two; `fleetledger ledger restore` brings the newer one back"
             )
-        found = ledger.root_at(size)
-        if found != root:
+        found = ledger.head_at(head.size)
+        if found != head:
             raise AuditError(
-                f"{place}: has the root {root} over {size} entries, and the ledger here {found}: "
-                "there are two histories; mirror this one to another place"
+                f"{place}: has the root {head.root} over {head.size} entries, and the ledger here "
+                f"{found.root}: there are two histories; mirror this one to another place"
             )
-        return size
+        return head.size
+
+    def _newest_shard(self) -> Objects | None:
+        """Return the objects of the newest shard that has a checkpoint; None where none has."""
+        shards = (shard_objects(self.objects, number) for number in itertools.count())
+        begun = itertools.takewhile(lambda objects: objects.read(CHECKPOINT, 1) is not None, shards)
+        last = deque(begun, maxlen=1)
+        return last[0] if last else None
 
     def _copies(
         self, ledger: LedgerReader, blobs: Blobs, digests: Iterable[Digest]
@@ -163,18 +177,19 @@ class Mirror:
             self.objects.write(pruned_mark(digest), f"{size}\n".encode())
         return 0
 
-    def _put(self, name: str, data: bytes) -> int:
-        """Put an object unless it is there; return the bytes that were put."""
-        there = self.objects.read(name, len(data) + 1)
-        if there == data:
-            return 0
-        if there is not None and not data.startswith(there):
-            raise AuditError(
-                f"{self.objects.place(name)}: is of another history, which is not signed there; "
-                "mirror to another place"
-            )
-        self.objects.write(name, data)
-        return len(data)
+
+def _put(objects: Objects, name: str, data: bytes) -> int:
+    """Put an object unless it is there; return the bytes that were put."""
+    there = objects.read(name, len(data) + 1)
+    if there == data:
+        return 0
+    if there is not None and not data.startswith(there):
+        raise AuditError(
+            f"{objects.place(name)}: is of another history, which is not signed there; "
+            "mirror to another place"
+        )
+    objects.write(name, data)
+    return len(data)
 
 
 def mirrored_blobs(location: str | Path) -> BlobStore:
@@ -187,36 +202,37 @@ def pruned_mark(digest: Digest) -> str:
     return f"pruned/{digest[:2]}/{digest}"
 
 
-def _next(ledger: LedgerReader, there: int) -> StoredCheckpoint | None:
-    """Return the signed checkpoint of the next step; None where the mirror has all there is."""
-    return ledger.signed_checkpoint(there, there + STEP_ENTRIES) or ledger.signed_checkpoint(
-        there, None
-    )
+def _next(ledger: LedgerReader, shard: LogShard, there: int) -> StoredCheckpoint | None:
+    """Return the signed checkpoint of the next step; None where the mirror has all there is.
+
+    It is at most the shard's last one; raises `AuditError` where that is not signed.
+    """
+    end = there + STEP_ENTRIES if shard.end is None else min(there + STEP_ENTRIES, shard.end)
+    newest = ledger.signed_checkpoint(there, end) or ledger.signed_checkpoint(there, None)
+    if newest is not None and shard.end is not None and newest.size > shard.end:
+        raise AuditError(
+            f"checkpoint of size {shard.end}: is not signed, and shard {shard.number} ends there"
+        )
+    return newest
 
 
-def _named_blobs(ledger: LedgerReader, there: int, newest: StoredCheckpoint) -> tuple[Digest, ...]:
+def _named_blobs(
+    ledger: LedgerReader, shard: LogShard, there: int, newest: StoredCheckpoint
+) -> tuple[Digest, ...]:
     """Return the blobs that new entries name, once these have proven to give the signed root."""
     leaves, named = [], dict[Digest, None]()
     for *_, blobs, leaf in ledger.rows(there, newest.size):
         leaves.append(leaf)
         if blobs != "[]":
             named.update(dict.fromkeys(map(Digest, json.loads(blobs))))
-    found = _frontier_at(ledger, there).grown(leaves).root.hex()
+    edge = ledger.nodes_of(shard).frontier(there - shard.first)
+    found = edge.grown(leaves).root.hex()
     if found != newest.root:
         place = f"checkpoint of size {newest.size}"
         raise LedgerCorruptError(
             Mismatch(place, "root", f"{found} by the entries", newest.root, there)
         )
     return tuple(named)
-
-
-def _frontier_at(ledger: LedgerReader, size: int) -> Frontier:
-    peaks, start = [], 0
-    for level in reversed(range(size.bit_length())):
-        if size >> level & 1:
-            peaks.append(ledger.subtree(level, start >> level))
-            start += 1 << level
-    return Frontier(size, tuple(peaks))
 
 
 def _side_by_side(workers: int, tasks: Iterable[Callable[[], int]]) -> Iterator[int]:

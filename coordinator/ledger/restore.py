@@ -10,12 +10,12 @@ Tables are made from the entries on the way. Keys and settings are not in a mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import AuditError, BlobMissingError, LedgerError
-from coordinator.ledger.audit import bundled_entries, check_root, signed_checkpoint
+from coordinator.ledger.audit import SignedShard, check_root, shard_entries, signed_shards
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.folder_store import fsync_folder, make_folder
@@ -80,37 +80,40 @@ def restore(
     if ledger_folder.exists():
         raise LedgerError(f"{ledger_folder}: is there already; restore into a new --home")
     objects = objects_at(location)
-    signed = signed_checkpoint(objects, known.fleet, (known.key,))
+    shards = signed_shards(objects, known.fleet, (known.key,))
+    notes = {shard.checkpoint.head: shard.note for shard in shards}
     path = ledger_path(building)
     make_folder(path.parent)
     for file in path.parent.glob(f"{path.name}*"):  # of an attempt that was interrupted
         file.unlink()
     blobs = _Blobs(objects, mirrored_blobs(location), BlobStore(store or blob_folder(building)))
-    with Ledger.open(path, projections, sign_note=signed.note_at) as ledger:
-        _fill(ledger, objects, signed.checkpoint, blobs, progress)
+    with Ledger.open(path, projections, sign_note=notes.get) as ledger:
+        _fill(ledger, shards, blobs, progress)
     path.parent.replace(ledger_folder)
     fsync_folder(home)
     building.rmdir()
-    return Restored(signed.checkpoint, len(blobs.held), len(blobs.pruned))
+    return Restored(shards[-1].checkpoint, len(blobs.held), len(blobs.pruned))
 
 
 def _fill(
     ledger: Ledger,
-    objects: Objects,
-    checkpoint: Checkpoint,
+    shards: Sequence[SignedShard],
     blobs: _Blobs,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Append what was mirrored; raise `AuditError` before the last of it if it was not signed."""
-    frontier = Frontier()
-    for number, width in enumerate(widths(checkpoint.size)):
-        entries = tuple(bundled_entries(objects, number, width))
-        frontier = frontier.grown(entry.leaf_hash for entry in entries)
-        if frontier.size == checkpoint.size:
-            check_root(objects, frontier, checkpoint)
-        small, pruned = blobs.fetched(entries)
-        ledger.append(entries, small, pruned)
-        progress(frontier.size, checkpoint.size)
+    """Append what was mirrored; raise `AuditError` before a shard's last if it was not signed."""
+    total, former = shards[-1].checkpoint.size, None
+    for shard in shards:
+        frontier, leaves = Frontier(), shard.checkpoint.head.leaves
+        for number, width in enumerate(widths(leaves)):
+            entries = tuple(shard_entries(shard, number, width, former))
+            frontier = frontier.grown(entry.leaf_hash for entry in entries)
+            if frontier.size == leaves:
+                check_root(shard, frontier)
+            small, pruned = blobs.fetched(entries)
+            ledger.append(entries, small, pruned)
+            progress(ledger.size, total)
+        former = shard
 
 
 class _Blobs:

@@ -5,6 +5,8 @@
 - Whatever fails (a full disk, a busy database, a projection's rule), the transaction is rolled
   back and the tree in memory is still the one on the disk.
 - One process writes (a lock file beside the database), from one thread.
+- A group whose first entry says that a shard begins grows a new tree; it must say how the former
+  one ended.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import ValidationError
 from sqlite_utils import Database
 
 from coordinator.errors import (
@@ -32,6 +35,8 @@ from coordinator.ledger.lock import WriterLock
 from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
+from coordinator.ledger.shards import LogShard, LogShards
+from schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest
 
@@ -45,8 +50,8 @@ _LOGGED_PAGES = 4096
 them the same as in the round before; by default they would be moved with nearly every round.
 """
 
-SignNote = Callable[[int, Digest], str | None]
-"""Given size and root of the ledger, returns the signed note of that checkpoint, if it has one."""
+SignNote = Callable[[TreeHead], str | None]
+"""Given the newest shard's tree, returns the signed note of that checkpoint, if it has one."""
 
 
 class Ledger(LedgerReader):
@@ -68,6 +73,9 @@ class Ledger(LedgerReader):
         self._newest = super().checkpoint
         self._appended: dict[int, Entry] = {}
         """The entries of the last group, which receipts prove as soon as they are committed."""
+        self._shards = super().shards
+        self._first = self._shards.firsts[-1]
+        """Of the newest shard, which is asked for with every message."""
         self._frontier = self._load_frontier()
         self._grow_nodes_of_before()
         if projections.outdated(db):
@@ -115,11 +123,21 @@ class Ledger(LedgerReader):
     @property
     def size(self) -> int:
         """Number of entries; the index of the next one."""
-        return self._frontier.size
+        return self._first + self._frontier.size
+
+    @property
+    def shards(self) -> LogShards:
+        """The shards that the entries are in."""
+        return self._shards
+
+    @property
+    def shard(self) -> LogShard:
+        """The newest shard, which grows."""
+        return self._shards.numbered(-1)
 
     @property
     def root(self) -> Digest:
-        """Root of the tree over all entries."""
+        """Root of the newest shard's tree."""
         return Digest(self._frontier.root.hex())
 
     @property
@@ -151,20 +169,21 @@ class Ledger(LedgerReader):
         now_ns = self._clock()
         entries = self._numbered(group, now_ns)
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
-        frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
-        root = Digest.known(frontier.root.hex())
-        newest = StoredCheckpoint(frontier.size, root, now_ns, self._note(frontier.size, root))
+        shards, former = self._grown_shards(entries)
+        frontier = former.grown(entry.leaf_hash for entry in entries)
+        newest = self._checkpoint_of(shards, frontier, now_ns)
         checkpoint = (newest.size, frontier.root, now_ns, newest.note)
         with self._transaction(f"{len(entries)} entries"):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)
-            self._grow_nodes(self._frontier.size, frontier.size)
+            self._grow_nodes(shards, former.size, frontier.size)
             self.projections.apply(self.db, entries)
             if pruned:
                 self.db.conn.executemany(_MARK_PRUNED, pruned.items())
-        self._nodes.keep(self._frontier.size, [entry.leaf_hash for entry in entries])
+        self._shards, self._first = shards, shards.firsts[-1]
         self._frontier, self._newest = frontier, newest
+        self.nodes_of(self.shard).keep(former.size, [entry.leaf_hash for entry in entries])
         self._appended = {entry.index: entry for entry in entries}
         return entries
 
@@ -178,23 +197,47 @@ class Ledger(LedgerReader):
         with self._transaction("pruned blobs"):
             self.db.conn.executemany(_MARK_PRUNED, sizes.items())
 
-    def _note(self, size: int, root: Digest) -> str | None:
-        return None if self._sign_note is None else self._sign_note(size, root)
+    def _grown_shards(self, entries: Sequence[Entry]) -> tuple[LogShards, Frontier]:
+        """Return the shards with a group, and the tree that it grows; raise `EntryError`."""
+        if any(entry.kind == SHARD_BEGAN for entry in entries[1:]):
+            raise EntryError(f"group: {SHARD_BEGAN!r} in its midst; a shard begins with a group")
+        first = entries[0]
+        if first.kind != SHARD_BEGAN:
+            return self._shards, self._frontier
+        shard = self.shard
+        expected = ShardStart(
+            number=shard.number + 1, former_first=shard.first, former_root=self.root
+        )
+        try:
+            said = ShardStart.model_validate(first.body)
+        except ValidationError as error:
+            raise EntryError(f"entry {first.index}: {error}") from error
+        if said != expected or not self._frontier.size:
+            raise EntryError(f"entry {first.index}: says {said!r}, and the ledger has {expected!r}")
+        return LogShards((*self._shards.firsts, first.index)), Frontier()
+
+    def _checkpoint_of(
+        self, shards: LogShards, frontier: Frontier, now_ns: int
+    ) -> StoredCheckpoint:
+        shard, root = shards.numbered(-1), Digest.known(frontier.root.hex())
+        head = TreeHead(shard.first + frontier.size, root, shard.number, shard.first)
+        note = None if self._sign_note is None else self._sign_note(head)
+        return StoredCheckpoint(head.size, root, now_ns, note)
 
     def _grow_nodes_of_before(self) -> None:
         """Store the nodes that a ledger of a program without them lacks."""
         if self._frontier.size >> STRIDE and not self._rows("SELECT 1 FROM node LIMIT 1"):
             with self._transaction("nodes of the tree"):
-                self._grow_nodes(0, self._frontier.size)
+                self._grow_nodes(self._shards, 0, self._frontier.size)
 
-    def _grow_nodes(self, old_size: int, size: int) -> None:
-        for node in StoredNodes(self._rows).missing(old_size, size):
+    def _grow_nodes(self, shards: LogShards, old_size: int, size: int) -> None:
+        """Store what the newest shard's tree has with so many leaves and had not before."""
+        nodes = StoredNodes(self._rows, shards, len(shards.firsts) - 1)
+        for node in nodes.missing(old_size, size):
             self.db.conn.execute(INSERT_NODE, node)
 
     def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
-        return tuple(
-            _numbered(item, index, now_ns) for index, item in enumerate(group, self._frontier.size)
-        )
+        return tuple(_numbered(item, index, now_ns) for index, item in enumerate(group, self.size))
 
     @contextmanager
     def _transaction(self, what: str) -> Iterator[None]:
@@ -217,15 +260,15 @@ class Ledger(LedgerReader):
             raise
 
     def _load_frontier(self) -> Frontier:
-        """Return the tree's right edge, which must have the newest checkpoint's size and root.
+        """Return the newest tree's right edge, which must have the newest checkpoint's root.
 
-        It is made of the stored nodes; where these do not give that root, of all leaves.
+        It is made of the stored nodes; where these do not give that root, of the shard's leaves.
         """
         checkpoint = self.checkpoint
         expected = (checkpoint.size, checkpoint.root) if checkpoint else (0, super().root)
         for edge in (self._edge_by_nodes, self._edge_by_leaves):
             frontier = edge()
-            found = (frontier.size, Digest(frontier.root.hex()))
+            found = (self._first + frontier.size, Digest(frontier.root.hex()))
             if expected == found:
                 return frontier
         mismatch = Mismatch(
@@ -237,14 +280,15 @@ class Ledger(LedgerReader):
         raise LedgerCorruptError(mismatch)
 
     def _edge_by_nodes(self) -> Frontier:
+        shard = self.shard
         try:
-            return StoredNodes(self._rows).frontier(super().size)
+            return self.nodes_of(shard).frontier(super().size - shard.first)
         except LookupError:
             return Frontier()  # of a program without nodes, or not whole
 
     def _edge_by_leaves(self) -> Frontier:
-        leaves = (row[0] for row in self.db.execute("SELECT leaf FROM entry ORDER BY idx"))
-        return Frontier().grown(leaves)
+        query = "SELECT leaf FROM entry WHERE idx >= ? ORDER BY idx"
+        return Frontier().grown(row[0] for row in self.db.execute(query, (self._first,)))
 
 
 _INSERT_ENTRY = (

@@ -1,6 +1,6 @@
 r"""The ledger as a folder of files that need no program to be read, and no server but a file host.
 
-    checkpoint            the newest signed note
+    checkpoint            the newest signed note of the shard
     tile/<level>/<n>      256 hashes of 32 bytes: the tree's nodes of level 8 * <level>
     entries/<n>           up to 256 entries, each as its bytes and a line feed: two lines of JSON
 
@@ -8,6 +8,8 @@ Checkpoint and hash tiles are those of C2SP's tlog-tiles, so its readers and wit
 <n> is written in groups of three digits, all but the last with an x before it: 1234067 is
 x001/x234/067. The last tile of a level, while it has fewer than 256, is <n>.p/<width>. Entries are
 laid out in an own way, because theirs may not exceed 64 KiB.
+
+Each later shard of the log is such a folder of its own, shard/<number>, whose <n> count from 0.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.errors import AuditError
-from coordinator.ledger.objects import objects_at
+from coordinator.ledger.objects import objects_at, shard_objects
 from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.shards import LogShard
 
 CHECKPOINT = "checkpoint"
 TILE_LEVELS = 8
@@ -37,16 +40,26 @@ def export(ledger: LedgerReader, folder: Path) -> int:
     if folder.is_dir() and any(folder.iterdir()):
         raise AuditError(f"{folder}: is not empty; name a new folder")
     objects = objects_at(folder, durable=False)
-    for name, data in tiles_between(ledger, 0, newest.size):
-        objects.write(name, data)
-    objects.write(CHECKPOINT, newest.note.encode())
+    for shard in ledger.shards.up_to(newest.size):
+        there, size = shard_objects(objects, shard.number), shard.leaves_at(newest.size)
+        last = ledger.signed_checkpoint(shard.first + size - 1, shard.first + size)
+        if last is None or last.note is None:
+            raise AuditError(f"checkpoint: the last one of shard {shard.number} is not signed")
+        for name, data in tiles_between(ledger, shard, 0, size):
+            there.write(name, data)
+        there.write(CHECKPOINT, last.note.encode())
     return newest.size
 
 
-def tiles_between(ledger: LedgerReader, old: int, size: int) -> Iterator[tuple[str, bytes]]:
-    """Yield names and bytes of the tiles that a ledger of `size` has and one of `old` has not."""
+def tiles_between(
+    ledger: LedgerReader, shard: LogShard, old: int, size: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yield names and bytes of the tiles that a shard of `size` leaves has, and one of `old` not.
+
+    Names are those in the shard's own folder.
+    """
     for number, width in _changed(old, size):
-        start = number * TILE_WIDTH
+        start = shard.first + number * TILE_WIDTH
         entries = list(ledger.entries(start, start + width))
         lines = b"".join(entry.canonical + b"\n" for entry in entries)
         yield f"entries/{tile_name(number, width)}", lines
@@ -56,15 +69,16 @@ def tiles_between(ledger: LedgerReader, old: int, size: int) -> Iterator[tuple[s
         above = TILE_LEVELS * level
         for number, width in _changed(old >> above, size >> above):
             first = number * TILE_WIDTH
-            nodes = (ledger.subtree(above, first + n) for n in range(width))
+            tree = ledger.nodes_of(shard)
+            nodes = (tree.subtree(above, first + n) for n in range(width))
             yield tile_path(level, number, width), b"".join(nodes)
         level += 1
 
 
 def outgrown(old: int, size: int) -> Iterator[str]:
-    """Yield the folders of partial tiles in whose place a ledger of `size` has full ones.
+    """Yield the folders of partial tiles in whose place a shard of `size` leaves has full ones.
 
-    Of those alone that a ledger of `old`, or one with its last tile just filled, may have had.
+    Of those alone that a shard of `old`, or one with its last tile just filled, may have had.
     """
     level = 0
     while size >> (TILE_LEVELS * level):

@@ -242,3 +242,5 @@ class VerifyReport(Report):
     """The entry concerned."""
     snapshots: int = 0
     """Kept states that are what the entries give."""
+    shards: int = 1
+    """Shards of the log that the entries are in."""

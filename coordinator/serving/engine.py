@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from coordinator.core.core import Core
 from coordinator.core.entry import NewEntry
-from coordinator.core.inputs import Input
+from coordinator.core.inputs import Input, LedgerGrown
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
 from coordinator.core.work import PackImported
@@ -165,15 +165,35 @@ class LedgerEngine:
 
         Raises what `process` raises.
         """
-        decided = self._decided
-        if decided is None:
-            return []
-        first = self.ledger.size
-        with self.around_commit():
-            self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
-        self._decided = None
-        self.on_commit(first, decided.entries)
-        return decided.requests
+        requests: list[Request] = []
+        while (decided := self._decided) is not None:
+            first = self.ledger.size
+            with self.around_commit():
+                self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
+            self._decided = self._next_shard(decided) if decided.entries else None
+            self.on_commit(first, decided.entries)
+            requests = decided.requests
+        return requests
+
+    def _next_shard(self, committed: _Decided) -> _Decided | None:
+        """Return the group with which a shard of the log begins; None where none is due.
+
+        It asks for what the one before it asked for, once it is committed as well. A shard ends
+        with a signed checkpoint: without a key there is but one.
+        """
+        newest = self.ledger.checkpoint
+        if newest is None or newest.note is None:
+            return None
+        now_ns = self._clock() + self._ahead_ns
+        decision = self._core.handle(LedgerGrown(newest.root), now_ns)
+        if not decision.entries:
+            return None
+        told = [
+            request for entry in decision.entries for request in self._core.apply(entry, now_ns)
+        ]
+        drafts = [_draft(entry, now_ns) for entry in decision.entries]
+        requests = [*committed.requests, *decision.requests, *told]
+        return _Decided(list(decision.entries), drafts, None, None, requests)
 
     def close(self) -> None:
         """Close the ledger and let another process write."""

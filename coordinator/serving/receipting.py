@@ -9,6 +9,8 @@ from __future__ import annotations
 from coordinator.ledger.proving import prove
 from coordinator.ledger.reader import LedgerReader
 from schemas.presence import SeenCheckpoint
+from schemas.proofs.consistency import ConsistencyProof
+from schemas.proofs.shards import ShardLink
 from schemas.receipts import Accepted, Receipt
 
 
@@ -17,12 +19,13 @@ def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) ->
     answer, newest = receipt.answer, ledger.checkpoint
     if not isinstance(answer, Accepted) or newest is None or newest.note is None:
         return receipt
-    grown = None
+    grown: ConsistencyProof | None = None
+    shards: tuple[ShardLink, ...] = ()
     if seen_size is not None and seen_size <= newest.size:
         grown = ledger.consistency_proof(seen_size, newest.size)
-    proven = Accepted(
-        ledger_index=answer.ledger_index, proof=prove(ledger, answer.ledger_index), grown=grown
-    )
+        shards = ledger.links(ledger.shards.of_size(seen_size), newest.size)
+    proof = prove(ledger, answer.ledger_index)
+    proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown, shards=shards)
     return receipt.model_copy(update={"answer": proven})
 
 
@@ -33,9 +36,10 @@ def told_otherwise(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
             f"ledger: this device has seen {seen.size} entries, and there are {ledger.size}; it "
             f"was cut short, or restored from a backup that ends before entry {ledger.size}"
         )
-    if ledger.root_at(seen.size) != seen.root:
+    head = ledger.head_at(seen.size)
+    if (head.root, head.first) != (seen.root, seen.first):
         return (
             f"ledger: this device has seen the root {seen.root.short} over {seen.size} entries, "
-            f"and here it is {ledger.root_at(seen.size).short}: there are two histories"
+            f"and here it is {head.root.short}: there are two histories"
         )
     return ""

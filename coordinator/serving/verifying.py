@@ -98,7 +98,8 @@ def verify_home(
             done = kept.begin(ledger, resume=resume)
             with _asking(what, jobs if ledger.size >= _WORTH_A_PROCESS else 1) as ask:
                 tables, states = ask(_tables, what), ask(_states, what)
-                walks = [_walk_of(ask, done, *bounds) for bounds in ranges(ledger.size)]
+                bounds = ranges(ledger.shards, ledger.size)
+                walks = [_walk_of(ask, done, *start_and_stop) for start_and_stop in bounds]
                 found = _noted(walks, kept)
                 report = joined(ledger, found, progress, tables, lambda: states().mismatch)
                 finished = True

@@ -16,7 +16,7 @@ from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private
 from schemas.proofs.checkpoint import Checkpoint
-from schemas.values import Digest, FleetId
+from schemas.values import FleetId
 
 
 def key_folder(home: Path) -> Path:
@@ -58,7 +58,7 @@ def note_signer(home: Path, fleet: FleetId) -> SignNote:
 
 def signer_of_notes(key: SigningKey, fleet: FleetId) -> SignNote:
     """Return what signs a ledger's checkpoints with a key."""
-    return lambda size, root: Checkpoint(fleet, size, root).signed(key)
+    return lambda head: Checkpoint(fleet, head).signed(key)
 
 
 def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
@@ -67,11 +67,7 @@ def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
     if key is None:
         return None
 
-    def read(note: str) -> tuple[int, Digest]:
-        signed = Checkpoint.read(note, fleet, [key])
-        return signed.size, signed.root
-
-    return read
+    return lambda note: Checkpoint.read(note, fleet, [key]).head
 
 
 def _make(file: Path, key: SigningKey) -> None:

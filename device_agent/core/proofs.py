@@ -17,6 +17,7 @@ from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.errors import ProofError, SchemaError
 from schemas.presence import SeenCheckpoint
 from schemas.proofs.entry import ProvenEntry, check_entry
+from schemas.proofs.shards import TreeHead, followed_back
 from schemas.receipts import ENTRY_OF, Accepted
 from schemas.reports import Transition
 from schemas.rollouts import ModelComparison
@@ -36,8 +37,10 @@ def seen_after(
         raise ProofError("no proof came with it; the coordinator signs from its next start on")
     proven = check_entry(answer.proof, trust.fleet, [trust.coordinator_key])
     _check_is_about(proven, trust.device, key, message)
-    newest = SeenCheckpoint(size=proven.checkpoint.size, root=proven.checkpoint.root)
-    return newest if seen is None else _grown(seen, newest, answer)
+    newest = proven.checkpoint.head
+    if seen is None or _has_grown(seen, newest, answer):
+        return SeenCheckpoint(size=newest.size, root=newest.root, first=newest.first)
+    return seen
 
 
 def _check_is_about(
@@ -72,10 +75,11 @@ def _entry_of(key: OutboxKey, message: OutboxMessage) -> tuple[tuple[str, ...], 
     return (ENTRY_OF["transition"],), {"stage": body.stage, "number": body.number}
 
 
-def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> SeenCheckpoint:
-    """Return the newer of two checkpoints of one history.
+def _has_grown(seen: SeenCheckpoint, newest: TreeHead, answer: Accepted) -> bool:
+    """Whether the newest tree is proven to go on from the one that was seen.
 
-    Where nothing came that leads from one to the other, the older one stands until it does.
+    Where nothing came that leads from one to the other, the older one stands until it does. Raises
+    `ProofError` where they are of two histories.
     """
     if newest.size < seen.size:
         raise ProofError(
@@ -83,14 +87,19 @@ def _grown(seen: SeenCheckpoint, newest: SeenCheckpoint, answer: Accepted) -> Se
             "restored from a backup. If that is meant, `fleetledger agent forget --checkpoint`"
         )
     if newest.size == seen.size:
-        if newest.root != seen.root:
+        if (newest.root, newest.first) != (seen.root, seen.first):
             raise ProofError(f"the ledger has two roots at {seen.size} entries: two histories")
-        return seen
-    grown = answer.grown
-    if grown is None or (grown.first, grown.second) != (seen.size, newest.size):
-        return seen
-    grown.check(seen.root, newest.root)
-    return newest
+        return False
+    last = followed_back(newest, answer.shards)
+    grown, leaves = answer.grown, seen.size - seen.first
+    if grown is None or (last.first, grown.first, grown.second) != (
+        seen.first,
+        leaves,
+        last.leaves,
+    ):
+        return False
+    grown.check(seen.root, last.root)
+    return True
 
 
 def doubt(key: OutboxKey, error: SchemaError) -> str:

@@ -3,7 +3,8 @@
 entry         the entry's bytes: one line of JSON that says who, when and what, and one that is
               the body; their leaf hash is SHA-256(0x00 || bytes)
 inclusion     index, size and the hashes beside the way up (RFC 9162, 2.1.3)
-checkpoint    the signed note of that size
+shards        where the entry is in a former shard: links to it from the newest one
+checkpoint    the signed note of the newest shard
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pydantic import Field
 from schemas.canonical import parse_json
 from schemas.errors import ProofError
 from schemas.keys import VerifyKey
-from schemas.message import Strict
+from schemas.message import Items, Strict, is_absent
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from schemas.proofs.inclusion import InclusionProof
+from schemas.proofs.shards import MAX_LINKS, ShardLink, followed_back
 from schemas.proofs.tree import leaf_hash
 from schemas.values import FleetId
 
@@ -31,6 +33,9 @@ class EntryProof(Strict):
 
     entry: str = Field(max_length=MAX_ENTRY_CHARACTERS)
     inclusion: InclusionProof
+    """In the tree of the entry's shard, whose leaves are counted from 0."""
+    shards: Items[ShardLink] = Field(default=(), max_length=MAX_LINKS, exclude_if=is_absent)
+    """From the newest shard back to the entry's; none where it is that one."""
     checkpoint: str = Field(max_length=MAX_NOTE_BYTES)
     """The signed note."""
 
@@ -54,21 +59,20 @@ def check_entry(proof: EntryProof, fleet: FleetId, keys: Iterable[VerifyKey]) ->
     """
     data = proof.entry.encode()
     checkpoint = Checkpoint.read(proof.checkpoint, fleet, keys)
-    if checkpoint.size != proof.inclusion.size:
+    head = followed_back(checkpoint.head, proof.shards)
+    if head.leaves != proof.inclusion.size:
         raise ProofError(
-            f"checkpoint: is of {checkpoint.size} entries, and the proof leads to the root of "
+            f"checkpoint: is of {head.leaves} entries, and the proof leads to the root of "
             f"{proof.inclusion.size}; they do not belong together"
         )
-    proof.inclusion.check(leaf_hash(data), checkpoint.root)
+    proof.inclusion.check(leaf_hash(data), head.root)
     first, _, second = data.partition(b"\n")
-    head, body = parse_json(first), parse_json(second)
-    if not isinstance(head, dict) or not isinstance(body, dict):
+    line, body = parse_json(first), parse_json(second)
+    if not isinstance(line, dict) or not isinstance(body, dict):
         raise ProofError("entry: is not two lines with a JSON object each")
-    if head.get("index") != proof.inclusion.index:
+    index = head.first + proof.inclusion.index
+    if line.get("index") != index:
         raise ProofError(
-            f"entry: says that it is number {head.get('index')}, and stands at "
-            f"{proof.inclusion.index}"
+            f"entry: says that it is number {line.get('index')}, and stands at {index}"
         )
-    return ProvenEntry(
-        proof.inclusion.index, str(head.get("kind")), head.get("device"), body, checkpoint
-    )
+    return ProvenEntry(index, str(line.get("kind")), line.get("device"), body, checkpoint)

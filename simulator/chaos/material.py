@@ -13,7 +13,7 @@ from pathlib import Path
 from coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
 from coordinator.making.networks import prepare_network
 from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, write_new
+from coordinator.settings import CoordinatorSettings, LedgerSection, write_new
 from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.trust.keys import public_key
 from device_agent.home import AgentHome
@@ -219,6 +219,7 @@ def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         rounds=round_rules(scenario, seed).model_copy(update=rounds | kept),
         # Installations that are made anew give other parts of the same images.
         bounds=BoundRules(max_share=1.0, max_round_share=1.0),
+        ledger=LedgerSection(shard_entries=24),
     )
 
 

@@ -24,15 +24,19 @@ from coordinator.trust.keys import coordinator_key, note_reader, public_key
 from device_agent.core.state import AgentRules, LedgerTrust
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
+from tests.coordinator.shell_harness import RULES as COORDINATOR_RULES
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
 from transport.faults import Faults
 from transport.memory import InMemoryBroker
+
+SHARDED = COORDINATOR_RULES.model_copy(update={"shard_entries": 16})
+"""What these fleets' logs are in: shards of so few entries that all of it crosses some."""
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     broker = InMemoryBroker(faults=Faults(seed=3, drop=0.1, duplicate=0.1))
-    made = MemoryFleet(tmp_path, broker, map_width=60, form="exact")
+    made = MemoryFleet(tmp_path, broker, SHARDED, map_width=60, form="exact")
     yield made
     made.close()
 
@@ -40,7 +44,7 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> Iterator[MemoryFleet]:
     """One whose broker loses nothing: what is said once is heard."""
-    made = MemoryFleet(tmp_path, InMemoryBroker(), map_width=60, form="exact")
+    made = MemoryFleet(tmp_path, InMemoryBroker(), SHARDED, map_width=60, form="exact")
     yield made
     made.close()
 
@@ -105,7 +109,7 @@ def restore_coordinator(fleet: MemoryFleet, place: Path) -> None:
     key = public_key(home)
     assert key is not None
     restore(place, home, LedgerOwner(FLEET, key), TABLES)
-    fleet.coordinator = MemoryCoordinator(home, fleet.broker)
+    fleet.coordinator = MemoryCoordinator(home, fleet.broker, SHARDED)
 
 
 def test_devices_go_on_with_a_coordinator_that_was_restored_from_its_mirror(

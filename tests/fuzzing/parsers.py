@@ -21,6 +21,7 @@ from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.models import Manifest, Parity
 from schemas.offers import BlockData, BlockRequest
 from schemas.proofs.checkpoint import Checkpoint
+from schemas.proofs.shards import TreeHead
 from schemas.seals import read_seal
 from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from schemas.topics import FleetTopics
@@ -149,7 +150,7 @@ def parsers() -> dict[str, Parser]:
         encode(replace(made.seal(body, sent_ms=1), attachment=b"")) for body in EXAMPLES
     )
     attached = encode(made.seal(EXAMPLES[0], sent_ms=1, attachment=bytes(2000)))
-    checkpoint = Checkpoint(FLEET, 12, Digest.of(b"root"))
+    checkpoint = Checkpoint(FLEET, TreeHead(12, Digest.of(b"root")))
     return {
         "envelope": Parser(_envelope, (*messages, compressed(attached))),
         "block": _blocks(),

@@ -56,11 +56,11 @@ class OneEntry(Strict):
     body: str
     """As JSON."""
     size: int
-    """Of the ledger to whose root the steps lead."""
+    """Entries of the entry's shard, to whose root the steps lead."""
     steps: tuple[ProofStep, ...]
     root: str
     holds: bool
-    """Whether the root of the newest checkpoint follows."""
+    """Whether the root of the shard's newest checkpoint follows."""
 
 
 class LedgerPage(PageModel):
@@ -169,6 +169,9 @@ def _checkpoint(sources: Sources) -> CheckpointNow | None:
 
 def _one(ledger: LedgerReader, index: int) -> OneEntry:
     entry, size = ledger.entry(index), ledger.size
+    shard = ledger.shards.of_entry(index)
+    end = shard.first + shard.leaves_at(size)
+    newest = next(ledger.checkpoints(end - 1), None)
     proof = ledger.inclusion_proof(index, size)
     steps = tuple(_steps(proof, entry.leaf_hash))
     root = steps[-1].result if steps else entry.leaf_hash.hex()
@@ -178,10 +181,10 @@ def _one(ledger: LedgerReader, index: int) -> OneEntry:
         leaf=entry.leaf_hash.hex(),
         blobs=tuple(map(str, entry.blobs)),
         body=json.dumps(entry.body, indent=2, ensure_ascii=False),
-        size=size,
+        size=proof.size,
         steps=steps,
         root=root,
-        holds=root == ledger.root,
+        holds=newest is not None and root == newest.root,
     )
 
 

@@ -27,6 +27,7 @@ ADDED_SINCE: frozenset[str] = frozenset(
         "device.pinned",
         "device.tagged",
         "lineage.variants",
+        "log-shard.began",
         "model.compared",
         "model.imported",
         "rollout.aborted",

@@ -13,6 +13,7 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.entries import Entry, EntryDraft
 from coordinator.ledger.projections import Projection, Projections
 from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from schemas.proofs.shards import SHARD_BEGAN, ShardStart
 from schemas.values import DeviceId, Digest
 
 SMALL = b"small blob"
@@ -24,6 +25,13 @@ def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -
     body = {"part": number, "samples": {"Katze": 3, "hund": number}, "share": 0.25, "note": "é"}
     device = DeviceId(f"device-{number % 3}")
     return EntryDraft(kind, str(device), body, device=device, **more)  # type: ignore[arg-type]
+
+
+def shard_draft(ledger: Ledger) -> EntryDraft:
+    """The entry with which the next shard of a ledger begins."""
+    shard = ledger.shard
+    start = ShardStart(number=shard.number + 1, former_first=shard.first, former_root=ledger.root)
+    return EntryDraft(SHARD_BEGAN, "coordinator", start.model_dump(mode="json"))
 
 
 def _count(db: Database, entry: Entry) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from coordinator.cli import ledger as cli
 from coordinator.errors import AuditError
-from coordinator.ledger.audit import audit, entry_at
+from coordinator.ledger.audit import audit, exported_entries
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.proving import check, prove
 from coordinator.ledger.reader import LedgerReader
@@ -75,7 +75,7 @@ def test_entries_and_tiles_can_be_read_without_the_program(home: Path, exported:
 
 
 def test_an_entry_of_an_export_is_found_by_its_index(exported: Path) -> None:
-    assert entry_at(exported, 555, SIZE).body["name"] == "apple 555"
+    assert list(exported_entries(exported))[555].body["name"] == "apple 555"
 
 
 @pytest.mark.parametrize(

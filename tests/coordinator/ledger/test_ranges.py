@@ -13,11 +13,13 @@ from coordinator.ledger import verify as verify_module
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.ranges import ranges
 from coordinator.ledger.reader import LedgerReader
+from coordinator.ledger.shards import LogShards
 from coordinator.ledger.store import Ledger
 from coordinator.ledger.verify import VerificationReport, verify
 from schemas.errors import SignatureError
+from schemas.proofs.shards import TreeHead
 from schemas.values import Digest
-from tests.coordinator.ledger.support import TABLES, draft, open_store, tampering
+from tests.coordinator.ledger.support import TABLES, draft, open_store, shard_draft, tampering
 
 SIZES = [0, 1, 15, 16, 17, 100, 256, 272]
 Cut = Callable[[int], None]
@@ -35,26 +37,35 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
     return at
 
 
-def fill(folder: Path, size: int) -> Path:
-    """Write a ledger with groups of several sizes; every seventh entry names a blob."""
+def fill(folder: Path, size: int, shards: tuple[int, ...] = ()) -> Path:
+    """Write a ledger with groups of several sizes; every seventh entry names a blob.
+
+    Entries of `shards` begin one.
+    """
     path = folder / "ledger.db"
-    with Ledger.open(
-        path, TABLES, clock=lambda: 1_000, sign_note=lambda n, root: f"{n} {root}"
-    ) as ledger:
+    with Ledger.open(path, TABLES, clock=lambda: 1_000, sign_note=note_of) as ledger:
         while ledger.size < size:
             start = ledger.size
-            count = min(1 + start % 6, size - start)
+            if start in shards:
+                ledger.append([shard_draft(ledger)])
+                continue
+            end = min(one for one in (*shards, size) if one > start)
+            count = min(1 + start % 6, end - start, size - start)
             contents = {Digest.of(b"%d" % n): b"%d" % n for n in range(start, start + count, 7)}
             entries = [draft(start + n, blobs=tuple(contents)[n : n + 1]) for n in range(count)]
             ledger.append(entries, contents)
     return path
 
 
-def read_note(note: str) -> tuple[int, Digest]:
-    size, _, root = note.partition(" ")
+def note_of(head: TreeHead) -> str:
+    return f"{head.size} {head.root} {head.shard} {head.first}"
+
+
+def read_note(note: str) -> TreeHead:
+    size, root, shard, first = note.split(" ")
     if not size.isdecimal():
         raise SignatureError(f"note: {note} is not signed")
-    return int(size), Digest(root)
+    return TreeHead(int(size), Digest(root), int(shard), int(first))
 
 
 def verified(path: Path) -> VerificationReport:
@@ -62,9 +73,12 @@ def verified(path: Path) -> VerificationReport:
         return verify(reader, Blobs(reader, open_store(path.parent)), None, read_note)
 
 
+@pytest.mark.parametrize("shards", [(), (1, 18, 40, 41, 90)], ids=["one shard", "many shards"])
 @pytest.mark.parametrize("size", SIZES)
-def test_a_whole_ledger_fits_however_it_is_cut(tmp_path: Path, cut: Cut, size: int) -> None:
-    path = fill(tmp_path, size)
+def test_a_whole_ledger_fits_however_it_is_cut(
+    tmp_path: Path, cut: Cut, size: int, shards: tuple[int, ...]
+) -> None:
+    path = fill(tmp_path, size, shards)
     with LedgerReader.open_read_only(path) as reader:
         root = reader.root
     for level in (4, 8, 12):
@@ -75,10 +89,12 @@ def test_a_whole_ledger_fits_however_it_is_cut(tmp_path: Path, cut: Cut, size: i
 
 def test_ranges_are_joined_without_a_gap() -> None:
     for size in (1, 4095, 4096, 4097, 10_000):
-        found = list(ranges(size))
+        found = list(ranges(LogShards(), size))
         assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
         assert found[-1][1] == size
-    assert list(ranges(0)) == [(0, 0)]
+    assert list(ranges(LogShards(), 0)) == [(0, 0)]
+    found = list(ranges(LogShards((0, 5000, 5003)), 9200))
+    assert found == [(0, 4096), (4096, 5000), (5000, 5003), (5003, 9099), (9099, 9200)]
 
 
 TAMPERED = [
@@ -92,7 +108,7 @@ TAMPERED = [
     " WHERE idx = 3",
     "UPDATE checkpoint SET root = zeroblob(32) WHERE size > 50",
     "UPDATE checkpoint SET note = replace(note, ' ', 'x ') WHERE size > 33",
-    "UPDATE checkpoint SET note = '7 ' || lower(hex(root)) WHERE size > 64",
+    "UPDATE checkpoint SET note = '7 ' || lower(hex(root)) || ' 0 0' WHERE size > 64",
     "DELETE FROM checkpoint WHERE size > 95",
     "INSERT INTO checkpoint VALUES (0, zeroblob(32), 1, NULL)",
     "INSERT INTO checkpoint VALUES (500, zeroblob(32), 1, NULL)",
@@ -128,9 +144,9 @@ def test_what_is_named_first_is_the_same_however_it_is_cut(
     assert (small.mismatch is None) == ("'pruned'" in sql)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fill(tmp_path_factory.mktemp("whole"), 100)
+@pytest.fixture(scope="module", params=[(), (33, 70)], ids=["one shard", "three shards"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("whole"), 100, request.param)
 
 
 def test_a_wrong_node_above_ranges_is_named(tmp_path: Path, cut: Cut) -> None:

@@ -1,0 +1,1 @@
+"""The shards that the ledger's log is in: when the next one begins."""
