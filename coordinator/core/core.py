@@ -37,12 +37,12 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.rules import KeyRules
-from coordinator.topics.shards.rules import Sharding
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
 from coordinator.topics.rollouts.rules import Rollouts
 from coordinator.topics.rounds.rules import Rounds
+from coordinator.topics.shards.rules import Sharding
 from coordinator.topics.stages.opening import Opening
 from coordinator.topics.stages.rules import CanLearn, Stages
 from schemas.envelope import PROXY, Envelope

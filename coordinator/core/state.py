@@ -25,8 +25,6 @@ from coordinator.topics.keys.entries import KEYS
 from coordinator.topics.keys.state import KeysState
 from coordinator.topics.lineages.entries import LINEAGES
 from coordinator.topics.lineages.state import LineagesState
-from coordinator.topics.shards.entries import LOG_SHARDS
-from coordinator.topics.shards.state import LogShardState
 from coordinator.topics.models.entries import MODELS
 from coordinator.topics.models.state import ModelsState
 from coordinator.topics.proxy.entries import PROXY
@@ -37,6 +35,8 @@ from coordinator.topics.rollouts.entries import ROLLOUTS
 from coordinator.topics.rollouts.state import RolloutsState
 from coordinator.topics.rounds.entries import ROUNDS
 from coordinator.topics.rounds.state import RoundsState
+from coordinator.topics.shards.entries import LOG_SHARDS
+from coordinator.topics.shards.state import LogShardState
 from coordinator.topics.stages.entries import STAGES
 from coordinator.topics.stages.state import StagesState
 from schemas.values import DeviceId
