@@ -72,8 +72,8 @@ class VerificationReport:
         shards = f" in {self.shards} shards" if self.shards > 1 else ""
         kept = f", {self.snapshots} kept states are what they give" if self.snapshots else ""
         return (
-            f"{self.entries} entries{shards}, {self.checkpoints} checkpoints and {self.blobs} blobs "
-            f"fit{pruned}{kept}; root {self.root}"
+            f"{self.entries} entries{shards}, {self.checkpoints} checkpoints and {self.blobs} "
+            f"blobs fit{pruned}{kept}; root {self.root}"
         )
 
 
