@@ -24,7 +24,7 @@ from schemas.errors import ProofError
 from schemas.proofs.consistency import ConsistencyProof
 from schemas.proofs.inclusion import InclusionProof
 from schemas.proofs.making import consistency_proof, inclusion_proof, root_at
-from schemas.proofs.shards import ShardLink, TreeHead
+from schemas.proofs.shards import MAX_LINKS, ShardLink, TreeHead
 from schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
 from schemas.values import Digest
 
@@ -213,11 +213,17 @@ class LedgerReader:
     def links(self, shard: LogShard, size: int) -> tuple[ShardLink, ...]:
         """Return what leads from the newest shard of `size` entries back to one.
 
-        The newest comes first; none where it is the one. Raises `ProofError`.
+        The newest comes first; none where it is the one. Raises `ProofError`, also where there are
+        more of them than a proof may have.
         """
         if shard.end is None:
             return ()
         later = list(self.shards.up_to(size))[shard.number + 1 :]
+        if len(later) > MAX_LINKS:
+            raise ProofError(
+                f"shard {shard.number}: {len(later)} have begun since, and a proof leads over "
+                f"{MAX_LINKS}; set a larger [ledger] shard_entries"
+            )
         return tuple(
             ShardLink(
                 entry=self.entry(one.first).canonical.decode(),

@@ -6,25 +6,37 @@ proves more. Where the device has said which checkpoint it knows, the way from t
 
 from __future__ import annotations
 
+import logging
+
 from coordinator.ledger.proving import prove
 from coordinator.ledger.reader import LedgerReader
+from schemas.errors import ProofError
 from schemas.presence import SeenCheckpoint
 from schemas.proofs.consistency import ConsistencyProof
 from schemas.proofs.shards import ShardLink
 from schemas.receipts import Accepted, Receipt
 
+log = logging.getLogger("coordinator")
+
 
 def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) -> Receipt:
-    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs."""
+    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs.
+
+    And where the entry, or what the device has seen, is of a shard of too long ago, which is told.
+    """
     answer, newest = receipt.answer, ledger.checkpoint
     if not isinstance(answer, Accepted) or newest is None or newest.note is None:
         return receipt
     grown: ConsistencyProof | None = None
     shards: tuple[ShardLink, ...] = ()
-    if seen_size is not None and seen_size <= newest.size:
-        grown = ledger.consistency_proof(seen_size, newest.size)
-        shards = ledger.links(ledger.shards.of_size(seen_size), newest.size)
-    proof = prove(ledger, answer.ledger_index)
+    try:
+        if seen_size is not None and seen_size <= newest.size:
+            shards = ledger.links(ledger.shards.of_size(seen_size), newest.size)
+            grown = ledger.consistency_proof(seen_size, newest.size)
+        proof = prove(ledger, answer.ledger_index)
+    except ProofError as error:
+        log.warning("receipt about entry %d: %s", answer.ledger_index, error)
+        return receipt
     proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown, shards=shards)
     return receipt.model_copy(update={"answer": proven})
 

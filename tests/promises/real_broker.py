@@ -1,7 +1,8 @@
 """Promise 1 with real programs: a Mosquitto as it is shipped, a coordinator, devices with outboxes.
 
 Everything is a process of its own, and is killed outright by a seed, at moments that are counted in
-receipts.
+receipts, also what keeps the state, and what mirrors the ledger, which is in many shards. At last
+the mirror is restored.
 
 python -m tests.promises.real_broker [--contributions 10000] [--devices 10] [--seed 1] [--workers N]
 
@@ -29,7 +30,9 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.settings import FILE_NAME
 from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.trust.keys import public_key
 from schemas.contributions import Contribution
 from schemas.envelope import decode
 from schemas.private_file import write_private
@@ -40,6 +43,8 @@ from tests.promises.sender import open_outbox
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0
 _LOOK_SECONDS = 0.05
+_EVERY = 64
+"""Entries from one kept state to the next, and of a shard."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Kills:
     coordinator: int = 5
     devices: int = 20
     workers: int = 0
+    snapshots: int = 0
+    mirror: int = 0
 
 
 class RealFleet:
@@ -65,6 +72,9 @@ class RealFleet:
         """Of each device's broker."""
         self.home = folder / "home"
         lineage = make_home(self.home, plan, broker)
+        with (self.home / FILE_NAME).open("a", encoding="utf-8") as settings:
+            settings.write(f"\n[ledger]\nsnapshot_every = {_EVERY}\nshard_entries = {_EVERY}\n")
+        self.mirror = folder / "mirror"
         keys = make_keys(plan) if workers else {}
         enrol(self.home, keys)
         self._key_files = {name: folder / f"{name}.pem" for name in keys}
@@ -76,8 +86,10 @@ class RealFleet:
             self._fill(name, messages)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> None:
+    def start(self, *, mirrored: bool = False) -> None:
         self._start_coordinator()
+        if mirrored:
+            self._start_mirror()
         for name in self.names:
             self._start_device(name)
 
@@ -99,10 +111,22 @@ class RealFleet:
 
     def kill_worker(self, random: Random) -> None:
         """Kill one of the coordinator's processes that read messages, of those that are there."""
-        coordinator = psutil.Process(self._processes["coordinator"].pid)
-        workers = [child for child in coordinator.children() if "spawn_main" in str(_line(child))]
+        workers = self._children("spawn_main")
         if workers:
             random.choice(workers).kill()
+
+    def kill_snapshot(self) -> None:
+        """Kill the process that keeps the state, if one is at it."""
+        for child in self._children("snapshotting"):
+            child.kill()
+
+    def kill_mirror(self) -> None:
+        self._kill("mirror")
+        self._start_mirror()
+
+    def _children(self, word: str) -> list[psutil.Process]:
+        coordinator = psutil.Process(self._processes["coordinator"].pid)
+        return [child for child in coordinator.children() if word in str(_line(child))]
 
     def kill_device(self, name: DeviceId) -> None:
         self._kill(name)
@@ -127,7 +151,8 @@ class RealFleet:
         """Fail where a program has ended that should not have, or for the wrong reason."""
         for name, process in self._processes.items():
             code = process.poll()
-            assert code is None or (name != "coordinator" and code == 0), f"{name}: {code}"
+            lasting = name in ("coordinator", "mirror")
+            assert code is None or (not lasting and code == 0), f"{name}: {code}"
 
     def _outbox(self, name: DeviceId) -> Path:
         return self._folder / f"{name}.db"
@@ -146,6 +171,15 @@ class RealFleet:
     def _start_coordinator(self) -> None:
         command = ["-m", "fleetledger", "coordinator", "serve", "--home", str(self.home)]
         self._start("coordinator", [*command, "--intake", str(self._workers)])
+
+    def _start_mirror(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while public_key(self.home) is None:  # it is made at the coordinator's first start
+            assert time.monotonic() < end, "the coordinator made no key"
+            time.sleep(_LOOK_SECONDS)
+        home = ["--home", str(self.home)]
+        follow = ["ledger", "mirror", str(self.mirror), "--follow", "--seconds", "0.1"]
+        self._start("mirror", ["-m", "fleetledger", *follow, *home])
 
     def _start_device(self, name: DeviceId) -> None:
         _, password = self._broker.credentials(name)
@@ -189,7 +223,7 @@ def give_all(
     plan = Plan(1, devices, contributions // devices, window=1, map_width=8)
     with kind(folder / "broker", plan.names) as broker:
         fleet = RealFleet(folder, broker, plan, workers)
-        fleet.start()
+        fleet.start(mirrored=kills.mirror > 0)
         began = time.monotonic()
         try:
             _trouble(fleet, plan.count, kills, Random(seed))
@@ -198,6 +232,8 @@ def give_all(
             fleet.stop()
         seconds = time.monotonic() - began
     check_ledger(fleet, receipts)
+    if kills.mirror:
+        check_mirror(fleet, folder / "restored")
     return seconds
 
 
@@ -207,6 +243,8 @@ def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None
         *[fleet.kill_coordinator] * kills.coordinator,
         *[lambda: fleet.kill_device(random.choice(fleet.names))] * kills.devices,
         *[lambda: fleet.kill_worker(random)] * kills.workers,
+        *[fleet.kill_snapshot] * kills.snapshots,
+        *[fleet.kill_mirror] * kills.mirror,
     ]
     random.shuffle(happenings)
     moments = sorted(random.randrange(1, round(0.95 * count)) for _ in happenings)
@@ -231,6 +269,26 @@ def check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) ->
     assert {key: item.body["payload"] for key, item in entries.items()} == fleet.given
     assert {key: item.index for key, item in entries.items()} == receipts
     assert report.ok, report.mismatch
+    assert report.shards > 1 or report.entries < 2 * _EVERY, "the log was meant to be in shards"
+
+
+def check_mirror(fleet: RealFleet, target: Path) -> None:
+    """Restore what was mirrored, brought up to date, and hold it to the ledger."""
+    key = public_key(fleet.home)
+    assert key is not None
+    _carry_out("ledger", "mirror", str(fleet.mirror), "--home", str(fleet.home))
+    _carry_out("ledger", "restore", str(fleet.mirror), "--home", str(target), "--key", str(key))
+    with (
+        LedgerReader.open_read_only(ledger_path(fleet.home), TABLES) as ledger,
+        LedgerReader.open_read_only(ledger_path(target), TABLES) as restored,
+    ):
+        assert restored.head_at(restored.size) == ledger.head_at(ledger.size)
+        report = verify(restored, Blobs(restored, BlobStore(blob_folder(target))))
+    assert report.ok, report.mismatch
+
+
+def _carry_out(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "fleetledger", *words], cwd=ROOT, check=True)
 
 
 def main() -> int:
@@ -241,7 +299,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=0)
     given = parser.parse_args()
-    kills = Kills(workers=20 if given.workers else 0)
+    kills = Kills(workers=20 if given.workers else 0, snapshots=20, mirror=20)
     with tempfile.TemporaryDirectory() as name:
         seconds = give_all(
             Path(name),
@@ -253,7 +311,8 @@ def main() -> int:
         )
     sys.stdout.write(
         f"seed {given.seed}: {given.contributions} contributions of {given.devices} devices count "
-        f"once each, every receipt names its entry, the ledger verifies; {seconds:.0f} s\n"
+        "once each, every receipt names its entry, the ledger verifies, and its mirror restores "
+        f"to it; {seconds:.0f} s\n"
     )
     return 0
 

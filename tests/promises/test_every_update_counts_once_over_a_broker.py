@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("mosquitto")]
 
 
 def test_two_hundred_contributions_count_once_each(tmp_path: Path) -> None:
-    kills = Kills(broker=1, coordinator=1, devices=2)
+    kills = Kills(broker=1, coordinator=1, devices=2, snapshots=2, mirror=2)
     give_all(tmp_path, contributions=200, devices=2, kills=kills)
 
 

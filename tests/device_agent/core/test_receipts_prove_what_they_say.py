@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.ledger import reader
 from coordinator.ledger.entries import EntryDraft
 from coordinator.ledger.store import Ledger
 from coordinator.serving.receipting import told_otherwise, with_proof
@@ -206,6 +207,18 @@ def test_a_shard_that_ended_otherwise_than_was_seen_is_noticed(
         agent.receipt(receipt_of(agent, fork, index))
     assert agent.state.records.outbox
     assert "history was changed between them" in doubts(agent)
+
+
+def test_an_entry_of_too_many_shards_ago_is_receipted_without_a_proof(
+    agent: Driven, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_LINKS", 2)
+    index = accept(ledger, message(agent))
+    for proven in (True, True, True, False):
+        answer = receipt_of(agent, ledger, index).answer
+        assert isinstance(answer, Accepted)
+        assert (answer.proof is not None) == proven
+        begin_shard(ledger)
 
 
 def test_a_way_that_leaves_shards_out_does_not_move_what_was_seen(
