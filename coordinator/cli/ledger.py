@@ -56,7 +56,7 @@ from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
-from schemas.errors import SchemaError
+from schemas.errors import ProofError, SchemaError
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
 from schemas.showing import AsJson, show_report
@@ -312,7 +312,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
             yield ledger
     except (SettingsError, CommandError) as error:
         _stop(str(error), _USAGE)
-    except (LedgerError, BlobError, AuditError, KeyFileError) as error:
+    except (LedgerError, BlobError, AuditError, KeyFileError, ProofError) as error:
         _stop(str(error), _FAILED)
     except KeyboardInterrupt:
         raise typer.Exit from None
