@@ -191,7 +191,7 @@ class RealFleet:
 
     def _start(self, name: str, command: list[str]) -> None:
         with (self._folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stderr=log)
+            process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=log, stderr=log)
         self._processes[name] = process
 
     def _kill(self, name: str) -> None:
@@ -288,7 +288,8 @@ def check_mirror(fleet: RealFleet, target: Path) -> None:
 
 
 def _carry_out(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "fleetledger", *words], cwd=ROOT, check=True)
+    command = [sys.executable, "-m", "fleetledger", *words]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 def main() -> int:
