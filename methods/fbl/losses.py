@@ -67,7 +67,11 @@ def _terms(settings: LossSettings, task: int) -> presets.Terms:
     pod = WeightedTerm(settings.pod, LocalPod(factors=factors))
     if settings.loss == "fbl":
         return presets.fbl(
-            _labels(settings), balanced=settings.balanced, relations=settings.relations, pod=pod
+            _labels(settings),
+            balanced=settings.balanced,
+            bounds=settings.weight_bounds,
+            relations=settings.relations,
+            pod=pod,
         )
     if settings.loss == "released":
         return presets.released_fbl(pod, task)

@@ -8,6 +8,7 @@ README.md lists what each of them sets.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -64,6 +65,7 @@ _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
     "probability": ("fbl",),
     "unsure": ("fbl",),
     "balanced": ("fbl",),
+    "weight_bounds": ("fbl",),
     "relations": ("fbl",),
     "distillation": ("lwf", "ilt", "mib"),
     "encoder": ("ilt",),
@@ -88,6 +90,8 @@ class LossSettings(Strict):
     """What becomes of a pixel whose guess, an old class, is not accepted."""
     balanced: bool = True
     """Whether L_FS weighs pixels by (5); false makes it cross-entropy (w/oFSC)."""
+    weight_bounds: tuple[float, float] | None = None
+    """The least and the largest of these weights; the paper has no bounds."""
     relations: float = Field(default=0.5, ge=0)
     """lambda1: factor of L_FR; 0 leaves it out (w/oFRC)."""
     pod: float = Field(default=1.0, ge=0)
@@ -217,6 +221,13 @@ class FblSettings(
 
     def _check_parts_of_the_loss(self) -> None:
         """Raise `ValueError` where a setting was changed that the loss does not look at."""
+        if self.weight_bounds is not None:
+            least, most = self.weight_bounds
+            if not (self.balanced and 0 <= least <= most < inf):
+                raise ValueError(
+                    f"weight_bounds: {self.weight_bounds}; give the least and the largest weight, "
+                    "0 or more, and leave balanced at true"
+                )
         for name, losses in _OF_LOSSES.items():
             default = LossSettings.model_fields[name].default
             if self.loss not in losses and getattr(self, name) != default:

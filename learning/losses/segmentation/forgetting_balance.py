@@ -68,9 +68,17 @@ def ratios(values: Tensor, means: Tensor) -> Tensor:
     return torch.where(means > 0, values / means, torch.ones_like(values))
 
 
-def balancing_weights(balanced: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
-    """Return Gb / Gamma (B, h, w) of Gb = `balanced`; 0 where a pixel is ignored."""
+def balancing_weights(
+    balanced: Tensor, labels: Tensor, groups: Tensor, bounds: tuple[float, float] | None = None
+) -> Tensor:
+    """Return Gb / Gamma (B, h, w) of Gb = `balanced`; 0 where a pixel is ignored.
+
+    With `bounds` no weight is below the first or above the second.
+    """
     channels = len(groups)
     means = label_means(balanced, labels, channels)
     gamma = group_means(means, class_counts(labels, channels), groups)
-    return ratios(balanced, gamma[indices(labels)]) * counted(labels)
+    weights = ratios(balanced, gamma[indices(labels)])
+    if bounds is not None:
+        weights = weights.clamp(*bounds)
+    return weights * counted(labels)

@@ -126,11 +126,13 @@ class BalancingWeights:
 
     magnitudes: BalancedMagnitudes = BalancedMagnitudes()
     tasks: str = "tasks"
+    bounds: tuple[float, float] | None = None
+    """The least and the largest weight; the paper has none."""
 
     def __call__(self, step: PixelStep) -> Tensor:
         """Return the weights."""
-        labels = step.once(self.magnitudes.labels).labels
-        return balancing_weights(step.once(self.magnitudes), labels, step.frozen[self.tasks])
+        labels, tasks = step.once(self.magnitudes.labels).labels, step.frozen[self.tasks]
+        return balancing_weights(step.once(self.magnitudes), labels, tasks, self.bounds)
 
 
 @dataclass(frozen=True)

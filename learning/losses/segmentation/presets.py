@@ -43,15 +43,17 @@ def fbl(
     labels: Labels = AdaptiveLabels(),  # noqa: B008 -- frozen
     *,
     balanced: bool = True,
+    bounds: tuple[float, float] | None = None,
     relations: float = 0.5,
     pod: WeightedTerm = POD,
 ) -> Terms:
     """Return FBL's (10) in paper mode: L_FS, (5) and (6), lambda1 L_FR, (9), and lambda2 L_POD.
 
-    w/oAPL by `ProbableLabels`, w/oFSC by `balanced=False`, w/oFRC by `relations=0`.
+    w/oAPL by `ProbableLabels`, w/oFSC by `balanced=False`, w/oFRC by `relations=0`. `bounds` are of
+    the weights (5), as LGA's program has them for samples.
     """
     magnitudes = BalancedMagnitudes(labels)
-    weights = BalancingWeights(magnitudes) if balanced else None
+    weights = BalancingWeights(magnitudes, bounds=bounds) if balanced else None
     compensation = WeightedTerm(1.0, PixelCrossEntropy(labels, weights))
     if not relations:
         return compensation, pod

@@ -75,6 +75,7 @@ def test_what_is_given_wins_and_a_dumped_assignment_is_the_same_again():
         {"mode": "code", "detection": "rise"},
         {"preset": "ilt"},
         {"pod_literal": True, "crop": 16},
+        {"weight_bounds": [0.5, 5]},
     ):
         of = assignment(**values)
         assert COORDINATOR.read_assignment(of.model_dump(mode="json")) == of
@@ -118,6 +119,9 @@ def test_rivals_without_unbiased_losses_draw_new_rows(preset):
         ({"loss": "plop", "relations": 0.1}, "relations"),
         ({"preset": "finetuning", "pod_literal": True}, "pod"),
         ({"preset": "lwf", "unsure": "ignore"}, "unsure"),
+        ({"weight_bounds": (2.0, 1.0)}, "weight_bounds"),
+        ({"weight_bounds": (0.5, 5.0), "balanced": False}, "weight_bounds"),
+        ({"preset": "mib", "weight_bounds": (0.5, 5.0)}, "weight_bounds"),
         ({"distillation": 5.0}, "distillation"),
         ({"network": "small_dens"}, "network"),
         ({"network": "resnet18"}, "gives pixels no class"),

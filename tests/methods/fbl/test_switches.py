@@ -104,6 +104,7 @@ def test_the_losses_are_those_of_the_presets_that_others_use():
         ({}, presets.fbl()),
         ({"pod_literal": True}, presets.fbl(pod=presets.LITERAL_POD)),
         ({"preset": "without-fsc"}, presets.fbl(balanced=False)),
+        ({"weight_bounds": (0.5, 5.0)}, presets.fbl(bounds=(0.5, 5.0))),
         ({"preset": "without-frc"}, presets.fbl(relations=0.0)),
         ({"mode": "code"}, presets.released_fbl(current=2)),
         ({"preset": "finetuning"}, presets.finetuning()),

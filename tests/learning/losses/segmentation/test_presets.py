@@ -65,10 +65,14 @@ def pod(maps=0.01, logits=0.0005):
     return slow.local_pod(pairs, [maps] * 3 + [logits], CHANNELS - OLD, CHANNELS)
 
 
-def paper(labels, balanced=True, relations=True):
+def paper(labels, balanced=True, relations=True, bounds=None):
     """L_FS + 0.5 L_FR of these labels."""
     gradients = slow.balanced(LOGITS, labels, OLD, float(FROZEN["exponent"]))
     weights = slow.balancing_weights(gradients, labels, TASKS) if balanced else None
+    if bounds:
+        weights = {
+            place: min(max(weight, bounds[0]), bounds[1]) for place, weight in weights.items()
+        }
     total = slow.cross_entropy(LOGITS, labels, weights)
     if relations:
         total += 0.5 * slow.relation_consistency(LOGITS, OLD_LOGITS, labels, gradients, TASKS)
@@ -87,6 +91,12 @@ def test_fbl_ignores_unsure_pixels_where_that_is_asked():
     terms = presets.fbl(AdaptiveLabels(unsure="ignore"))
     assert value(terms) == pytest.approx(paper(adaptive(255)) + pod(), rel=1e-9)
     assert (adaptive(255) != adaptive()).any()
+
+
+def test_weights_of_pixels_may_be_bounded():
+    expected = paper(adaptive(), bounds=(0.8, 1.1)) + pod()
+    assert value(presets.fbl(bounds=(0.8, 1.1))) == pytest.approx(expected, rel=1e-9)
+    assert expected != pytest.approx(paper(adaptive()) + pod(), rel=1e-6)
 
 
 def test_literal_pod_has_one_factor_outside():
