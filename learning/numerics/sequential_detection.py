@@ -138,7 +138,38 @@ def gathered(
     return replace(evidence, levels=tuple(counts.tolist())), tuple(alarms)
 
 
-def levels_of(values: Sequence[float]) -> npt.NDArray[np.int64]:
+def is_stranger(
+    before: Sequence[int], values: Sequence[float], looks: float, *, either: bool = False
+) -> bool:
+    """Return whether the images of one look are stranger than those of the look before.
+
+    `before` counts the latter by level (`counts_of`). The evidence is the product of the bets from
+    the look's first image on, and stranger is what reaches `looks` at any of them: by Ville's
+    inequality at most one look in `looks` in which nothing has changed, if the look's images are
+    exchangeable with those before, or less strange. With `either` images that are less strange
+    count as much: half of the evidence bets on high p-values. Nothing is stranger than nothing.
+    """
+    if not before:
+        return False
+    counts, number = np.array(before, np.int64), sum(before)
+    evidence = np.ones(2)
+    levels = levels_of(values)
+    for index in shuffled(len(values), number):
+        p = p_value(counts, int(levels[index]), chance_of(number))
+        counts[levels[index]] += 1
+        number += 1
+        evidence *= (pays(p), pays(1 - p))
+        if (float(evidence.mean()) if either else float(evidence[0])) >= looks:
+            return True
+    return False
+
+
+def counts_of(values: Sequence[float]) -> tuple[int, ...]:
+    """Return how many values are of each level (BINS,)."""
+    return tuple(np.bincount(levels_of(values), minlength=BINS).tolist())
+
+
+def levels_of(values: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the level, from 0 to `BINS` - 1, of each value."""
     roots = np.cbrt(np.clip(np.asarray(values, np.float64), 0.0, 1.0))
     return np.asarray(np.minimum(roots * BINS, BINS - 1), np.int64)

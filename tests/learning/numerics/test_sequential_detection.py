@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.detection.sequences import reports_at
 from learning.numerics import sequential_detection
 from learning.numerics.detection import (
     DetectionRules,
@@ -21,7 +22,9 @@ from learning.numerics.sequential_detection import (
     RAISED_IMAGES,
     ChangeEvidence,
     chance_of,
+    counts_of,
     gathered,
+    is_stranger,
     levels_of,
     p_value,
     pays,
@@ -99,6 +102,17 @@ def test_quiet_images_give_at_most_one_alarm_in_so_many_images(reference: int, l
         found, images = found + len(alarms), images + 400
     # 60 alarms are the bound, and the standard deviation of such a number is below 8.
     assert 5 < found <= images / QUIET + 16
+
+
+def test_the_study_of_delays_computes_what_a_device_does() -> None:
+    values = np.array(drawn(0.3, 150, 1) + drawn(0.8, 60, 2))
+    evidence = with_reference(ChangeEvidence(), values[:50].tolist())
+    expected = []
+    for number, value in enumerate(values[50:].tolist()):
+        evidence, alarms = gathered(evidence, [value], 60)
+        expected += [number + 1] * len(alarms)
+    assert expected
+    assert reports_at([60, 10**9], values[:50], values[50:]) == [expected, []]
 
 
 def test_half_new_images_are_noticed_and_told_with_the_images_of_the_change() -> None:
@@ -198,3 +212,18 @@ def test_images_of_a_folder_that_come_at_once_do_not_count_in_the_order_of_names
         found[shuffles] = alarms
     assert found[True] < 8
     assert found[False] > 15
+
+
+def test_a_look_in_which_nothing_changed_is_rarely_stranger_than_the_one_before() -> None:
+    """At most one in 20 of them, whatever the values; 400 looks, standard deviation below 5."""
+    draw = np.random.default_rng(8)
+    for either in (False, True):
+        found = 0
+        for _ in range(400):
+            values = draw.beta(0.5, 1.5, 80).tolist()
+            found += is_stranger(counts_of(values[:40]), values[40:], 20, either=either)
+        assert found <= 20 + 10
+    assert is_stranger(counts_of([0.1] * 40), [0.5] * 40, 20)
+    assert not is_stranger(counts_of([0.5] * 40), [0.1] * 40, 20)
+    assert is_stranger(counts_of([0.5] * 40), [0.1] * 40, 20, either=True)
+    assert not is_stranger((), [0.5] * 40, 20)
