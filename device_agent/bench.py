@@ -417,6 +417,7 @@ class Bench:
             ),
             head=head,
             uncertainties=measured.uncertainties,
+            classes=measured.classes,
         )
 
     def _evaluated(
@@ -428,8 +429,8 @@ class Bench:
         if detection is None or reference is model:
             return evaluation.evaluate(model, folder, batch, detection)
         measured = evaluation.evaluate(model, folder, batch)
-        seeds = evaluation.evaluate(reference, folder, batch, detection).uncertainties
-        return replace(measured, uncertainties=seeds)
+        seeds = evaluation.evaluate(reference, folder, batch, detection)
+        return replace(measured, uncertainties=seeds.uncertainties, classes=seeds.classes)
 
 
 def guards_of(

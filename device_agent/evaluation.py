@@ -34,6 +34,8 @@ class EvaluationResult:
     """Summed losses at the scales of `learning.numerics.calibration`."""
     uncertainties: tuple[float, ...] = ()
     """Value of each picture for the detector, class by class."""
+    classes: tuple[ClassName, ...] = ()
+    """The class of each of these."""
 
 
 @dataclass
@@ -76,6 +78,7 @@ def evaluate(
         unreadable,
         add_losses(losses) if losses else (),
         tuple(value for seen in classes.values() for value in seen.uncertainties),
+        tuple(name for name, seen in classes.items() for _ in seen.uncertainties),
     )
 
 

@@ -149,12 +149,12 @@ variant = "{variant}"
 deadline_hours = 24
 
 [detection]
-# Report when the model is less sure of new images than it was: "baseline" compares with this
-# device's own history, "fixed-rise" is that of the papers, "off" does not look.
-mode = "baseline"
-# New images of one batch, and the standard deviations above the history that are reported.
-min_images = 50
-deviations = 2.0
+# Report when the model is less sure of new images than it was: "sequential" gathers evidence image
+# by image, "baseline" compares batches with this device's own history, "fixed-rise" is that of the
+# papers, "off" does not look.
+mode = "sequential"
+# On average at most one false alarm in so many quiet images.
+quiet_images = 1000
 
 [inbox]
 # Whether images that applications show to the model, and that it doubts, are kept on this device

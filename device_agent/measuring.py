@@ -28,6 +28,7 @@ def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
         return None
     return DetectionRules(
         mode=settings.mode,
+        quiet_images=settings.quiet_images,
         min_images=settings.min_images,
         deviations=settings.deviations,
         rise_nats=settings.rise_nats,
@@ -35,8 +36,9 @@ def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
 
 
 def head_of(model: InstalledModel) -> ScoringHead:
-    """Return the rows and the inverse temperature of a model's head."""
-    return ScoringHead(tuple(model.manifest.class_names), model.manifest.logit_scale)
+    """Return the rows and the inverse temperature of a model's head, and whose it is."""
+    manifest = model.manifest
+    return ScoringHead(tuple(manifest.class_names), manifest.logit_scale, manifest.digest)
 
 
 def measuring_head(
@@ -44,12 +46,13 @@ def measuring_head(
 ) -> ScoringHead:
     """Return the head that measures; `known` is that of the detector's last batch.
 
-    Of a model of pixels it stays what it was while its rows are among the model's: new rows begin
-    as the background's, and count as that (`learning.numerics.pixel_uncertainty`), so the history
-    goes on when the model grows. Otherwise it is the model's own, and so it is in mode `code`.
+    In mode `baseline` that of a model of pixels stays what it was while its rows are among the
+    model's: new rows begin as the background's, and count as that
+    (`learning.numerics.pixel_uncertainty`), so the history goes on when the model grows. Otherwise
+    it is the model's own.
     """
     own = head_of(model)
-    if not model.of_pixels or known is None or rules is None or rules.mode == "fixed-rise":
+    if not model.of_pixels or known is None or rules is None or rules.mode != "baseline":
         return own
     goes_on = len(known.rows) > 1 and known.logit_scale == own.logit_scale
     return known if goes_on and set(known.rows) <= set(own.rows) else own
@@ -93,7 +96,7 @@ def pixel_uncertainty(
 ) -> float:
     """Return the value of a picture from its small scores (C, h, w); see `measuring_head`.
 
-    It is the mean relative entropy of the most uncertain tenth of the pixels, or in mode `code` the
+    It is the mean relative entropy of the most uncertain tenth of the pixels, in `fixed-rise` the
     mean entropy of all in nats, at the size of the model's features: border pixels between those
     are uncertain only because scores are resized. Raises `FeatureError` if a score is no number.
     """

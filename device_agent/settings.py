@@ -112,12 +112,16 @@ class AgentDetectionSettings(Renamed):
     """When images that the model is unsure about are reported; see docs/detection.md."""
 
     former_values: ClassVar[dict[str, dict[str, str]]] = {"mode": {"code": "fixed-rise"}}
-    mode: Literal["baseline", "fixed-rise", "off"] = "baseline"
-    """`baseline`: against this device's own history. `fixed-rise`: as in the papers."""
+    mode: Literal["sequential", "baseline", "fixed-rise", "off"] = "sequential"
+    """`sequential`: evidence is gathered image by image, against this device's quiet ones.
+    `baseline`: batches against this device's own history. `fixed-rise`: as in the papers."""
+    quiet_images: int = Field(default=1000, ge=20, le=10_000_000)
+    """For `sequential`: on average at most one false alarm in so many quiet images."""
     min_images: int = Field(default=50, ge=1, le=10_000)
-    """New images of one batch; the default is the least that is sound."""
+    """New images of one batch; the default is the least that is sound. For `sequential`: quiet
+    images before those of unknown classes are measured."""
     deviations: float = Field(default=2.0, gt=0, le=100)
-    """Standard deviations above the history's mean at which a batch is reported."""
+    """For `baseline`: standard deviations above the history's mean at which a batch is reported."""
     rise_nats: float = Field(default=1.2, gt=0, le=100)
     """For `fixed-rise`: the rise over the batch before."""
 

@@ -14,6 +14,7 @@ from device_agent.core.releases import root_of
 from device_agent.core.state import AgentState
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
+from learning.numerics.detection import DetectionRules, Detector
 from methods.registry import can_learn
 from schemas.assignments import Assignment
 from schemas.former_names import Renamed
@@ -272,6 +273,8 @@ def describe_detection(state: AgentState) -> str:
     rules, detector = state.rules.detection, state.records.detector
     if rules is None:
         return "off"
+    if rules.mode == "sequential":
+        return _describe_evidence(rules, detector)
     unit = "entropy in nats" if rules.mode == "fixed-rise" else "relative entropy"
     waiting = f"{detector.waiting.images} of {rules.min_images} images of the next batch"
     history = f"history of {len(detector.history)} batches"
@@ -287,6 +290,20 @@ def describe_detection(state: AgentState) -> str:
         f"{unit} {last.uncertainty:.3f} of {last.images} images, {against}{raised}; "
         f"{waiting}, {history}"
     )
+
+
+def _describe_evidence(rules: DetectionRules, detector: Detector) -> str:
+    evidence = detector.evidence
+    if not evidence.images:
+        return "no quiet image yet"
+    raised = ", RAISED" if detector.raised else ""
+    text = f"evidence {evidence.value:.1f} of {rules.quiet_images}{raised}"
+    if evidence.run.mean is not None:
+        text += f"; relative entropy {evidence.run.mean:.3f} of {evidence.run.images} images"
+    if evidence.before.mean is not None:
+        against = f"{evidence.before.mean:.3f} of {evidence.before.images} quiet ones"
+        text += f" against {against}" if evidence.run.images else f"; relative entropy {against}"
+    return text
 
 
 def is_running(status: Status) -> bool:

@@ -72,14 +72,14 @@ class WaitingClasses(Message):
 
 
 class Uncertainty(Strict):
-    """A batch of images that the model on the device is less certain about than before."""
+    """Images that the model on the device is less certain about than before."""
 
     model_version: int = Field(ge=1, lt=2**31)
     images: int = Field(ge=1, le=10**9)
     value: float
-    """Mean relative entropy of the batch, 0 to 1; in mode `code` the mean entropy in nats."""
+    """Their mean relative entropy, 0 to 1; in mode `fixed-rise` the mean entropy in nats."""
     baseline: float
-    """Mean of the device's earlier batches; in mode `code` that of the batch before."""
+    """Mean of the device's earlier images; in mode `fixed-rise` that of the batch before."""
 
 
 class Transition(Message):

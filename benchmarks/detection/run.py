@@ -78,13 +78,14 @@ class Side:
     seeded: bool = False
 
 
-RESTRICT = DetectionRules(growth="restrict")
+BATCHES = DetectionRules(mode="baseline")
+RESTRICT = DetectionRules(mode="baseline", growth="restrict")
 CODE = DetectionRules(mode="fixed-rise")
 CODE_SMALL = DetectionRules(mode="fixed-rise", rise_nats=0.6)
 SIDES = (
-    Side("baseline, restart, seeded", DetectionRules(), seeded=True),
-    Side("baseline, restart", DetectionRules()),
-    Side("baseline, restart, scale 10", DetectionRules(), fitted=False),
+    Side("baseline, restart, seeded", BATCHES, seeded=True),
+    Side("baseline, restart", BATCHES),
+    Side("baseline, restart, scale 10", BATCHES, fitted=False),
     Side("baseline, restrict", RESTRICT),
     Side("baseline, restrict, scale 10", RESTRICT, fitted=False),
     Side("code, 1.2 nats", CODE),
@@ -111,6 +112,8 @@ class StageHead:
     names: tuple[str, ...]
     scores: Floats
     fitted: float
+    distances: Floats
+    """Relative Mahalanobis distance of each image, as the sums tell it (`score_distances`)."""
 
 
 @dataclass(frozen=True)
@@ -135,19 +138,46 @@ def solve_stages(features: Any, labels: Any, plan: Plan) -> tuple[list[StageHead
     heads: list[StageHead] = []
     gram = np.zeros((plan.map_width, plan.map_width))
     columns: list[Floats] = []
+    counts: list[int] = []
     scale = DEFAULT_SCALE
     for stage in range(plan.stages):
         classes = stage_classes(plan, stage)
         rows = h[learned & np.isin(labels, classes)].astype(np.float64)
         gram += rows.T @ rows
         columns += [h[learned & (labels == c)].sum(axis=0, dtype=np.float64) for c in classes]
-        weights = solve_ridge(gram, np.stack(columns, axis=1), told.settings.ridge_value)
+        counts += [int((learned & (labels == c)).sum()) for c in classes]
+        sums, ridge = np.stack(columns, axis=1), told.settings.ridge_value
+        weights = solve_ridge(gram, sums, ridge)
         scores = held @ weights
+        regular = weights.T @ (gram + ridge * np.eye(len(gram))) @ weights
+        distances = score_distances(scores, weights.T @ sums, regular, np.array(counts))
         names = tuple(str(c) for c in range((stage + 1) * plan.per_stage))
-        heads.append(StageHead(names, scores, scale))
+        heads.append(StageHead(names, scores, scale, distances))
         known = np.flatnonzero(held_labels < len(names))[::4]
         scale = best_scale(summed_losses(scores[known], held_labels[known].tolist()))
     return heads, Held(held_labels)
+
+
+def score_distances(
+    scores: Floats, sums: Floats, gram: Floats, counts: npt.NDArray[np.int64]
+) -> Floats:
+    """Return how much further from the nearest class than from all together scores (n, C) lie.
+
+    `sums` (C, C) are the summed scores of each class by column, `gram` (C, C) is S^T S over the
+    learned scores with the ridge's share: both follow from G, P and counts, no image is needed. The
+    ridge's scores span what tells classes apart, so this is the distance that features would have.
+    """
+    means, total = sums / counts, int(counts.sum())
+    centre = sums.sum(axis=1) / total
+    within = (gram - (means * counts) @ means.T) / total
+    spread = gram / total - np.outer(centre, centre)
+    nearest = np.linalg.cholesky(np.linalg.inv(within))
+    apart, origin = scores @ nearest, means.T @ nearest
+    squares = (apart**2).sum(axis=1)[:, np.newaxis] - 2 * apart @ origin.T
+    to_class = (squares + (origin**2).sum(axis=1)).min(axis=1)
+    beside = scores - centre
+    to_all = np.einsum("nc,cd,nd->n", beside, np.linalg.inv(spread), beside, optimize=True)
+    return np.asarray(to_class - to_all)
 
 
 def stage_classes(plan: Plan, stage: int) -> npt.NDArray[np.int64]:

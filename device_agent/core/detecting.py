@@ -5,13 +5,15 @@
   that has learned an image is sure of it. Of many at once a sample is measured, in an even spread.
 - Images of classes that wait are measured only when there is a history to compare them with, so
   that they do not become what is normal.
-- A batch above the device's own history is a transition, once until the level is normal again.
-- Held-out images give the first batches of every head (`evaluated` calls `seed`).
+- Enough evidence that images are stranger than the device's quiet ones is a transition, and so is,
+  in mode `baseline`, a batch above the device's own history, once until the level is normal again.
+- Held-out images are the first quiet ones of every model (`evaluated` calls `seed`): those of
+  classes that the device has, where they are enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from device_agent.core import inputs
@@ -79,15 +81,33 @@ def measured(state: AgentState, event: inputs.UncertaintyMeasured, _now: float) 
 
 
 def seed(state: AgentState, event: inputs.Evaluated) -> AgentDecision:
-    """Let held-out images be the first batches of a head's history."""
+    """Let held-out images be the first of a head's history."""
     rules = state.rules.detection
     if rules is None or event.head is None:
         return NOTHING_TO_DO
-    detector = seeded(state.records.detector, event.uncertainties, event.head, rules)
+    detector = seeded(state.records.detector, _alike(state, event), event.head, rules)
     changes: tuple[Change, ...] = (replace(state.detecting, settled=False),)
     if detector != state.records.detector:
         changes += (ImagesMeasured(detector, ()),)
     return AgentDecision(changes)
+
+
+def _alike(state: AgentState, event: inputs.Evaluated) -> Sequence[float]:
+    """Return the values of held-out images that are like the new ones: of classes seen here.
+
+    Of all held-out images where the classes are not told, or these are too few.
+    """
+    rules = state.rules.detection
+    assert rules is not None
+    scanned = state.scanning.images.values()
+    here = {name for sighting in scanned for name in sighting.shown}
+    found = [
+        value
+        for value, name in zip(event.uncertainties, event.classes, strict=False)
+        if name in here
+    ]
+    few = rules.mode != "sequential" or len(found) < rules.min_images
+    return event.uncertainties if few else found
 
 
 def _by_entropy(state: AgentState, found: Measurement) -> Transition:

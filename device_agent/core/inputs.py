@@ -393,6 +393,8 @@ class Evaluated:
     head: ScoringHead | None = None
     uncertainties: tuple[float, ...] = ()
     """Value of each image for the detector, class by class; of `head`."""
+    classes: tuple[ClassName, ...] = ()
+    """The class of each of these images; empty of scenes."""
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,44 @@
-"""Noticing new classes without labels: how uncertain a batch of images is, against earlier ones.
+"""Noticing new classes without labels: how uncertain new images are, against earlier ones.
 
-`baseline` is the mode to use. Each image has a relative entropy H / ln C: 0 certain, 1 uniform. A
-batch of at least `min_images` has a mean, which is compared with the device's own earlier batches:
-above their mean by more than `deviations` standard deviations, it is a transition. The standard
-deviation is the largest of three: that of the earlier means, that of a mean of so many images with
-the spread seen within batches, and `smallest_deviation`.
+Each image has a relative entropy H / ln C: 0 certain, 1 uniform. An image must be measured before a
+head has learned it, since afterwards it looks certain.
 
-A head that has grown must not fake a transition, and relative entropies of two heads are not
-comparable. `growth` says what happens then:
+`sequential` is the mode to use: evidence is gathered image by image, and false alarms are bounded
+(`learning.numerics.sequential_detection`). What was quiet under one model says nothing of another,
+so a new model begins anew. Images that are never learned can be its first quiet ones (`seeded`).
 
-- `restart`: the history begins anew. Images that are never learned can give its first batches
-  (`seeded`), so that nothing is missed meanwhile.
+`baseline` judges batches of `min_images`. The mean of one is compared with the device's earlier
+batches: above their mean by more than `deviations` standard deviations, it is a transition. The
+standard deviation is the largest of three: that of the earlier means, that of a mean of so many
+images with the spread seen within batches, and `smallest_deviation`. A head that has grown must not
+fake a transition, and relative entropies of two heads are not comparable. `growth` says what
+happens then:
+
+- `restart`: the history begins anew. Images that are never learned can give its first batches.
 - `restrict`: only the rows that were there at the last batch count, and the history goes on. Right
   for images of old classes; a class that was just learned is strange to the old rows.
 
-An image must be measured before a head has learned it, since afterwards it looks certain.
-
-`code` is the released programs' rule, to compare with: entropy in nats over all rows, the head
-grown first, and a fixed rise over the batch before (1.2, or 0.6 for segmentation), 0 at first.
+`fixed-rise` is the released programs' rule, to compare with: entropy in nats over all rows, the
+head grown first, and a fixed rise over the batch before (1.2, or 0.6 for segmentation), 0 at first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.entropy import Floats, relative_entropy, softmax
+from learning.numerics.sequential_detection import (
+    ChangeEvidence,
+    Doubt,
+    gathered,
+    with_reference,
+)
 
 _RELEASED_EPSILON = 1e-5
 """Added to a probability before its logarithm, as the released programs do."""
@@ -38,12 +46,14 @@ _RELEASED_EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class DetectionRules:
-    """When a batch is a transition; benchmarks/detection tells what the defaults do."""
+    """What is a transition; benchmarks/detection tells what the defaults do."""
 
-    mode: Literal["baseline", "fixed-rise"] = "baseline"
+    mode: Literal["sequential", "baseline", "fixed-rise"] = "sequential"
+    quiet_images: int = 1000
+    """For `sequential`: quiet images on average, at least, before one is called a transition."""
     growth: Literal["restart", "restrict"] = "restart"
     min_images: int = 50
-    """Images of a batch."""
+    """Images of a batch; for `sequential` the least history before strange images are measured."""
     deviations: float = 2.0
     """How many standard deviations above the mean of earlier batches a batch must be."""
     smallest_deviation: float = 0.01
@@ -80,26 +90,34 @@ EMPTY = BatchValues(0, 0.0, 0.0)
 
 
 class ScoringHead(NamedTuple):
-    """The head that measures: the class name of each row, and its inverse temperature."""
+    """The head that measures: the class name of each row, its inverse temperature, its model."""
 
     rows: tuple[str, ...]
     logit_scale: float
+    model: str = ""
+    """Digest of the model's manifest: `sequential` compares under one model only."""
 
 
 class Measurement(NamedTuple):
-    """One batch and what it was compared with."""
+    """One batch and what it was compared with; for `sequential`, what a change may have begun with.
+
+    Without a trace of a change these are 0 images, of the level of all.
+    """
 
     images: int
     uncertainty: float
-    """Mean relative entropy; for `code`, mean entropy in nats."""
+    """Mean relative entropy; for `fixed-rise`, mean entropy in nats."""
     baseline: float | None
-    """Mean of the earlier batches; None while there are too few. For `code`, the batch before."""
+    """Mean of the earlier batches, or images; None while there are too few. For `fixed-rise`, the
+    batch before."""
     deviation: float | None
-    """The standard deviation that counted."""
+    """The standard deviation that counted, for `baseline`."""
     raised: bool
-    """Whether the batch was above what the rules allow."""
+    """Whether the batch was above what the rules allow; for `sequential` whether an alarm is not
+    long ago."""
     transition: bool
-    """Whether it was the first such batch since the level was normal, or since the head grew."""
+    """Whether it was the first such batch since the level was normal, or since the head grew; for
+    `sequential` whether the evidence was enough."""
 
 
 @dataclass(frozen=True)
@@ -114,31 +132,41 @@ class Detector:
     """Images that do not make a batch yet."""
     raised: bool = False
     last: Measurement | None = None
+    evidence: ChangeEvidence = field(default_factory=ChangeEvidence)
+    """For `sequential`; the batches stay empty."""
 
     def ready(self, rules: DetectionRules) -> bool:
         """Whether there is enough history to say anything."""
+        if rules.mode == "sequential":
+            return self.evidence.images >= rules.min_images
         return rules.mode == "fixed-rise" or len(self.history) >= max(2, rules.min_history)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`."""
-        return {
-            "head": self.head,
+        """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`.
+
+        Without evidence they are as they were when there was none.
+        """
+        head, evidence = self.head, self.evidence
+        plain: dict[str, Any] = {
+            "head": head if head is None or head.model else head[:2],
             "history": self.history,
             "waiting": self.waiting,
             "raised": self.raised,
             "last": self.last,
         }
+        return plain if evidence == ChangeEvidence() else plain | {"evidence": evidence.to_plain()}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Detector:
         """Return what `to_plain` wrote; raise `KeyError` or `TypeError` for anything else."""
-        head, last = plain["head"], plain["last"]
+        head, last, evidence = plain["head"], plain["last"], plain.get("evidence")
         return cls(
-            head=None if head is None else ScoringHead(tuple(head[0]), float(head[1])),
+            head=None if head is None else ScoringHead(tuple(head[0]), float(head[1]), *head[2:]),
             history=tuple(BatchValues(*batch) for batch in plain["history"]),
             waiting=BatchValues(*plain["waiting"]),
             raised=plain["raised"],
             last=None if last is None else Measurement(*last),
+            evidence=ChangeEvidence() if evidence is None else ChangeEvidence.from_plain(evidence),
         )
 
 
@@ -161,8 +189,13 @@ def uncertainty(
 def observe(
     detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
 ) -> tuple[Detector, tuple[Measurement, ...]]:
-    """Take in the values of some images; return the measurements of batches that became full."""
+    """Take in the values of some images; return the measurements of batches that became full.
+
+    For `sequential` these are one for each alarm, or without any a single one of how things stand.
+    """
     detector = _brought_to(detector, head, rules)
+    if rules.mode == "sequential":
+        return _observe_sequentially(detector, values, head, rules)
     measurements = []
     rest = list(values)
     while rest:
@@ -183,9 +216,15 @@ def seeded(
     """Return the detector with first batches from images of known classes that are never learned.
 
     Nothing changes if the history is long enough, or the images are too few for `min_history`
-    batches. Each batch takes every n-th image, since images come sorted by class.
+    batches. Each batch takes every n-th image, since images come sorted by class. For `sequential`
+    they are the reference, unless there is one.
     """
     detector = _brought_to(detector, head, rules)
+    if rules.mode == "sequential":
+        if detector.evidence.images or not values:
+            return detector
+        evidence = with_reference(detector.evidence, values)
+        return replace(detector, head=head, evidence=evidence)
     count = len(values) // rules.min_images
     if rules.mode == "fixed-rise" or detector.ready(rules) or count < rules.min_history:
         return detector
@@ -198,10 +237,33 @@ def _brought_to(detector: Detector, head: ScoringHead, rules: DetectionRules) ->
     known = detector.head
     if known is None or rules.mode == "fixed-rise":
         return replace(detector, head=known or head)
+    if rules.mode == "sequential":
+        return detector if known == head else Detector(head=head, last=detector.last)
     same_rows = set(known.rows) == set(head.rows)
     if known.logit_scale == head.logit_scale and (same_rows or rules.growth == "restrict"):
         return detector
     return Detector(head=head, last=detector.last)
+
+
+def _observe_sequentially(
+    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
+) -> tuple[Detector, tuple[Measurement, ...]]:
+    if not values:
+        return detector, ()
+    evidence, alarms = gathered(detector.evidence, values, rules.quiet_images)
+    raised = evidence.raised_for > 0
+    stands = _measurement(evidence.run, evidence.before, raised=raised, transition=False)
+    found = tuple(
+        _measurement(alarm.run, alarm.before, raised=True, transition=True) for alarm in alarms
+    )
+    last = found[-1] if found else stands
+    after = replace(detector, head=head, raised=raised, last=last, evidence=evidence)
+    return after, found or (stands,)
+
+
+def _measurement(run: Doubt, before: Doubt, *, raised: bool, transition: bool) -> Measurement:
+    level = run.mean if run.mean is not None else before.mean or 0.0
+    return Measurement(run.images, level, before.mean, None, raised, transition)
 
 
 def _judge(

@@ -11,8 +11,10 @@ what background had, and a certain background pixel has ln(K + 1) nats then.
 the rows that were registered when the device's history began, over each picture's most uncertain
 tenth of pixels, relative to ln C. It must lie `deviations` standard deviations from the mean of the
 device's looks since its last transition: above, or below, for what earlier masks called background
-is certain to be background, so that new scenes can look easier. `stage` trusts the registry: scenes
-of a class whose stage is newer than all that the device had.
+is certain to be background, so that new scenes can look easier. `sequential` compares the same of
+each picture with those of the look before (`learning.numerics.sequential_detection`): at most one
+look in `quiet_looks` is a false alarm, as long as training moves no picture of old classes. `stage`
+trusts the registry: scenes of a class whose stage is newer than all that the device had.
 
 A device's first look begins its first task, but for `rise` as released.
 """
@@ -23,6 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from learning.numerics.sequential_detection import counts_of, is_stranger
 from methods.fbl.settings import DetectionSettings
 from schemas.values import ClassName
 
@@ -43,9 +46,13 @@ class Looks:
     fleet_stage: int = 0
     """The fleet's stage at the last look."""
     rows: tuple[ClassName, ...] = ()
-    """Rows of the head when the history began, without background's; `history` measures by them."""
+    """Rows of the head when the history began, without background's; `history` and `sequential`
+    measure by them."""
     history: tuple[float, ...] = ()
     """Earlier values, the last one last: nats, or for `history` those since the last transition."""
+    levels: tuple[int, ...] = ()
+    """For `sequential`: how many pictures of the last look were of each level; none where that was
+    a transition."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,13 @@ class Measured:
 
     nats: float
     """I^r over all rows of the head."""
-    level: float
-    """Of the most uncertain tenth by the rows of the looks before, 0 to 1."""
+    levels: tuple[float, ...]
+    """Of each picture's most uncertain tenth by the rows of the looks before, 0 to 1."""
+
+    @property
+    def level(self) -> float:
+        """The mean of `levels`."""
+        return math.fsum(self.levels) / len(self.levels)
 
 
 @dataclass(frozen=True)
@@ -74,15 +86,17 @@ def look(
 ) -> tuple[bool, Looks]:
     """Return whether a device sees a task begin, and what it remembers from here on."""
     transition = _is_transition(rules, before, measured, present)
-    by_history = rules.detection == "history"
-    value = measured.level if by_history else measured.nats
-    anew = by_history and transition
+    by_levels = rules.detection in ("history", "sequential")
+    value = measured.level if by_levels else measured.nats
+    anew = by_levels and transition
+    keeps_levels = rules.detection == "sequential" and not anew
     looks = Looks(
         tasks=before.tasks + transition,
         stage=max(present.stage, before.stage),
         fleet_stage=present.fleet_stage,
         rows=present.rows if anew or not before.tasks else before.rows,
         history=() if anew else (*before.history, value)[-MOST_LOOKS:],
+        levels=counts_of(measured.levels) if keeps_levels else (),
     )
     return transition, looks
 
@@ -94,6 +108,11 @@ def _is_transition(
         return present.stage > before.stage
     if rules.detection == "history":
         return before.tasks == 0 or stands_out(before.history, measured.level, rules)
+    if rules.detection == "sequential":
+        either = rules.stands_out == "either"
+        return before.tasks == 0 or is_stranger(
+            before.levels, measured.levels, rules.quiet_looks, either=either
+        )
     if rules.released_monitor:
         is_new = present.fleet_stage > before.fleet_stage
         last = RELEASED_BEFORE if is_new or not before.history else before.history[-1]

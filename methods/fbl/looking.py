@@ -152,4 +152,5 @@ def _measured(
         done += len(logits)
         nats.append(mean_entropy(logits, pixels))
         levels.append(most_uncertain(logits, rows, before, pixels))
-    return Measured(float(np.concatenate(nats).mean()), float(np.concatenate(levels).mean()))
+    of_pictures = tuple(np.concatenate(levels).tolist())
+    return Measured(float(np.concatenate(nats).mean()), of_pictures)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from pydantic import Field
 
+from learning.numerics.sequential_detection import BINS
 from methods.errors import MethodError
 from methods.fbl.assignment import OLD_MODEL
 from methods.fbl.detection import MOST_LOOKS, Looks
@@ -40,6 +41,7 @@ class _Facts(Strict):
     fleet_stage: int = Field(ge=0, lt=2**31)
     rows: Names = Field(max_length=MAX_HEAD_CLASSES)
     history: tuple[float, ...] = Field(max_length=MOST_LOOKS)
+    levels: tuple[int, ...] = Field(default=(), max_length=BINS)
     seen: Names = Field(max_length=MAX_HEAD_CLASSES)
     epochs: int = Field(ge=0, lt=2**31)
     old: Digest | None
@@ -92,6 +94,7 @@ class Memory:
             fleet_stage=looks.fleet_stage,
             rows=looks.rows,
             history=looks.history,
+            levels=looks.levels,
             seen=tuple(sorted(self.seen)),
             epochs=self.epochs,
             old=self.old,
@@ -116,7 +119,9 @@ def read_memory(data: bytes | None) -> Memory:
     return Memory(
         round=facts.round,
         observation=facts.observation,
-        looks=Looks(facts.tasks, facts.stage, facts.fleet_stage, facts.rows, facts.history),
+        looks=Looks(
+            facts.tasks, facts.stage, facts.fleet_stage, facts.rows, facts.history, facts.levels
+        ),
         seen=frozenset(facts.seen),
         epochs=facts.epochs,
         old=facts.old,

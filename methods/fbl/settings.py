@@ -122,9 +122,10 @@ class ShareSettings(Strict):
 class DetectionSettings(Strict):
     """How a device notices that a task has begun."""
 
-    detection: Literal["history", "rise", "stage"] = "history"
-    """Against the device's own looks before; equation (11); or simply scenes of a class whose stage
-    is newer than all that the device had."""
+    detection: Literal["history", "sequential", "rise", "stage"] = "history"
+    """Against the device's own looks before; evidence over the scenes against those of the look
+    before; equation (11); or simply scenes of a class whose stage is newer than all that the device
+    had."""
     entropy_rise: float = Field(default=0.6, gt=0)
     """tau in nats, for `rise`."""
     released_monitor: bool = False
@@ -136,9 +137,12 @@ class DetectionSettings(Strict):
     """For `history`: a standard deviation below this counts as this."""
     looks: int = Field(default=2, ge=1, le=100)
     """For `history`: earlier looks that count, since the last transition."""
+    quiet_looks: float = Field(default=100.0, ge=2, le=1e9)
+    """For `sequential`: at most one false alarm in so many looks, on average."""
     stands_out: Literal["above", "either"] = "either"
-    """For `history`: whether a level as far below counts too, or only one above: what earlier masks
-    called background is certain to be background, so that new scenes can look easier."""
+    """For `history` and `sequential`: whether a level as far below counts too, or only one above:
+    what earlier masks called background is certain to be background, so that new scenes can look
+    easier."""
     observers: Literal["all", "cohort"] = "all"
     """Who looks in a round: every device, or only those that are asked to train."""
 

@@ -6,7 +6,10 @@
 In mode `code` the logarithm is of p_c + 1e-5, as in the program. This is the rule `rise`. H cannot
 exceed ln C, so 1.2 nats are out of reach with three classes. `relative` takes H / ln C, and
 compares it with the mean of the device's looks since the last transition: it must lie `deviations`
-standard deviations above. A device's first look begins its first task. Rows that the head has just
+standard deviations above. `sequential` compares H / ln C of the images with that of the images of
+the look before, each for itself (`learning.numerics.sequential_detection`): at most one look in
+`quiet_looks` is a false alarm, as long as the new model is no less sure of what is old. A device's
+first look begins its first task. Rows that the head has just
 grown lift H of images that nobody changed; `looks_at = "known"` leaves them out, and misses more
 tasks (README.md has figures). `stage` trusts the registry: images of a class whose stage is newer
 than all that the device had are a transition by themselves.
@@ -23,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.entropy import entropy, relative_entropy, softmax
+from learning.numerics.sequential_detection import counts_of, is_stranger
 from methods.lga.settings import DetectionSettings
 from schemas.values import ClassName
 
@@ -42,6 +46,8 @@ class Looks:
     """Rows of the head at the last look."""
     history: tuple[float, ...] = ()
     """Earlier values, the last one last: nats; for `relative` those since the last transition."""
+    levels: tuple[int, ...] = ()
+    """For `sequential`: how many images of the last look were of each level of H / ln C."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,13 @@ def look(
     nats = float(entropy(softmax(logits), rules.entropy_offset).mean())
     known = before.rows if rules.looks_at == "known" else rows
     value = relative_level(logits, rows, known) if rules.detection == "relative" else nats
+    levels: tuple[int, ...] = ()
     if rules.detection == "stage":
         transition = stage > before.stage
+    elif rules.detection == "sequential":
+        values = relative_levels(logits, rows, known)
+        levels = counts_of(values)
+        transition = before.tasks == 0 or is_stranger(before.levels, values, rules.quiet_looks)
     elif rules.detection == "relative":
         transition = before.tasks == 0 or stands_out(before.history, value, rules)
     else:
@@ -79,7 +90,8 @@ def look(
     anew = transition and rules.detection == "relative"
     history = () if anew else (*before.history, value)[-MOST_LOOKS:]
     tasks = before.tasks + transition
-    return Seen(nats, transition, Looks(tasks, max(stage, before.stage), tuple(rows), history))
+    looks = Looks(tasks, max(stage, before.stage), tuple(rows), history, levels)
+    return Seen(nats, transition, looks)
 
 
 def relative_level(
@@ -89,10 +101,17 @@ def relative_level(
 
     Over all of them where fewer than two are left.
     """
+    return float(np.mean(relative_levels(logits, rows, known)))
+
+
+def relative_levels(
+    logits: npt.NDArray[Any], rows: Sequence[ClassName], known: Sequence[ClassName]
+) -> list[float]:
+    """Return H / ln C of each image, as `relative_level` takes its mean."""
     there = set(known)
     columns = [column for column, name in enumerate(rows) if name in there]
     seen = logits[:, columns] if len(columns) >= 2 else logits
-    return float(np.mean(relative_entropy(softmax(seen))))
+    return [float(value) for value in relative_entropy(softmax(seen))]
 
 
 def has_risen(history: Sequence[float], nats: float, rise: float) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
+from learning.numerics.sequential_detection import BINS
 from methods.exemplar_lists import renamed_lists
 from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
 from methods.lga.detection import MOST_LOOKS, Looks
@@ -32,6 +33,7 @@ class _Facts(Strict):
     stage: int = Field(ge=0, lt=2**31)
     rows: Names = Field(max_length=MAX_HEAD_CLASSES)
     history: tuple[float, ...] = Field(max_length=MOST_LOOKS)
+    levels: tuple[int, ...] = Field(default=(), max_length=BINS)
     entered: bool
     withheld: bool = False
     sent: Names = Field(max_length=MAX_HEAD_CLASSES)
@@ -95,6 +97,7 @@ class Memory:
             stage=looks.stage,
             rows=looks.rows,
             history=looks.history,
+            levels=looks.levels,
             entered=gradients.entered,
             withheld=gradients.withheld,
             sent=gradients.sent,
@@ -111,7 +114,7 @@ def read_memory(data: bytes | None) -> Memory:
     return Memory(
         round=facts.round,
         observation=facts.observation,
-        looks=Looks(facts.tasks, facts.stage, facts.rows, facts.history),
+        looks=Looks(facts.tasks, facts.stage, facts.rows, facts.history, facts.levels),
         gradients=GradientsDue(facts.entered, facts.withheld, facts.sent),
         exemplars=lists_of("exemplars", facts.classes, tensors[DIGESTS]),
     )

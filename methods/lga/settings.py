@@ -121,9 +121,10 @@ class MemorySettings(Strict):
 class DetectionSettings(Strict):
     """How a device notices that a task has begun."""
 
-    detection: Literal["rise", "relative", "stage"] = "rise"
-    """Equation (8); relative entropy against the device's own looks before; or simply images of a
-    class whose stage is newer than all that the device had."""
+    detection: Literal["rise", "relative", "sequential", "stage"] = "rise"
+    """Equation (8); relative entropy against the device's own looks before; evidence over the
+    images against those of the look before; or simply images of a class whose stage is newer than
+    all that the device had."""
     entropy_rise: float = Field(default=1.2, gt=0)
     """r_e in nats, for `rise`."""
     entropy_offset: float = Field(default=0.0, ge=0, le=0.01)
@@ -134,8 +135,11 @@ class DetectionSettings(Strict):
     """For `relative`: a standard deviation below this counts as this."""
     looks: int = Field(default=1, ge=1, le=100)
     """For `relative`: earlier looks that count, since the last transition."""
+    quiet_looks: float = Field(default=100.0, ge=2, le=1e9)
+    """For `sequential`: at most one false alarm in so many looks, on average."""
     looks_at: Literal["all", "known"] = "all"
-    """For `relative`: rows of the head that count, or only those that the last look had."""
+    """For `relative` and `sequential`: rows of the head that count, or only those that the last
+    look had."""
     observers: Literal["all", "cohort"] = "all"
     """Who looks in a round: every device, or only those that are asked to train."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from device_agent.core import inputs
 from device_agent.core.records import ActiveModel
 from device_agent.core.requests import ComputePart, Evaluate, Measure
@@ -13,7 +17,8 @@ from tests.device_agent.core.driving import Driven
 
 ACTIVE = ActiveModel(1, making.digest("manifest"))
 HEAD = ScoringHead(("cat", "dog"), 10.0)
-RULES = DetectionRules(min_images=2, min_history=2)
+RULES = DetectionRules(quiet_images=100, min_images=2)
+BATCHES = DetectionRules(mode="baseline", min_images=2, min_history=2)
 
 
 def transitions(agent: Driven) -> list[Transition]:
@@ -22,9 +27,9 @@ def transitions(agent: Driven) -> list[Transition]:
     return list(sent.values())
 
 
-def learn_and_run(agent: Driven) -> None:
+def learn_and_run(agent: Driven, rules: DetectionRules = RULES) -> None:
     """Count what is on the disk, then let a model become active."""
-    agent.state.rules = agent.rules = type(agent.rules)(detection=RULES)
+    agent.state.rules = agent.rules = type(agent.rules)(detection=rules)
     agent.connect()
     agent.put(a="cat/a", b="dog/b")
     agent.assign("cat", "dog")
@@ -119,8 +124,40 @@ def test_images_are_measured_before_they_are_counted_and_only_once(agent: Driven
     assert agent.state.records.measured == set(), "a counted image needs no other mark"
 
 
-def test_a_batch_above_the_history_is_reported_once_with_what_was_measured(agent: Driven) -> None:
+def test_enough_evidence_is_reported_with_what_was_measured(agent: Driven) -> None:
     learn_and_run(agent)
+    agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
+    arrive(agent, 0.3, *(f"q{number}" for number in range(4)))
+    assert transitions(agent) == []
+    for number in range(4):
+        arrive(agent, 0.9, *(f"x{number}-{image}" for image in range(3)))
+    (told,) = transitions(agent)
+    assert told.why == "entropy"
+    assert told.uncertainty is not None
+    assert 6 <= told.uncertainty.images <= 16
+    assert told.uncertainty.value > 0.7
+    assert told.uncertainty.baseline < 0.4
+    assert told.uncertainty.model_version == 1
+    assert agent.state.records.detector.raised
+
+
+def test_evidence_survives_a_kill_and_no_other_model(agent: Driven) -> None:
+    learn_and_run(agent)
+    agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
+    arrive(agent, 0.9, "x0", "x1", "x2", "x3")
+    before = agent.state.records.detector.evidence
+    assert before.value > 2
+    agent.kill()
+    assert agent.state.records.detector.evidence == before
+    agent.connect()
+    agent.disk |= {"y": ("cat", "y")}
+    agent.scan()
+    agent.give(inputs.UncertaintyMeasured(HEAD._replace(model="other"), (), (0.9,)))
+    assert agent.state.records.detector.evidence.images == 1
+
+
+def test_a_batch_above_the_history_is_reported_once_with_what_was_measured(agent: Driven) -> None:
+    learn_and_run(agent, BATCHES)
     for number in range(4):
         arrive(agent, 0.3, f"q{number}", f"r{number}")
     transitions(agent)
@@ -138,7 +175,7 @@ def test_a_batch_above_the_history_is_reported_once_with_what_was_measured(agent
 
 
 def test_history_and_measured_images_survive_a_kill(agent: Driven) -> None:
-    learn_and_run(agent)
+    learn_and_run(agent, BATCHES)
     for number in range(3):
         arrive(agent, 0.3, f"q{number}", f"r{number}")
     arrive(agent, 0.3, "z", label="owl")
@@ -154,8 +191,7 @@ def test_images_of_waiting_classes_do_not_become_what_is_normal(agent: Driven) -
     agent.put(a="cat/a", b="dog/b", o="owl/o")
     agent.scan()
     assert agent.take(Measure) == []
-    for number in range(2):
-        arrive(agent, 0.3, f"q{number}", f"r{number}")
+    arrive(agent, 0.3, "q", "r")
     (request,) = agent.take(Measure)
     assert [image.class_name for image in request.images] == [ClassName("owl")]
 
@@ -170,11 +206,42 @@ def test_of_many_new_images_an_even_sample_is_measured(agent: Driven) -> None:
     assert request.images[-1].path > "cat/n0590"
 
 
-def test_held_out_images_give_the_first_batches(agent: Driven) -> None:
+def test_held_out_images_are_the_first_quiet_ones(agent: Driven) -> None:
     learn_and_run(agent)
+    event = inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.3, 0.31) * 20)
+    agent.give(event)
+    assert agent.state.records.detector.evidence.images == 40
+    agent.give(event)
+    assert agent.state.records.detector.evidence.images == 40, "once for a model"
+    arrive(agent, 0.9, *(f"x{number}" for number in range(20)))
+    assert [told.why for told in transitions(agent)] == ["entropy"]
+
+
+def test_held_out_images_of_classes_that_the_device_lacks_count_where_others_are_few(
+    agent: Driven,
+) -> None:
+    learn_and_run(agent)
+    named = inputs.Evaluated(
+        None,
+        "no",
+        head=HEAD,
+        uncertainties=(0.3, 0.3, 0.9, 0.9),
+        classes=(ClassName("cat"), ClassName("cat"), ClassName("eel"), ClassName("eel")),
+    )
+    agent.give(named)
+    assert agent.state.records.detector.evidence.before.total == pytest.approx(0.6)
+    few = replace(
+        named, head=HEAD._replace(model="next"), classes=(ClassName("cat"), *named.classes[2:])
+    )
+    agent.give(few)
+    assert agent.state.records.detector.evidence.images == 4
+
+
+def test_held_out_images_give_the_first_batches(agent: Driven) -> None:
+    learn_and_run(agent, BATCHES)
     event = inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.3, 0.31) * 3)
     agent.give(event)
-    assert agent.state.records.detector.ready(RULES)
+    assert agent.state.records.detector.ready(BATCHES)
     arrive(agent, 0.9, "x", "y")
     assert [told.why for told in transitions(agent)] == ["entropy"]
 

@@ -24,6 +24,7 @@ from tests.device_agent.scripted import settle, write_settings
 from transport.meter import Counts
 
 RULES = DetectionRules(min_images=2)
+BATCHES = DetectionRules(mode="baseline", min_images=2)
 
 
 class Darkroom:
@@ -172,7 +173,7 @@ def test_a_folder_without_names_says_what_is_missing(darkroom: Darkroom) -> None
 def test_an_evaluation_gives_the_detector_its_first_values(darkroom: Darkroom) -> None:
     model = darkroom.install(dense.exported())
     event = darkroom.evaluate(RULES)
-    assert event.head == ScoringHead((BACKGROUND, "red", "green"), 1.0)
+    assert event.head == ScoringHead((BACKGROUND, "red", "green"), 1.0, model.manifest.digest)
     assert len(event.uncertainties) == 3
     paths = [darkroom.test / "images" / f"{name}.png" for name in ("large", "right", "wrong")]
     small = [model.pixel_scores(preprocess(path.read_bytes(), COLOUR)).small for path in paths]
@@ -195,19 +196,31 @@ def test_new_images_are_measured_by_their_most_uncertain_pixels(darkroom: Darkro
 
 def test_a_model_that_has_grown_measures_with_the_rows_of_before(darkroom: Darkroom) -> None:
     darkroom.install(dense.exported())
-    known = darkroom.measure().head
+    known = darkroom.measure(rules=BATCHES).head
     model = darkroom.install(dense.exported(("red", "green", "blue"), version=2))
-    event = darkroom.measure(known)
+    event = darkroom.measure(known, BATCHES)
     assert event.head == known
     paths = [darkroom.home.data_folder / image.path for image in darkroom.images()]
     small = [model.pixel_scores(preprocess(path.read_bytes(), COLOUR)).small for path in paths]
     rows = (BACKGROUND, "red", "green", "blue")
     assert event.values == pytest.approx(most_uncertain(np.stack(small), rows, known.rows))
     # So the history goes on, also where held-out images are measured after the switch.
+    detector, _ = observe(Detector(), [0.1, 0.2], known, BATCHES)
+    again, _ = observe(detector, event.values, event.head, BATCHES)
+    assert again.history[0] == detector.history[0]
+    assert darkroom.evaluate(BATCHES, known).head == known
+
+
+def test_evidence_begins_anew_with_a_model_that_has_grown(darkroom: Darkroom) -> None:
+    darkroom.install(dense.exported())
+    known = darkroom.measure().head
+    darkroom.install(dense.exported(("red", "green", "blue"), version=2))
+    event = darkroom.measure(known)
+    assert event.head is not None
+    assert event.head.rows == (BACKGROUND, "red", "green", "blue")
     detector, _ = observe(Detector(), [0.1, 0.2], known, RULES)
     again, _ = observe(detector, event.values, event.head, RULES)
-    assert again.history[0] == detector.history[0]
-    assert darkroom.evaluate(RULES, known).head == known
+    assert again.evidence.images == len(event.values) == 3
 
 
 @pytest.mark.parametrize(
@@ -221,8 +234,9 @@ def test_a_model_that_has_grown_measures_with_the_rows_of_before(darkroom: Darkr
 def test_what_cannot_go_on_begins_anew_with_all_rows(
     darkroom: Darkroom, known: ScoringHead
 ) -> None:
-    darkroom.install(dense.exported())
-    assert darkroom.measure(known).head == ScoringHead((BACKGROUND, "red", "green"), 1.0)
+    model = darkroom.install(dense.exported())
+    own = ScoringHead((BACKGROUND, "red", "green"), 1.0, model.manifest.digest)
+    assert darkroom.measure(known, BATCHES).head == own
 
 
 def test_scores_that_are_no_numbers_are_told_and_counted_nowhere(
@@ -242,5 +256,6 @@ def test_a_model_of_samples_measures_the_pictures_of_scenes(darkroom: Darkroom) 
     exported = models.exported()
     darkroom.install(exported)
     event = darkroom.measure()
-    assert event.head == ScoringHead(("dark", "light"), exported.manifest.logit_scale)
+    assert event.head is not None
+    assert event.head[:2] == (("dark", "light"), exported.manifest.logit_scale)
     assert len(event.values) == 3

@@ -17,7 +17,7 @@ from learning.numerics.detection import (
     uncertainty,
 )
 
-RULES = DetectionRules(min_images=50, min_history=3)
+RULES = DetectionRules(mode="baseline", min_images=50, min_history=3)
 HEAD = ScoringHead(("cat", "dog", "owl"), 10.0)
 GROWN = ScoringHead(("cat", "dog", "owl", "eel"), 10.0)
 
@@ -50,7 +50,7 @@ def test_values_are_entropies_over_the_logarithm_of_the_number_of_classes() -> N
 
 
 def test_restricted_values_use_only_the_rows_of_the_last_batch() -> None:
-    rules = DetectionRules(growth="restrict")
+    rules = DetectionRules(mode="baseline", growth="restrict")
     scores = np.random.default_rng(1).normal(size=(20, 4))
     found = uncertainty(scores, GROWN, HEAD, rules)
     expected = [slow_entropy(row[:3], 10.0) / math.log(3) for row in scores.tolist()]
@@ -128,7 +128,7 @@ def test_a_long_quiet_sequence_raises_few_alarms_and_a_small_rise_is_found() -> 
 
 @pytest.mark.parametrize("growth", ["restart", "restrict"])
 def test_growing_the_head_alone_is_no_transition(growth: str) -> None:
-    rules = DetectionRules(growth=growth)  # type: ignore[arg-type]
+    rules = DetectionRules(mode="baseline", growth=growth)  # type: ignore[arg-type]
     draw = np.random.default_rng(3)
     detector = Detector()
     for step in range(12):

@@ -10,7 +10,7 @@ from learning.networks.segmentation.head import grow_from_background
 from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain, registered_logits
 
-RULES = DetectionRules(min_images=20)
+RULES = DetectionRules(mode="baseline", min_images=20)
 ROWS = ("background", "cat", "dog", "owl")
 GROWN = (*ROWS, "eel", "fox", "gnu", "hen")
 generator = np.random.default_rng(4)

@@ -9,6 +9,12 @@ from methods.fbl.settings import DetectionSettings
 from tests.methods.fbl.making import ANT, BEE, EVERY
 
 OLD, ALL = (ANT, BEE), EVERY
+SCENES = 30
+
+
+def measured(value):
+    """A look at scenes that are all alike."""
+    return Measured(value, (value,) * SCENES)
 
 
 def run(rules, values, rows=ALL, stage=1, fleet_stages=None, before=None):
@@ -16,13 +22,13 @@ def run(rules, values, rows=ALL, stage=1, fleet_stages=None, before=None):
     looks, said = before or Looks(), []
     for number, value in enumerate(values):
         fleet = fleet_stages[number] if fleet_stages else 1
-        transition, looks = look(rules, looks, Measured(value, value), Present(rows, stage, fleet))
+        transition, looks = look(rules, looks, measured(value), Present(rows, stage, fleet))
         said.append(transition)
     return said, looks
 
 
 def test_a_first_look_begins_the_first_task():
-    for detection in ("history", "rise", "stage"):
+    for detection in ("history", "sequential", "rise", "stage"):
         said, looks = run(DetectionSettings(detection=detection), [0.5, 0.5])
         assert said == [True, False], detection
         assert looks.tasks == 1
@@ -56,6 +62,17 @@ def test_a_level_may_stand_out_below_too():
     above = DetectionSettings(stands_out="above")
     assert not stands_out(levels, 0.2, above)
     assert stands_out(levels, 0.4, above)
+
+
+def test_scenes_may_be_stranger_than_those_of_the_look_before_or_less_strange():
+    rules = DetectionSettings(detection="sequential", quiet_looks=50)
+    said, looks = run(rules, [0.3, 0.3, 0.3, 0.5, 0.5, 0.5, 0.2])
+    assert said == [True, False, False, True, False, False, True]
+    assert looks.levels == (), "after a transition the next look is what is compared with"
+    assert sum(run(rules, [0.3, 0.3])[1].levels) == SCENES
+    above = DetectionSettings(detection="sequential", quiet_looks=50, stands_out="above")
+    assert run(above, [0.3, 0.3, 0.2])[0] == [True, False, False]
+    assert run(above, [0.3, 0.3, 0.5])[0] == [True, False, True]
 
 
 def test_rows_stay_those_of_the_historys_beginning():

@@ -52,8 +52,8 @@ def test_classes_are_remembered_by_the_names_that_they_have_now():
 def test_no_picture_is_remembered():
     assert FULL.stored == 0
     assert set(facts()) == {
-        "round", "observation", "tasks", "stage", "fleet_stage", "rows", "history", "seen",
-        "epochs", "old",
+        "round", "observation", "tasks", "stage", "fleet_stage", "rows", "history",
+        "seen", "levels", "epochs", "old",
     }  # fmt: skip
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from methods.lga.detection import MOST_LOOKS, Looks, look, relative_level
+from methods.lga.memory import Memory, read_memory
 from methods.lga.settings import DetectionSettings, LgaSettings
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY
 
 RISE = DetectionSettings()
 RELATIVE = DetectionSettings(detection="relative")
 KNOWN = DetectionSettings(detection="relative", looks_at="known")
+SEQUENTIAL = DetectionSettings(detection="sequential")
 STAGE = DetectionSettings(detection="stage")
 SURE = 12.0
 
@@ -120,6 +122,32 @@ def test_the_limit_is_deviations_above_the_mean_of_the_last_looks(above, expecte
     )
     looks = Looks(1, 1, EVERY, tuple(history))
     assert look(rules, looks, values, EVERY, 1).transition is expected
+
+
+def mixed(strange, seed=0, images=60):
+    """Scores of images of which a share is new to the model, the rest more or less sure."""
+    draw = np.random.default_rng(seed)
+    found = draw.normal(size=(images, 4))
+    found[np.arange(images), draw.integers(0, 4, images)] += 5.0
+    found[: round(strange * images)] = draw.normal(size=(round(strange * images), 4))
+    return found
+
+
+def test_evidence_over_the_images_of_a_look_is_held_against_the_look_before():
+    begun = look(SEQUENTIAL, Looks(), mixed(0.0), EVERY, 1)
+    assert begun.transition, "a first look begins the first task"
+    assert sum(begun.looks.levels) == 60
+    quiet = [look(SEQUENTIAL, begun.looks, mixed(0.0, seed), EVERY, 1) for seed in range(1, 31)]
+    assert sum(seen.transition for seen in quiet) <= 2
+    changed = [look(SEQUENTIAL, begun.looks, mixed(1.0, seed), EVERY, 1) for seed in range(1, 31)]
+    assert all(seen.transition for seen in changed)
+    surer = look(SEQUENTIAL, begun.looks, 4 * mixed(0.0, 1), EVERY, 1)
+    assert not surer.transition, "a model that has learned doubts less, and that is no change"
+
+
+def test_what_the_look_before_is_held_against_survives_in_memory():
+    seen = look(SEQUENTIAL, Looks(), mixed(0.0), EVERY, 1)
+    assert read_memory(Memory(looks=seen.looks).write()).looks == seen.looks
 
 
 def test_rows_that_the_head_grew_fake_a_rise_unless_they_are_left_out():

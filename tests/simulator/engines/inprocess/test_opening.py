@@ -38,7 +38,7 @@ def test_new_class_folders_open_the_second_stage(tmp_path: Path, cache: Path) ->
 
 
 def test_devices_measure_what_is_new_to_their_model(tmp_path: Path, cache: Path) -> None:
-    detection = {"mode": "baseline", "min_images": 5, "deviations": 1.0}
+    detection = {"quiet_images": 100, "min_images": 5}
     prepared = fleet_of(cache, stages=REPORTS, detection=detection)
     records = learn_all(prepared, tmp_path)
     undetected = learn_all(fleet_of(cache, stages=REPORTS), tmp_path / "off")
