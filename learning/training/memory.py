@@ -48,24 +48,24 @@ def agents_per_stack(works: Sequence[Work], settings: TrainingEngineSettings) ->
     return max(1, stack_bytes(settings) // each)
 
 
-class Measured(NamedTuple):
+class WorkMemory(NamedTuple):
     """Bytes of a sample, and those that a first step keeps."""
 
     sample: int
     step: int
 
 
-_known: dict[Hashable, Measured] = {}
+_known: dict[Hashable, WorkMemory] = {}
 """Of this program: a fleet's works are alike in every round."""
 
 
-def _measured(work: Work, settings: TrainingEngineSettings) -> Measured:
+def _measured(work: Work, settings: TrainingEngineSettings) -> WorkMemory:
     rows = min(len(work.data), work.batching.size)
     like = (signature(work), rows, settings.arithmetic, settings.steps)
     if like not in _known:
         while len(_known) >= _MOST_KNOWN:
             del _known[next(iter(_known))]
-        _known[like] = Measured(sample_bytes(work, settings), kept_bytes(work, settings))
+        _known[like] = WorkMemory(sample_bytes(work, settings), kept_bytes(work, settings))
     return _known[like]
 
 
