@@ -16,6 +16,7 @@ from schemas.rounds import Observation, RoundOrder
 from schemas.values import ClassName, Digest
 
 if TYPE_CHECKING:
+    from learning.training.resident import ResidentSamples
     from learning.training.work import Trained, Work
 
 State_co = TypeVar("State_co", covariant=True)
@@ -55,7 +56,8 @@ class LocalData:
     features of a frozen backbone, these, float32 (N, d).
     """
 
-    inputs: npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+    inputs: npt.NDArray[np.uint8] | npt.NDArray[np.float32] | ResidentSamples
+    """The last where a simulator has the samples of all agents on their accelerator."""
     class_names: tuple[ClassName, ...]
     digests: tuple[Digest, ...]
     exemplars_as: Exemplars = "images"

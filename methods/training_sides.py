@@ -75,6 +75,23 @@ class TrainingDevice(ABC, Generic[Assignment, State]):
     def finish(self, assignment: Assignment, job: FitJob[State], trained: Trained) -> ClientUpdate:
         """Return the update; raise `MethodError` where training left the numbers."""
 
+    def looks_of(
+        self,
+        assignment: Assignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> Sequence[InferenceRequest]:
+        """Return what `observe` and `begin` would ask of networks that all devices share.
+
+        Whoever has the looks of many devices computed together gives them to both as
+        `engine.shared_inference`. Nothing by default: then each device looks by itself. Raises
+        `MethodError`.
+        """
+        return ()
+
     def measured(self, assignment: Assignment, job: FitJob[State]) -> ClientUpdate:
         """Return the update of a phase that only measures; raise `MethodError`."""
         raise MethodError(f"phase: {type(self).__name__} measures in none")
@@ -98,23 +115,6 @@ class ObservingDevice(TrainingDevice[Assignment, State]):
         Asked of devices that do not train in the round; those that do tell it with their update.
         Raises `MethodError`.
         """
-
-    def look_of(
-        self,
-        assignment: Assignment,
-        instruction: FitInstruction,
-        data: LocalData,
-        memory: bytes | None,
-        pictures: Pictures | None,
-        engine: TrainingEngineSettings,
-    ) -> InferenceRequest | None:
-        """Return what `observe` and `begin` would ask the incoming model; None where nothing.
-
-        Whoever has the looks of many devices computed together gives them to both as
-        `engine.shared_inference`. None by default: then each device looks by itself. Raises
-        `MethodError`.
-        """
-        return None
 
 
 class TrainingCoordinator(ABC, Generic[Assignment]):

@@ -9,7 +9,8 @@ and code that looks at a value goes the way that it would go on a GPU. Below aut
 torch's passes by here and is counted as what it would be there:
 
     kernel      anything that computes on the device; views and empty tensors are none
-    to_device   a copy from the host's memory; one from the device's into it is `to_host`
+    to_device   a copy from the host's memory, whose bytes are counted, too; one from the device's
+                into it is `to_host`
     wait        the host needs a value before it can go on: `.item()`, `.tolist()`, `if tensor`, a
                 mask as an index, `nonzero`, `bincount` and what else has a shape by its values.
                 `to_host` waits, too
@@ -41,6 +42,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+from learning.networks.pictures import normaliser
 
 DEVICE = "meta"
 """The name of the fake accelerator, as torch and the engine's settings have it."""
@@ -178,10 +181,13 @@ class Seen:
     waits: Counter[str] = field(default_factory=Counter)
     host: Counter[str] = field(default_factory=Counter)
     host_convolutions: Counter[str] = field(default_factory=Counter)
+    bytes_to_device: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> dict[str, int]:
-        """Return the number of each kind."""
-        return {name: sum(counted.values()) for name, counted in vars(self).items()}
+        """Return the number of each kind; bytes depend on the samples, and are none."""
+        counts = {name: sum(counted.values()) for name, counted in vars(self).items()}
+        del counts["bytes_to_device"]
+        return counts
 
 
 class FakeAccelerator(TorchDispatchMode):
@@ -199,6 +205,7 @@ class FakeAccelerator(TorchDispatchMode):
         """Switch it on."""
         self._with_it.enter_context(patch.object(torch, "autocast", _precision))
         self._with_it.enter_context(_MadeOnTheHost())
+        normaliser.cache_clear()  # what a former one had on its device counts here, too
         super().__enter__()
         self.switched_on.append(self)
         return self
@@ -256,7 +263,9 @@ class FakeAccelerator(TorchDispatchMode):
         came = isinstance(source, DeviceTensor)
         if came != onto:
             (self.seen.to_device if onto else self.seen.to_host)[_line()] += 1
-            if not onto:
+            if onto:
+                self.seen.bytes_to_device[_line()] += source.nbytes
+            else:
                 self.seen.waits[_line()] += 1
         elif onto:
             self.seen.kernels[name] += 1

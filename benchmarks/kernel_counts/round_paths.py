@@ -43,8 +43,8 @@ from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
 from methods.training_assignment import TrainingAssignment
 from schemas.rounds import TRAIN
 from schemas.values import ClassName, DeviceId
-from simulator.engines.inprocess.light import looking
 from simulator.engines.inprocess.light.answers import Finishing
+from simulator.virtual import looking
 
 _SIDE = 8
 _SHAPE = (3, _SIDE, _SIDE)
@@ -72,6 +72,7 @@ def round_paths() -> Mapping[str, RoundPath]:
         "fbl round": lambda: fbl_device(2).answer,
         "dcid train": lambda: dcid_device(TRAIN_ALONE).answer,
         "dcid means": lambda: dcid_device(MEANS).answer,
+        "dcid means of 4": _means,
         "dcid distil": lambda: distilling_device().answer,
         "rounds exemplars": lambda: rounds_device(TRAIN).answer,
         "rounds fisher": lambda: rounds_device(FISHER, seed=2).answer,
@@ -240,6 +241,19 @@ def _looks(asked: Asked) -> Run:
     def run(engine: TrainingEngineSettings) -> object:
         common = looking.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
         return [asked.side.observe(asked.of, *one, PICTURES, common) for one in fleet]
+
+    return run
+
+
+def _means() -> Run:
+    """Return the measuring of four sites, whose looks are computed together."""
+    asked = dcid_device(MEANS)
+    fleet = looking_fleet(asked)
+
+    def run(engine: TrainingEngineSettings) -> object:
+        common = looking.with_common_looks(asked.side, asked.of, fleet, PICTURES, engine)
+        begun = [asked.side.begin(asked.of, *one, PICTURES, common) for one in fleet]
+        return [asked.side.measured(asked.of, job) for job in begun]
 
     return run
 

@@ -7,10 +7,14 @@ normalisation are batched tensor operations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+_KEPT = 8
+"""Constants of a kind of pictures on a device that stay there."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,8 @@ class Pictures:
         return self.pad > 0 or self.flip
 
     def on(self, device: torch.device) -> Normaliser:
-        """Return what normalises bytes there."""
-        mean, deviation = torch.tensor([self.mean, self.deviation], device=device)[..., None, None]
-        return Normaliser(mean, deviation)
+        """Return what normalises bytes there; it is copied there once."""
+        return normaliser(self.mean, self.deviation, device)
 
     def normalise(self, raw: Tensor) -> Tensor:
         """Return float32 inputs of `raw` (..., c, h, w) uint8."""
@@ -69,6 +72,16 @@ class Normaliser:
         """Return float32 inputs of `raw` (..., c, h, w), bytes or floats from 0 to 255."""
         values = raw if raw.dtype == torch.uint8 else raw.to(torch.float32)
         return (values / 255 - self.mean) / self.deviation
+
+
+@lru_cache(_KEPT)
+def normaliser(
+    mean: tuple[float, ...], deviation: tuple[float, ...], device: torch.device
+) -> Normaliser:
+    """Return what normalises bytes on a device."""
+    with torch.inference_mode(mode=False):
+        first, second = torch.tensor([mean, deviation], device=device)[..., None, None]
+    return Normaliser(first, second)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,14 +53,14 @@ class AgentBatches:
     buffers_owned: bool
 
     @classmethod
-    def of(cls, work: Work, *, buffers_owned: bool) -> AgentBatches:
+    def of(cls, work: Work, *, buffers_owned: bool, epochs: int = 1) -> AgentBatches:
         """Return the batches of a work, whose tensors are where it is trained."""
         device, pictures = work.data.inputs.device, work.pictures
         shaken = work.scenes is not None or (pictures is not None and pictures.shakes)
         size = work.batching.size
         return cls(
             work,
-            Draws([work.chance], [len(work.data)], size, device, stacked=False, shaken=shaken),
+            Draws([work.chance], [len(work.data)], size, device, False, shaken, epochs),
             source_of(work, work.data.inputs),
             None if pictures is None else pictures.on(device),
             torch.ones(min(size, len(work.data)), dtype=real_type(work), device=device),

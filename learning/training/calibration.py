@@ -56,7 +56,7 @@ def kind_of(work: Work, agents: int, settings: TrainingEngineSettings) -> Kind:
     Losses are dataclasses, whose texts say networks and terms in full. How many classes there are
     by now is no part of it.
     """
-    batching, inputs = work.batching, work.data.inputs
+    batching, inputs = work.batching, work.data.like
     first = next(iter(work.parameters.values()))
     return {
         "loss": repr(work.loss),

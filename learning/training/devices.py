@@ -52,13 +52,16 @@ def products_in_tf32(*, allowed: bool) -> Iterator[None]:
 
 def moved(work: Work, device: str) -> Work:
     """Return the work with all its tensors on `device`; nothing is copied that is there."""
-    return _Place.of([work], device).work(work)
+    return moved_together([work], device)[0]
 
 
 def moved_together(works: Sequence[Work], device: str) -> list[Work]:
-    """Return the works on `device`; a tensor that several share moves once and stays shared."""
+    """Return the works on `device`; a tensor that several share moves once and stays shared.
+
+    Samples that lie there already, among those of the fleet, are gathered there by their rows.
+    """
     place = _Place.of(works, device)
-    return [place.work(work) for work in works]
+    return _gathered([place.work(work) for work in works])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,10 @@ class _Place:
             buffers=self._tree(work.buffers),
             frozen=self._tree(work.frozen),
             data=Data(
-                self._tensor(data.inputs), self._tensor(data.targets), self._tree(data.extras)
+                self._tensor(data.inputs),
+                self._tensor(data.targets),
+                self._tree(data.extras),
+                data.base,
             ),
         )
 
@@ -93,6 +99,23 @@ class _Place:
             name: self._tree(leaf) if isinstance(leaf, Mapping) else self._tensor(leaf)
             for name, leaf in tree.items()
         }
+
+
+def _gathered(works: list[Work]) -> list[Work]:
+    """Return the works with samples of their own; all that are of one array are taken at once."""
+    places: dict[int, list[int]] = {}
+    for place, work in enumerate(works):
+        if work.data.base is not None:
+            places.setdefault(id(work.data.base), []).append(place)
+    for members in places.values():
+        rows = [works[member].data.inputs for member in members]
+        base = works[members[0]].data.base
+        assert base is not None
+        samples = base[rows[0] if len(rows) == 1 else torch.cat(rows)].split([*map(len, rows)])
+        for member, own in zip(members, samples, strict=True):
+            work = works[member]
+            works[member] = replace(work, data=replace(work.data, inputs=own, base=None))
+    return works
 
 
 def _tensors_of(work: Work) -> Iterator[Tensor]:

@@ -1,9 +1,12 @@
 """What chance decides in an epoch, drawn on the host and copied to the device in one piece.
 
+A copy out of the host's memory waits for what the device was asked before, so on an accelerator the
+epochs of a training are drawn and copied together, as many as are small.
+
 The order of the samples, a word for each of them that its picture is shaken by, and the keys of
 what is drawn on the device itself: those of dropouts by step and layer, those of losses by step.
-Which layers there are is known once they have asked; what is asked for later than at the beginning
-of an epoch is copied by itself, and from the next epoch on with the rest.
+Which layers there are is known once they have asked; what is asked for later than that is copied by
+itself, for all epochs that are drawn.
 
 What a dropout keeps is drawn there for many steps at once, with the words that each of them would
 draw: a dozen kernels in a while instead of in every step.
@@ -38,6 +41,8 @@ Asked = tuple[int, int | None]
 
 _WORDS_AT_ONCE = 1 << 19
 """Of a dropout: 4 MiB, and as much again for each of the few numbers that a word is mixed from."""
+_NUMBERS_AHEAD = 1 << 21
+"""Of the epochs that are copied together: 16 MiB on the device."""
 
 
 @dataclass(eq=False)
@@ -53,26 +58,54 @@ class Draws:
     """Whether keys and orders have an axis of agents; else there is one agent."""
     shaken: bool
     """Whether pictures are changed by chance."""
+    epochs: int = 1
+    """Of the training; more are drawn when they are asked for."""
     _asked: dict[Asked, None] = field(default_factory=dict)
+    _ahead: dict[int, EpochDraws] = field(default_factory=dict)
+    """Epochs that are drawn, and that nobody has asked for yet."""
     _spaced: Tensor | None = None
 
     def epoch(self, epoch: int, steps: int) -> EpochDraws:
-        """Return the draws of an epoch of so many steps."""
+        """Return the draws of an epoch of so many steps, as all epochs of a training have."""
+        if epoch not in self._ahead:
+            last = max(epoch + 1, min(self.epochs, epoch + self._at_once(steps)))
+            drawn = [self._drawn(one, steps) for one in range(epoch, last)]
+            there = iter(self._copied([part for _, parts in drawn for part in parts]))
+            self._ahead = {
+                host.epoch: self._made(host, [next(there) for _ in parts]) for host, parts in drawn
+            }
+        return self._ahead.pop(epoch)
+
+    def ask(self, asked: Asked, of: EpochDraws) -> None:
+        """Let an epoch know keys that nobody asked for before, and those that are drawn ahead."""
+        self._asked[asked] = None
+        epochs = [of, *self._ahead.values()]
+        there = self._copied([one.host.of(*asked) for one in epochs])
+        for one, keys in zip(epochs, there, strict=True):
+            one.known[asked] = keys
+
+    def _at_once(self, steps: int) -> int:
+        """Return how many epochs are copied together; on the processor nothing is copied."""
+        if self.device.type == "cpu":
+            return 1
+        samples = len(self.sizes) * self.sizes[0] * (2 if self.shaken else 1)
+        keys = len(self._asked) * len(self.sizes) * steps
+        return max(1, _NUMBERS_AHEAD // max(1, samples + keys))
+
+    def _drawn(self, epoch: int, steps: int) -> tuple[_Host, list[npt.NDArray[Any]]]:
+        """Return what is drawn of an epoch: its order, words for pictures, keys."""
         keys = np.array([chance.key for chance in self.chances], np.uint64)
         host = _Host(keys, epoch, steps)
         parts: list[npt.NDArray[Any]] = [self._orders(epoch)]
         if self.shaken:
             parts.append(host.picture_words(self.sizes, self.batch))
-        parts += [host.of(*asked) for asked in self._asked]
-        there = self._copied(parts)
+        return host, parts + [host.of(*asked) for asked in self._asked]
+
+    def _made(self, host: _Host, there: Sequence[Tensor]) -> EpochDraws:
+        """Return the same on the device."""
         order, words = there[0], there[1] if self.shaken else None
         known = dict(zip(self._asked, there[len(there) - len(self._asked) :], strict=True))
         return EpochDraws(self, host, order, words, known, {})
-
-    def asked_for(self, asked: Asked, host: _Host) -> Tensor:
-        """Return keys that nobody asked for before, and remember that they will be needed."""
-        self._asked[asked] = None
-        return self._copied([host.of(*asked)])[0]
 
     def spaced(self, start: int, count: int) -> Tensor:
         """Return what words add to a key; computed once for the longest that was asked for."""
@@ -145,7 +178,7 @@ class EpochDraws:
     def of(self, asked: Asked) -> Tensor:
         """Return keys of all steps."""
         if asked not in self.known:
-            self.known[asked] = self.draws.asked_for(asked, self.host)
+            self.draws.ask(asked, self)
         return self.known[asked]
 
     def kept(self, layer: DropoutLayer, step: int, agents: int) -> Tensor:

@@ -30,7 +30,7 @@ def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:
 def _train(work: Work, settings: TrainingEngineSettings) -> Trained:
     (work,) = with_frozen_outputs([moved(work, settings.device)], settings)
     steps = Steps.of(work, settings)
-    batches = AgentBatches.of(work, buffers_owned=True)
+    batches = AgentBatches.of(work, buffers_owned=True, epochs=work.optimiser.epochs)
     losses = []
     for epoch, rate in enumerate(work.optimiser.rates):
         extras = prepared(work, steps.state.tensors(), steps.buffers, epoch, settings)

@@ -128,20 +128,24 @@ class _Places:
 
     @classmethod
     def of(cls, grid: Grid, sent: Mapping[str, npt.NDArray[Any]], device: str) -> _Places:
-        """Return them, copied there at once: numbers that float32 holds."""
-        step, sizes = grid.steps, [place.stop - place.start for place in grid.places.values()]
-        marks = [(is_variance(name), not is_buffer(name)) for name in grid.places]
-        variance, measured = np.repeat(np.array(marks, np.float32).T, sizes, axis=1)
+        """Return them: what was sent is copied there, and what is known of each tensor with it."""
+        places = tuple(grid.places.values())
         values = np.concatenate([np.asarray(sent[name]).reshape(-1) for name in grid.places])
-        table = np.stack([step, values, variance, measured * step, np.zeros_like(step)])
-        table[-1] = np.repeat(np.arange(len(sizes), dtype=np.float32), sizes)
-        finest = np.array([grid.exponents[name] for name in grid.places], np.float32)
-        flat = torch.from_numpy(np.concatenate([table.reshape(-1), finest])).to(device)
-        one, two, three, four, five = flat[: table.size].view(table.shape)
+        known = [
+            (grid.exponents[name], is_variance(name), not is_buffer(name), place.stop - place.start)
+            for name, place in grid.places.items()
+        ]
+        table = np.array(known, np.int32).T.reshape(-1)
+        bits = np.concatenate([values.astype(np.float32, copy=False).view(np.int32), table])
+        there = torch.from_numpy(bits).to(device)
+        two = there[: grid.size].view(torch.float32)
+        finest, variance, measured, sizes = there[grid.size :].view(4, -1).long()
+        tensor = torch.repeat_interleave(sizes, output_size=grid.size)
+        one = _power(finest).to(torch.float32)[tensor]
         from_sent = isinstance(grid, DifferenceGrid)
         origin = torch.zeros_like(two, dtype=torch.float64) if from_sent else two.double() / one
-        whole = (five.long(), flat[table.size :].long())
-        return cls(tuple(grid.places.values()), one, two, three > 0, four, origin, *whole)
+        marks = (variance > 0)[tensor], one * measured[tensor]
+        return cls(places, one, two, *marks, origin, tensor, finest)
 
     def whole(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return content, fits and steps of weights from zero, as `WeightGrid.flat` does."""

@@ -16,7 +16,7 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.training.calibration import Calibrations
 from learning.training.devices import products_in_tf32
-from learning.training.shared_inference import SharedInference
+from learning.training.shared_inference import SharedLooks
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]
@@ -66,7 +66,7 @@ class TrainingEngineSettings:
     tf32: bool | None = None
     """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions.
     None: as torch has it, in convolutions alone."""
-    shared_inference: SharedInference | None = None
+    shared_inference: SharedLooks | None = None
     """Looks that agents share; None: each looks by itself."""
 
     @property

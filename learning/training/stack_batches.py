@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from learning.networks.conversion import copied_together
 from learning.networks.pictures import Normaliser, PictureSource
 from learning.networks.torch_layers import Tensors
 from learning.training.batches import EpochRows, real_type, source_of
@@ -42,18 +43,18 @@ class StackedData:
         shaken = pictures is not None and pictures.shakes
         size = first.batching.size
         counts = np.clip(sizes[:, None] - np.arange(0, sizes[0], size), 0, size)
-        there = torch.from_numpy(np.arange(sizes[0]) < sizes[:, None])
-        rows = torch.from_numpy(np.repeat(counts, size, axis=1)[:, : sizes[0]])
-        kind = {"device": device, "dtype": real_type(first)}
-        weight, each, number = (
-            there.to(**kind),
-            rows.to(**kind),
-            torch.from_numpy(counts).to(**kind),
-        )
+        masks = {
+            "weight": np.arange(sizes[0]) < sizes[:, None],
+            "each": np.repeat(counts, size, axis=1)[:, : sizes[0]],
+            "number": counts,
+        }
+        kind = real_type(first)
+        there = {name: torch.from_numpy(mask).to(kind) for name, mask in masks.items()}
+        weight, each, number = copied_together(there, str(device)).values()
         return cls(
             works,
             first,
-            Draws(chances, sizes.tolist(), first.batching.size, device, True, shaken),
+            Draws(chances, sizes.tolist(), size, device, True, shaken, first.optimiser.epochs),
             source_of(first, data.inputs),
             None if pictures is None else pictures.on(device),
             weight,

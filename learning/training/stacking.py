@@ -75,10 +75,7 @@ def signature(work: Work) -> Hashable:
         work.norms_frozen,
         work.prepare is None,
         tuple(_described(tree) for tree in (work.parameters, work.buffers, work.frozen)),
-        tuple(
-            (name, rows.shape[1:], rows.dtype)
-            for name, rows in {"": data.inputs, ".": data.targets, **data.extras}.items()
-        ),
+        tuple((name, rows.shape[1:], rows.dtype) for name, rows in data.tensors.items()),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from learning.errors import TrainingError
@@ -18,6 +19,7 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Dropout, Mode, Tensors
 from learning.training.chance import Chance, StepChance
+from learning.training.resident import ResidentSamples, SampleArray, on_host
 from learning.training.scenes import SceneCrops, check_scenes
 
 Tree = Mapping[str, Any]
@@ -35,6 +37,26 @@ class Data:
     inputs: Tensor
     targets: Tensor
     extras: Tensors = field(default_factory=dict)
+    base: Tensor | None = None
+    """The fleet's samples, where they lie on the device of training: `inputs` (N,) int64 are then
+    rows of these, until the work is moved there."""
+
+    @classmethod
+    def of(cls, samples: SampleArray, targets: Tensor, extras: Tensors | None = None) -> Data:
+        """Return an agent's samples, by their rows where they are on its device already."""
+        if isinstance(samples, ResidentSamples):
+            return cls(torch.from_numpy(samples.rows), targets, extras or {}, samples.base)
+        return cls(on_host(samples), targets, extras or {})
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of samples like these, for their shape and type."""
+        return self.inputs if self.base is None else self.base
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """What there is of each sample, by name."""
+        return {"": self.like, ".": self.targets, **self.extras}
 
     def __post_init__(self) -> None:
         for name, rows in {"targets": self.targets, **self.extras}.items():
@@ -242,10 +264,11 @@ class Trained:
 def shortened(work: Work, batches: int) -> Work:
     """Return the work with data for so many batches and one epoch, to measure by."""
     rows, data = batches * work.batching.size, work.data
-    few = Data(
-        data.inputs[:rows],
-        data.targets[:rows],
-        {name: values[:rows] for name, values in data.extras.items()},
+    few = replace(
+        data,
+        inputs=data.inputs[:rows],
+        targets=data.targets[:rows],
+        extras={name: values[:rows] for name, values in data.extras.items()},
     )
     rates = work.optimiser.rates[:1]
     return replace(work, data=few, optimiser=replace(work.optimiser, rates=rates))

@@ -10,8 +10,11 @@ Pure functions of bytes and pictures; an engine of `learning.training` runs in b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from learning.networks.pictures import Pictures
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import SENT, InferenceRequest
 from learning.training.work import Trained
 from methods.dcid import distilling, training
 from methods.dcid.assignment import (
@@ -29,6 +32,7 @@ from methods.dcid.site import (
     begin_sharing,
     finish_means,
     finish_sharing,
+    rows_of_means,
 )
 from methods.errors import MethodError
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -54,14 +58,8 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
 
         `pictures` says how bytes become inputs. Raises `MethodError` for files that do not fit.
         """
-        if pictures is None:
-            raise MethodError(
-                "data: features of a frozen backbone, and DCID trains whole networks on pictures; "
-                "import the network without a backbone"
-            )
-        known = read_memory(memory, assignment.network).renamed(instruction.round.aliases)
         engine = engine or TrainingEngineSettings()
-        site = Site(assignment, instruction, data, known.present(data), pictures, engine)
+        site = _site(assignment, instruction, data, memory, pictures, engine)
         phase = instruction.round.phase
         if phase == SHARE:
             return begin_sharing(site)
@@ -72,6 +70,25 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
         if phase == MEANS:
             return begin_means(site)
         raise MethodError(f"phase: {phase!r} is none of DCID's; update the agent")
+
+    def looks_of(
+        self,
+        assignment: DcidAssignment,
+        instruction: FitInstruction,
+        data: LocalData,
+        memory: bytes | None,
+        pictures: Pictures | None,
+        engine: TrainingEngineSettings,
+    ) -> Sequence[InferenceRequest]:
+        """Return what the site asks of the model that was sent, and of the one before it."""
+        phase = instruction.round.phase
+        if phase not in (TRAIN, TRAIN_ALONE, MEANS):
+            return ()
+        site = _site(assignment, instruction, data, memory, pictures, engine)
+        if phase != MEANS:
+            return training.looks_of(site)
+        rows = rows_of_means(site)
+        return (site.look(SENT, rows),) if rows else ()
 
     def finish(
         self, assignment: DcidAssignment, job: FitJob[SiteState], trained: Trained
@@ -89,3 +106,21 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
 
 
 DEVICE = DcidDevice()
+
+
+def _site(
+    assignment: DcidAssignment,
+    instruction: FitInstruction,
+    data: LocalData,
+    memory: bytes | None,
+    pictures: Pictures | None,
+    engine: TrainingEngineSettings,
+) -> Site:
+    """Return the site with its memory of what is still there; raise `MethodError`."""
+    if pictures is None:
+        raise MethodError(
+            "data: features of a frozen backbone, and DCID trains whole networks on pictures; "
+            "import the network without a backbone"
+        )
+    known = read_memory(memory, assignment.network).renamed(instruction.round.aliases)
+    return Site(assignment, instruction, data, known.present(data), pictures, engine)

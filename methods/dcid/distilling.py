@@ -31,13 +31,15 @@ from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
 from learning.training.loop import train_alone
+from learning.training.resident import SampleArray
 from learning.training.schedules import constant_rates
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.dcid.assignment import ENSEMBLE, DcidAssignment
-from methods.dcid.images import Images, shared_images
+from methods.dcid.images import Images
 from methods.dcid.memory import AfterDid
 from methods.dcid.messages import decode_ensemble, model_frame
+from methods.dcid.shared_set import shared_samples
 from methods.dcid.site import Site, SiteState
 from methods.device_updates import update_of
 from methods.errors import MethodError
@@ -56,7 +58,7 @@ class Student:
 
     parameters: Tensors
     buffers: Tensors
-    images: Images
+    images: SampleArray
     pictures: Pictures
 
 
@@ -76,8 +78,8 @@ def distilling_work(
     return Work(
         parameters=student.parameters,
         buffers=student.buffers,
-        data=Data(
-            torch.tensor(student.images),
+        data=Data.of(
+            student.images,
             torch.zeros(images, dtype=torch.int64),
             {_ENSEMBLE: torch.from_numpy(ensemble)},
         ),
@@ -101,7 +103,7 @@ def new_classes(classes: int, old: int) -> Tensor:
 class _Kept(SiteState):
     """What `finish` has to know."""
 
-    shared: Images
+    shared: SampleArray
 
 
 def begin(site: Site) -> FitJob[SiteState] | None:
@@ -113,7 +115,7 @@ def begin(site: Site) -> FitJob[SiteState] | None:
         raise MethodError(
             f"{ENSEMBLE}: the order names no logits to distil from; update the coordinator"
         )
-    shared = shared_images(site.assignment, site.instruction.extras)
+    shared = shared_samples(site)
     logits, began = decode_ensemble(site.instruction.extras[ENSEMBLE], len(shared), len(site.names))
     after = site.memory.after_did
     if after is None or not _is_of_this_round(site, after, began):
@@ -136,7 +138,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     frame = model_frame(site.assignment, site.sent, len(kept.shared), len(site.names))
     logits = None
     if frame.logits is not None:
-        logits = site.infer(parameters, buffers, kept.shared)[1]
+        logits = site.infer(parameters, buffers, kept.shared).logits
     try:
         payload = frame.encode(to_arrays(parameters, buffers), logits)
     except LearningError as error:

@@ -28,6 +28,8 @@ from schemas.errors import SchemaError
 from schemas.tensors import Expected, encode_tensors, read_tensors
 from schemas.values import ClassName, Digest
 
+BEFORE = "before"
+"""The network at the end of the session before, beside the one that was sent."""
 ROWS = "nearest.rows"
 NEAREST_SCALE = 10.0
 """What cosines with class means are multiplied with before the softmax; ranking is free of it."""
@@ -136,6 +138,13 @@ class Beginning:
             written = model.names
         arrays, names = first_rows(model.arrays, written, self.names, self.aliases)
         return Before(arrays, names) if names else None
+
+    def arrays_of(self, network: str) -> Arrays:
+        """Return the model before the session, which there is, for `BEFORE`; else what was sent."""
+        if network != BEFORE:
+            return self.sent
+        assert self.before is not None, "who asks for it knows that it is there"
+        return self.before.arrays
 
     @property
     def old(self) -> int:

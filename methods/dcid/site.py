@@ -11,29 +11,49 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from torch import Tensor
 
 from learning.errors import LearningError
-from learning.networks.conversion import brought_home
+from learning.networks.conversion import brought_home, to_tensors
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Tensors
 from learning.numerics.nearest_mean import unit_sums
 from learning.training.chance import Chance
+from learning.training.resident import SampleArray, samples_of, tensor_of
 from learning.training.settings import TrainingEngineSettings
+from learning.training.shared_inference import SENT, InferenceRequest
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.images import encode_images
 from methods.dcid.memory import Features, Memory, herded, rows_by_class
 from methods.dcid.messages import means_frame
-from methods.dcid.model import Before, Beginning
+from methods.dcid.model import BEFORE, Before, Beginning
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays
+from methods.once import OncePerRound
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from schemas.values import ClassName
+
+State = tuple[dict[str, Tensor], dict[str, Tensor]]
+"""Parameters and buffers."""
+
+_KEPT = 4
+"""Networks of rounds that stay on an accelerator."""
+_BEGUN: OncePerRound[Beginning] = OncePerRound()
+
+
+class Seen(NamedTuple):
+    """What a network makes of some images."""
+
+    features: npt.NDArray[np.float32]
+    """(n, d)."""
+    logits: npt.NDArray[np.float32]
+    """(n, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +84,19 @@ class Site:
 
     @cached_property
     def beginning(self) -> Beginning:
-        """What the round begins with."""
+        """What the round begins with; on an accelerator all sites of a process share it."""
         instruction, round_ = self.instruction, self.instruction.round
-        known = round_.weights_class_names
-        return Beginning(
+        begun = Beginning(
             self.assignment,
             instruction.weights,
-            known,
+            round_.weights_class_names,
             self.names,
             instruction.extras,
             round_.aliases,
         )
+        if self.engine.device == "cpu":
+            return begun
+        return _BEGUN(round_, self.assignment, lambda: begun)
 
     @property
     def sent(self) -> Arrays:
@@ -95,22 +117,79 @@ class Site:
         """Return the classes (n,) of these rows as rows of the head."""
         return np.array([self.names.index(self.data.class_names[row]) for row in rows], np.int64)
 
-    def features(self, arrays: Arrays) -> Features:
-        """Return what makes features of this site's images under a model."""
-        parameters, buffers = self.engine.tensors(arrays)
-        return lambda rows: self.infer(parameters, buffers, self.data.inputs[rows])[0]
+    @property
+    def model_sent(self) -> State:
+        """The weights that were sent, where networks are computed."""
+        return model_there(self.beginning, SENT, self.engine)
 
-    def infer(
-        self, parameters: Tensors, buffers: Tensors, images: npt.NDArray[np.generic]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Return features (n, d) and logits (n, C) of images under a network in use."""
+    @property
+    def model_before(self) -> State:
+        """The model before the session, which there is, where networks are computed."""
+        return model_there(self.beginning, BEFORE, self.engine)
+
+    def features(self, network: str, rows: list[int]) -> Features:
+        """Return what makes features of rows of this site under a network that all sites have.
+
+        Where the looks of many sites were computed together, those of these `rows` were.
+        """
+        shared = self.engine.shared_inference
+        parts = None if shared is None else shared.of(self.instruction.device, network)
+        if parts is not None:
+            return _looked_up(rows, np.concatenate(list(parts)))
+        return self.features_by(*model_there(self.beginning, network, self.engine), rows)
+
+    def features_by(self, parameters: Tensors, buffers: Tensors, rows: list[int]) -> Features:
+        """Return what makes features of rows under a network: on an accelerator of all at once."""
+        inputs = self.data.inputs
+        if self.engine.device == "cpu" or not rows:
+            return lambda some: self.infer(parameters, buffers, samples_of(inputs, some)).features
+        seen = self.infer(parameters, buffers, samples_of(inputs, rows)).features
+        return _looked_up(rows, seen)
+
+    def infer(self, parameters: Tensors, buffers: Tensors, images: SampleArray) -> Seen:
+        """Return what a network in use makes of images."""
         infer = self.engine.inference(self.pictures)
-        outputs = infer(self.assignment.network, parameters, buffers, torch.tensor(images))
-        return brought_home(outputs.features).numpy(), brought_home(outputs.logits).numpy()
+        outputs = infer(self.assignment.network, parameters, buffers, tensor_of(images))
+        found = brought_home(outputs.features).numpy(), brought_home(outputs.logits).numpy()
+        return Seen(*found)
+
+    def look(self, network: str, rows: list[int]) -> InferenceRequest:
+        """Return the question whose answer `features` takes, of at least one row."""
+        infer, model = self.engine.inference(self.pictures), self.assignment.network
+        parameters, buffers = model_there(self.beginning, network, self.engine)
+
+        def features(inputs: Tensor) -> npt.NDArray[np.float32]:
+            made: npt.NDArray[np.float32]
+            made = brought_home(infer(model, parameters, buffers, inputs).features).numpy()
+            return made
+
+        samples = samples_of(self.data.inputs, rows)
+        return InferenceRequest(samples, features, infer.batch_size, network)
 
     def counted(self, rows: list[int]) -> dict[ClassName, int]:
         """Return how many of these rows each class has."""
         return dict(Counter(self.data.class_names[row] for row in rows))
+
+
+def _looked_up(rows: list[int], seen: npt.NDArray[np.float32]) -> Features:
+    """Return what tells features of rows that were all computed."""
+    places = {row: place for place, row in enumerate(rows)}
+    return lambda some: seen[[places[row] for row in some]]
+
+
+def model_there(beginning: Beginning, network: str, engine: TrainingEngineSettings) -> State:
+    """Return parameters and buffers of a network that all sites of a round have.
+
+    On an accelerator they are copied there once.
+    """
+    if engine.device == "cpu":
+        return engine.tensors(beginning.arrays_of(network))
+    return _kept_there(beginning, network, engine.device)
+
+
+@lru_cache(_KEPT)
+def _kept_there(beginning: Beginning, network: str, device: str) -> State:
+    return to_tensors(beginning.arrays_of(network), device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +204,8 @@ class _Chosen(SiteState):
     """Which rows of its data."""
 
     rows: list[int]
+    features: Features | None = None
+    """Of these rows, where an accelerator has computed them."""
 
 
 def begin_sharing(site: Site) -> FitJob[SiteState] | None:
@@ -158,10 +239,30 @@ def begin_means(site: Site) -> FitJob[SiteState] | None:
     Classes of which there are images and no anchors get theirs here: a base session that was
     trained elsewhere has no rounds.
     """
-    without = sorted(set(site.data.class_names) & set(site.names) - set(site.memory.anchors))
-    count = site.assignment.settings.anchors_per_class
-    chosen = herded(site.data, without, site.features(site.sent), count)
+    without, count = _without_anchors(site), site.assignment.settings.anchors_per_class
+    features = site.features(SENT, rows_of_means(site))
+    chosen = herded(site.data, without, features, count)
     site = replace(site, memory=site.memory.with_anchors(chosen))
+    rows = _anchors(site)
+    kept = None if site.engine.device == "cpu" else features  # a network is in memory with it
+    return FitJob(None, site.counted(rows), _Chosen(site, rows, kept)) if rows else None
+
+
+def rows_of_means(site: Site) -> list[int]:
+    """Return the rows of which `begin_means` and `finish_means` need features."""
+    without = _without_anchors(site)
+    by_class = rows_by_class(site.data)
+    return sorted({*_anchors(site), *(row for name in without for row in by_class[name])})
+
+
+def _without_anchors(site: Site) -> list[ClassName]:
+    """Return the classes of which there are images and no anchors."""
+    return sorted(set(site.data.class_names) & set(site.names) - set(site.memory.anchors))
+
+
+def _anchors(site: Site) -> list[int]:
+    """Return the rows of the anchors of the head's classes, as many of each as are kept."""
+    count = site.assignment.settings.anchors_per_class
     anchors = {
         (name, digest)
         for name, digests in site.memory.anchors.items()
@@ -169,9 +270,7 @@ def begin_means(site: Site) -> FitJob[SiteState] | None:
         for digest in digests[:count]
     }
     named = zip(site.data.class_names, site.data.digests, strict=True)
-    places = {of: row for row, of in enumerate(named) if of in anchors}
-    rows = sorted(places.values())
-    return FitJob(None, site.counted(rows), _Chosen(site, rows)) if rows else None
+    return sorted({of: row for row, of in enumerate(named) if of in anchors}.values())
 
 
 def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
@@ -179,8 +278,9 @@ def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
     kept = job.state
     assert isinstance(kept, _Chosen)
     site, rows = kept.site, kept.rows
+    features = kept.features or site.features(SENT, rows)
     try:
-        sums, counts = unit_sums(site.features(site.sent)(rows), site.labels(rows), len(site.names))
+        sums, counts = unit_sums(features(rows), site.labels(rows), len(site.names))
     except LearningError as error:
         raise MethodError(f"means: {error}") from error
     payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)

@@ -10,6 +10,7 @@ model is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,10 +26,11 @@ from learning.networks.held_rows import joined_rows, split_rows
 from learning.networks.imprinting import imprinted
 from learning.networks.torch_layers import Tensors
 from learning.numerics.nearest_mean import class_directions, unit_sums
+from learning.training.resident import SampleArray, samples_of
 from learning.training.schedules import stepped_rates
+from learning.training.shared_inference import SENT, InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.dcid.distilling import new_classes
-from methods.dcid.images import Images, shared_images
 from methods.dcid.learners import ANCHOR, NEW, TEACHER, Learner, Session, learner_of
 from methods.dcid.logits import LogitFrame
 from methods.dcid.memory import (
@@ -38,15 +40,19 @@ from methods.dcid.memory import (
     herded,
     missing_anchors,
     new_rows,
+    rows_by_class,
 )
 from methods.dcid.messages import encode_logits, model_frame
+from methods.dcid.model import BEFORE
 from methods.dcid.settings import DcidSettings
-from methods.dcid.site import Site, SiteState
+from methods.dcid.shared_set import shared_samples
+from methods.dcid.site import Site, SiteState, State
 from methods.device_updates import update_of
 from methods.errors import MethodError
 from methods.network_weights import Arrays, grown
 from methods.training import ClientUpdate, FitJob
 from schemas.errors import SchemaError
+from schemas.values import ClassName
 
 _RECEIVED = "received"
 
@@ -57,7 +63,7 @@ class _Kept(SiteState):
 
     held: dict[str, torch.Tensor]
     """Rows of the head that are not trained."""
-    shared: Images | None
+    shared: SampleArray | None
 
 
 def begin(site: Site) -> FitJob[SiteState] | None:
@@ -67,8 +73,8 @@ def begin(site: Site) -> FitJob[SiteState] | None:
     """
     settings = site.assignment.settings
     if site.before is not None:
-        features = site.features(site.before.arrays)
         missing = missing_anchors(site.instruction, site.data, site.memory)
+        features = site.features(BEFORE, _rows_of(site, missing))
         chosen = herded(site.data, missing, features, settings.anchors_per_class)
         site = replace(site, memory=site.memory.with_anchors(chosen))
     new = new_rows(site.instruction, site.data)
@@ -77,9 +83,9 @@ def begin(site: Site) -> FitJob[SiteState] | None:
         return None
     shared = None
     if settings.shares:
-        shared = shared_images(site.assignment, site.instruction.extras)
+        shared = shared_samples(site)
     learner, session = learner_of(settings), Session(site.old, len(site.names) - site.old)
-    parameters, buffers = site.engine.tensors(_first_arrays(site, learner, new))
+    parameters, buffers = _first_model(site, learner, new)
     trained, held = split_rows(parameters, learner.held_rows(session))
     work = Work(
         parameters=trained,
@@ -104,7 +110,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     assert isinstance(kept, _Kept)
     parameters, buffers = joined_rows(kept.held, trained.parameters), trained.buffers
     arrays = to_arrays(parameters, buffers)
-    site = _with_anchors(kept.site, job, arrays)
+    site = _with_anchors(kept.site, job, parameters, buffers)
     try:
         payload = _payload(kept, arrays, parameters, buffers)
         memory = _remembering(site, job, arrays).memory
@@ -116,7 +122,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
 def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors) -> bytes:
     site, shared = kept.site, kept.shared
     settings, classes = site.assignment.settings, len(site.names)
-    logits = None if shared is None else site.infer(parameters, buffers, shared)[1]
+    logits = None if shared is None else site.infer(parameters, buffers, shared).logits
     images = 0 if shared is None else len(shared)
     frame = model_frame(site.assignment, site.sent, images, classes)
     if settings.collaborates:
@@ -127,10 +133,13 @@ def _payload(kept: _Kept, arrays: Arrays, parameters: Tensors, buffers: Tensors)
     return frame.encode(arrays, logits)
 
 
-def _with_anchors(site: Site, job: FitJob[SiteState], arrays: Arrays) -> Site:
+def _with_anchors(
+    site: Site, job: FitJob[SiteState], parameters: Tensors, buffers: Tensors
+) -> Site:
     """Return the site with anchors of the session's classes, by (2)."""
-    count = site.assignment.settings.anchors_per_class
-    chosen = herded(site.data, sorted(job.samples), site.features(arrays), count)
+    count, names = site.assignment.settings.anchors_per_class, sorted(job.samples)
+    features = site.features_by(parameters, buffers, _rows_of(site, names) if count else [])
+    chosen = herded(site.data, names, features, count)
     return replace(site, memory=site.memory.with_anchors(chosen))
 
 
@@ -149,26 +158,51 @@ def _remembering(site: Site, job: FitJob[SiteState], arrays: Arrays) -> Site:
     return replace(site, memory=replace(site.memory, after_did=after))
 
 
-def _first_arrays(site: Site, learner: Learner, new: list[int]) -> Arrays:
-    """Return what training begins with: as sent, or with rows of new classes imprinted.
+def _rows_of(site: Site, names: Sequence[ClassName]) -> list[int]:
+    """Return the rows of classes, class by class."""
+    by_class = rows_by_class(site.data)
+    return [row for name in names for row in by_class.get(name, ())]
 
-    Only in a session's first round, while these rows are still as the head has grown them.
+
+def looks_of(site: Site) -> list[InferenceRequest]:
+    """Return what `begin` asks of the networks that all sites have; raise `MethodError`."""
+    found, settings = [], site.assignment.settings
+    if site.before is not None and settings.anchors_per_class:
+        missing = _rows_of(site, missing_anchors(site.instruction, site.data, site.memory))
+        found += [site.look(BEFORE, missing)] if missing else []
+    new = new_rows(site.instruction, site.data)
+    if new and _imprints(site, learner_of(settings)):
+        found.append(site.look(SENT, new))
+    return found
+
+
+def _imprints(site: Site, learner: Learner) -> bool:
+    """Whether rows of new classes are imprinted: in a session's first round.
+
+    These rows are then still as the head has grown them.
     """
-    before, sent = site.before, site.sent
+    before = site.before
     if before is None or not learner.imprints:
-        return sent
+        return False
     first = grown(before.arrays, before.names, site.names, site.assignment.settings.seed)
-    if not np.array_equal(first[WEIGHT][site.old :], sent[WEIGHT][site.old :]):
-        return sent
-    sums, _ = unit_sums(site.features(sent)(new), site.labels(new), len(site.names))
-    return {**sent, WEIGHT: imprinted(sent[WEIGHT], class_directions(sums), site.old)}
+    return np.array_equal(first[WEIGHT][site.old :], site.sent[WEIGHT][site.old :])
+
+
+def _first_model(site: Site, learner: Learner, new: list[int]) -> State:
+    """Return what training begins with: as sent, or with rows of new classes imprinted."""
+    if not _imprints(site, learner):
+        return site.model_sent
+    sent = site.sent
+    sums, _ = unit_sums(site.features(SENT, new)(new), site.labels(new), len(site.names))
+    rows = imprinted(sent[WEIGHT], class_directions(sums), site.old)
+    return site.engine.tensors({**sent, WEIGHT: rows})
 
 
 def _data(site: Site, rows: list[int], new: int) -> Data:
     """Return the samples: the first `new` are new images, the rest anchors."""
     labels = torch.from_numpy(site.labels(rows))
     anchors = (torch.arange(len(rows)) >= new).to(torch.float32)
-    return Data(torch.from_numpy(site.data.inputs[rows]), labels, {ANCHOR: anchors})
+    return Data.of(samples_of(site.data.inputs, rows), labels, {ANCHOR: anchors})
 
 
 def _terms(settings: DcidSettings, learner: Learner, session: Session) -> tuple[Weighted, ...]:
@@ -189,10 +223,10 @@ def _frozen(
     """Return what the terms look at; FedProx's centre is what was sent, not what was imprinted."""
     frozen: dict[str, Any] = {NEW: new_classes(len(site.names), session.old), FIXED: held}
     if site.before is not None:
-        parameters, buffers = site.engine.tensors(site.before.arrays)
+        parameters, buffers = site.model_before
         frozen[TEACHER] = {"parameters": parameters, "buffers": buffers}
     if site.assignment.settings.proximal:
-        sent, _ = site.engine.tensors(site.sent)
+        sent, _ = site.model_sent
         frozen[_RECEIVED] = split_rows(sent, len(held.get(WEIGHT, ())))[0]
         assert frozen[_RECEIVED].keys() == trained.keys()
     return frozen

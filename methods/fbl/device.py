@@ -12,6 +12,7 @@ pictures and masks; an engine of `learning.training` runs in between.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.training.chance import Chance
+from learning.training.resident import samples_of
 from learning.training.scenes import SceneCrops
 from learning.training.schedules import polynomial_rates
 from learning.training.settings import TrainingEngineSettings
@@ -75,7 +77,7 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
-    def look_of(
+    def looks_of(
         self,
         assignment: FblAssignment,
         instruction: FitInstruction,
@@ -83,10 +85,11 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         memory: bytes | None,
         pictures: Pictures | None,
         engine: TrainingEngineSettings,
-    ) -> InferenceRequest | None:
-        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+    ) -> Sequence[InferenceRequest]:
+        """Return what the look asks the incoming model; raise `MethodError`."""
         pictures = _check(assignment, data, pictures)
-        return look_of(assignment, instruction, data, memory, pictures, engine)
+        look = look_of(assignment, instruction, data, memory, pictures, engine)
+        return () if look is None else (look,)
 
     def begin(
         self,
@@ -151,9 +154,7 @@ def _work(
     return Work(
         parameters=sent.parameters,
         buffers=sent.buffers,
-        data=Data(
-            torch.from_numpy(data.inputs[list(current.rows)]), torch.from_numpy(current.labels)
-        ),
+        data=Data.of(samples_of(data.inputs, current.rows), torch.from_numpy(current.labels)),
         loss=loss_of(assignment.network, settings, task_of(instruction), taught=old is not None),
         optimiser=_optimiser(settings, instruction),
         batching=Batching(settings.batch, settings.smallest_batch, settings.batch_parts),

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from learning.networks.conversion import brought_home
@@ -17,6 +16,7 @@ from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.training.resident import samples_of, tensor_of
 from learning.training.settings import TrainingEngineSettings
 from learning.training.shared_inference import InferenceRequest
 from methods.errors import MethodError
@@ -67,7 +67,7 @@ def looked(
         None if engine.shared_inference is None else engine.shared_inference.of(instruction.device)
     )
     if seen is None:
-        images = torch.from_numpy(data.inputs[list(current.rows)])
+        images = tensor_of(samples_of(data.inputs, current.rows))
         scores, infer = _scores(assignment, instruction, engine), _inference(pictures, engine)
         seen = infer.over(scores, images)
     measured = _measured(instruction, current, known.looks.rows, seen)
@@ -109,7 +109,7 @@ def look_of(
     def of_some(images: Tensor) -> npt.NDArray[Any]:
         return np.concatenate(list(infer.over(scores, images)))
 
-    return InferenceRequest(np.asarray(data.inputs[list(current.rows)]), of_some, _TOGETHER)
+    return InferenceRequest(samples_of(data.inputs, current.rows), of_some, _TOGETHER)
 
 
 def _inference(pictures: Pictures, engine: TrainingEngineSettings) -> Inference:

@@ -230,7 +230,7 @@ def _data(instruction: FitInstruction, samples: Samples) -> Data:
     rows = {name: row for row, name in enumerate(instruction.round.class_names)}
     targets = torch.tensor([rows[name] for name in samples.class_names])
     old = torch.from_numpy(samples.old)
-    return Data(torch.from_numpy(samples.inputs), targets, {NEW: 1 - old, OLD: old})
+    return Data.of(samples.inputs, targets, {NEW: 1 - old, OLD: old})
 
 
 def _check(assignment: FedHafAssignment, data: LocalData) -> None:

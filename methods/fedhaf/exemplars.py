@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
+from learning.training.resident import ResidentSamples, SampleArray
 from methods.fedhaf.memory import Exemplars, Memory
 from methods.fedhaf.settings import FedHafSettings
 from methods.training import FitInstruction, LocalData
@@ -40,8 +41,8 @@ Classes = Mapping[ClassName, Exemplars]
 class Samples:
     """What is trained on: the new samples as they come, then exemplars class by class."""
 
-    inputs: npt.NDArray[np.float32]
-    """(N, d)."""
+    inputs: SampleArray
+    """(N, d), float32."""
     class_names: tuple[ClassName, ...]
     old: npt.NDArray[np.float32]
     """(N,): 1 for an exemplar, 0 for a new sample."""
@@ -76,16 +77,33 @@ def samples_of(instruction: FitInstruction, data: LocalData, in_use: Memory) -> 
     rows = {digest: row for row, digest in enumerate(data.digests)}
     new = set(instruction.stage_class_names)
     taken = [row for row, name in enumerate(data.class_names) if name in new]
-    parts, names = [_features(data, taken)], [data.class_names[row] for row in taken]
+    names = [data.class_names[row] for row in taken]
     for name, exemplars in sorted(in_use.classes.items()):
+        names += [name] * len(exemplars)
+    old = np.zeros(len(names), np.float32)
+    old[len(taken) :] = 1
+    return Samples(_inputs(data, taken, rows, in_use), tuple(names), old)
+
+
+def _inputs(
+    data: LocalData, taken: list[int], rows: Mapping[Digest, int], in_use: Memory
+) -> SampleArray:
+    """Return the features of the new samples, and those of the exemplars.
+
+    What is remembered of a sample that is still there has been made equal to it; so samples that
+    lie on an accelerator are taken there, unless one is gone.
+    """
+    lists = [exemplars for _, exemplars in sorted(in_use.classes.items())]
+    digests = [digest for exemplars in lists for digest in exemplars.digests]
+    if isinstance(data.inputs, ResidentSamples) and rows.keys() >= set(digests):
+        return data.inputs.of([*taken, *(rows[digest] for digest in digests)])
+    parts = [_features(data, taken)]
+    for exemplars in lists:
         features = exemplars.features
         if features is None:
             features = _features(data, [rows[digest] for digest in exemplars.digests])
         parts.append(features)
-        names += [name] * len(exemplars)
-    old = np.zeros(len(names), np.float32)
-    old[len(taken) :] = 1
-    return Samples(np.concatenate(parts), tuple(names), old)
+    return np.concatenate(parts)
 
 
 def within_cap(classes: Classes, cap: int | None) -> dict[ClassName, Exemplars]:

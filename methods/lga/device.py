@@ -12,15 +12,16 @@ Pure functions of bytes and pictures; an engine of `learning.training` runs in b
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from learning.errors import LearningError
 from learning.networks.pictures import Pictures
 from learning.training.chance import Chance
+from learning.training.resident import SampleArray, samples_of
 from learning.training.settings import TrainingEngineSettings
 from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
@@ -55,7 +56,7 @@ class _Kept:
     pictures: Pictures
     due: tuple[ClassName, ...]
     """Classes of which the proxy should have gradients."""
-    new: dict[ClassName, npt.NDArray[np.uint8]]
+    new: dict[ClassName, SampleArray]
     """Images of these by class; none where the owner keeps gradients here."""
     engine: TrainingEngineSettings
 
@@ -84,7 +85,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
 
-    def look_of(
+    def looks_of(
         self,
         assignment: LgaAssignment,
         instruction: FitInstruction,
@@ -92,10 +93,11 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         memory: bytes | None,
         pictures: Pictures | None,
         engine: TrainingEngineSettings,
-    ) -> InferenceRequest | None:
-        """Return what the look asks the incoming model, or None; raise `MethodError`."""
+    ) -> Sequence[InferenceRequest]:
+        """Return what the look asks the incoming model; raise `MethodError`."""
         pictures = _check(assignment, data, pictures)
-        return look_of(assignment, instruction, data, memory, pictures, engine)
+        look = look_of(assignment, instruction, data, memory, pictures, engine)
+        return () if look is None else (look,)
 
     def begin(
         self,
@@ -180,7 +182,7 @@ def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: Looked) 
 def _data(instruction: FitInstruction, data: LocalData, rows: list[int]) -> Data:
     places = {name: row for row, name in enumerate(instruction.round.class_names)}
     labels = torch.tensor([places[data.class_names[row]] for row in rows])
-    return Data(torch.from_numpy(data.inputs[rows]), labels)
+    return Data.of(samples_of(data.inputs, rows), labels)
 
 
 def _batching(settings: LgaSettings, samples: int) -> Batching:
@@ -210,7 +212,7 @@ def _images_of(
     instruction: FitInstruction,
     data: LocalData,
     names: tuple[ClassName, ...],
-) -> dict[ClassName, npt.NDArray[np.uint8]]:
+) -> dict[ClassName, SampleArray]:
     """Return the images of classes; raise `MethodError` for one beyond those reserved."""
     reserved, classes = assignment.settings.reserved, instruction.round.class_names
     late = [name for name in names if classes.index(name) >= reserved]
@@ -220,7 +222,7 @@ def _images_of(
             f"{classes.index(late[0]) + 1}; reserve more, and import the network again"
         )
     rows = rows_by_class(data)
-    return {name: np.asarray(data.inputs[rows[name]], np.uint8) for name in names}
+    return {name: samples_of(data.inputs, rows[name]) for name in names}
 
 
 def _check(assignment: LgaAssignment, data: LocalData, pictures: Pictures | None) -> Pictures:

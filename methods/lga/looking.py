@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from learning.networks.conversion import brought_home
 from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Outputs
+from learning.training.resident import samples_of, tensor_of
 from learning.training.settings import TrainingEngineSettings
 from learning.training.shared_inference import InferenceRequest
 from methods.errors import MethodError
@@ -118,9 +118,7 @@ def look_of(
         found: npt.NDArray[np.float32] = brought_home(logits).numpy()
         return found
 
-    return InferenceRequest(
-        np.asarray(data.inputs[list(current.rows)]), scores, inference.batch_size
-    )
+    return InferenceRequest(samples_of(data.inputs, current.rows), scores, inference.batch_size)
 
 
 def _entered(
@@ -153,10 +151,9 @@ def _inference(
     """Return what the incoming model makes of rows of the data."""
     model = sent_model(assignment, instruction, engine.device)
     inference = engine.inference(pictures)
-    inputs = torch.from_numpy(data.inputs)
 
     def infer(rows: Sequence[int]) -> Outputs:
-        chosen = inputs[torch.tensor(list(rows))]
+        chosen = tensor_of(samples_of(data.inputs, rows))
         return inference(assignment.network, model.parameters, model.buffers, chosen)
 
     return infer

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -28,6 +27,7 @@ from learning.networks.pictures import Pictures
 from learning.networks.torch_layers import Mode, Tensors, forward, head_logits
 from learning.numerics.herding import herd
 from learning.numerics.noise import normal_noise
+from learning.training.resident import SampleArray, tensor_of
 from methods.lga.encoding import Encoding
 from methods.lga.gradient_sets import GradientSet
 from methods.lga.settings import LgaSettings
@@ -67,10 +67,8 @@ class Prototypes:
         return traces
 
 
-def prototypes_of(
-    model: TrainedModel, images: Mapping[ClassName, npt.NDArray[np.uint8]]
-) -> Prototypes:
-    """Return the prototypes of classes by their images (n, c, s, s), n > 0.
+def prototypes_of(model: TrainedModel, images: Mapping[ClassName, SampleArray]) -> Prototypes:
+    """Return the prototypes of classes by their images, uint8 (n, c, s, s), n > 0.
 
     A class of one image has no variance: zeros.
     """
@@ -78,7 +76,7 @@ def prototypes_of(
     place = next(iter(model.parameters.values())).device
     names, chosen, variances = tuple(sorted(images)), [], []
     for name in names:
-        inputs = torch.from_numpy(images[name]).to(place)
+        inputs = tensor_of(images[name]).to(place)
         features = infer(model.network, model.parameters, model.buffers, inputs).features
         (nearest,) = herd(brought_home(features).numpy(), 1)
         chosen.append(inputs[nearest].to(features.dtype) / 255)

@@ -26,6 +26,7 @@ from learning.networks.pictures import Pictures
 from learning.numerics.herding import herd
 from learning.training.chance import Chance
 from learning.training.measures import fisher_diagonal
+from learning.training.resident import samples_of, tensor_of
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.averaged_device import Answer, AveragedDevice
@@ -94,7 +95,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         work = Work(
             parameters=parameters,
             buffers=buffers,
-            data=Data(torch.from_numpy(data.inputs[rows]), torch.from_numpy(labels)),
+            data=Data.of(samples_of(data.inputs, rows), torch.from_numpy(labels)),
             loss=plain_loss(assignment)
             if measures
             else loss_of(assignment, instruction, remembered),
@@ -183,7 +184,7 @@ def _with_exemplars(
     for name in memory.task:
         rows = [row for row, label in enumerate(data.class_names) if label == name]
         if rows:
-            seen = features(torch.from_numpy(data.inputs[rows]))
+            seen = features(tensor_of(samples_of(data.inputs, rows)))
             chosen = herd(brought_home(seen).numpy(), per_class)
             lists[name] = tuple(data.digests[rows[index]] for index in chosen)
     return memory.with_exemplars(lists, per_class)

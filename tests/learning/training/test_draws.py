@@ -18,8 +18,8 @@ BATCH, STEPS, EPOCH = 4, 3, 5
 KEYS = torch.tensor([signed(chance.key) for chance in CHANCES])
 
 
-def drawn(device: str = "cpu") -> Draws:
-    return Draws(CHANCES, SIZES, BATCH, torch.device(device), stacked=True, shaken=True)
+def drawn(device: str = "cpu", epochs: int = 1) -> Draws:
+    return Draws(CHANCES, SIZES, BATCH, torch.device(device), True, True, epochs)
 
 
 def test_keys_of_a_stack_are_those_of_its_agents() -> None:
@@ -87,15 +87,55 @@ def test_orders_are_shuffles_of_each_agents_own_samples() -> None:
         first += size
 
 
-def test_an_epoch_is_one_copy_once_it_is_known_who_asks() -> None:
+def copies_of(made_once: Draws, fake: FakeAccelerator, epochs: int) -> list[int]:
+    """Return the copies that each epoch costs."""
+    copies = []
+    for epoch in range(epochs):
+        before = fake.seen.to_device.total()
+        made = made_once.epoch(epoch, STEPS)
+        for step in range(STEPS):
+            made.step(step, 2).dropout(torch.ones(2, 4, 6, device=DEVICE), 0.5, 1)
+            made.step(step, 2).loss_words(5)
+        copies.append(fake.seen.to_device.total() - before)
+    return copies
+
+
+def test_epochs_of_a_training_are_one_copy_and_one_for_each_who_asks() -> None:
     with FakeAccelerator() as fake:
-        made_once = drawn(DEVICE)
-        copies = []
+        assert copies_of(drawn(DEVICE, epochs=4), fake, 4) == [3, 0, 0, 0]
+        assert copies_of(drawn(DEVICE), fake, 3) == [3, 1, 1], "of epochs that nobody announced"
+
+
+def test_epochs_that_are_not_small_are_copied_as_many_as_are(monkeypatch) -> None:
+    keys = 2 * len(SIZES) * STEPS  # of a dropout and of a loss, once they have asked
+    each = 2 * len(SIZES) * SIZES[0] + keys
+    monkeypatch.setattr(draws, "_NUMBERS_AHEAD", 2 * each)
+    with FakeAccelerator() as fake:
+        assert copies_of(drawn(DEVICE, epochs=7), fake, 7) == [3, 0, 1, 0, 1, 0, 1]
+
+
+def test_epochs_that_are_drawn_ahead_are_those_that_are_drawn_one_by_one() -> None:
+    with FakeAccelerator():
+        ahead = drawn(DEVICE, epochs=3)
         for epoch in range(3):
-            before = fake.seen.to_device.total()
-            made = made_once.epoch(epoch, STEPS)
-            for step in range(STEPS):
-                made.step(step, 2).dropout(torch.ones(2, 4, 6, device=DEVICE), 0.5, 1)
-                made.step(step, 2).loss_words(5)
-            copies.append(fake.seen.to_device.total() - before)
-    assert copies == [3, 1, 1]
+            here, there = drawn().epoch(epoch, STEPS), ahead.epoch(epoch, STEPS)
+            assert here.words is not None
+            assert there.words is not None
+            assert torch.equal(there.order.cpu(), here.order)
+            assert torch.equal(there.words.cpu(), here.words)
+            for asked in ((7, None), (8, 2)):
+                assert torch.equal(there.of(asked).cpu(), here.of(asked))
+
+
+def test_on_the_processor_an_epoch_is_drawn_when_it_comes(monkeypatch) -> None:
+    made = drawn(epochs=3)
+    shuffled: list[int] = []
+    draw = Chance.shuffled
+
+    def noted(self: Chance, epoch: int, size: int) -> object:
+        shuffled.append(epoch)
+        return draw(self, epoch, size)
+
+    monkeypatch.setattr(Chance, "shuffled", noted)
+    made.epoch(0, STEPS)
+    assert set(shuffled) == {0}

@@ -90,7 +90,10 @@ class LightFleet:
         publishes = publishes_gradients(rules, method)
         store = engine.store or (folder / "agents").resolve().as_uri()
         place = CohortResources(trainers, sight.pictures(), store, publishes)
-        holdings = Holdings(prepared.split.train, prepared.plan, sight, scenario.devices.exemplars)
+        # Workers have accelerators of their own, and the samples on these.
+        device = "cpu" if engine.workers or engine.kind == "ray" else trainers.for_torch().device
+        exemplars = scenario.devices.exemplars
+        holdings = Holdings(prepared.split.train, prepared.plan, sight, exemplars, device)
         take_over(folder / "agents", place.store, folder / "memories.jsonl")
         workers = _workers(place, engine)
         if workers is not None and holdings.shared is not None:

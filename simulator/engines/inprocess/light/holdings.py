@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from simulator.plan.fleet_plan import FleetPlan
 from simulator.virtual.parts import Delivery, Lister
 from simulator.virtual.scenes import SizedScenes
 
+if TYPE_CHECKING:
+    from learning.training.resident import Residence, ResidentSamples
+
 TrainInputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 _SHARED_BYTES = 2 << 30
 """Sets whose inputs take more are read again each time."""
@@ -37,7 +41,7 @@ class HeldSamples:
     digests: tuple[Digest, ...]
     exemplars_as: Exemplars
 
-    def local_data(self, inputs: TrainInputs) -> LocalData:
+    def local_data(self, inputs: TrainInputs | ResidentSamples) -> LocalData:
         """Return them with their inputs, one row each."""
         return LocalData(inputs, self.class_names, self.digests, self.exemplars_as)
 
@@ -75,11 +79,18 @@ class Holdings:
     """The samples of a fleet's devices."""
 
     def __init__(
-        self, train: SampleSet, plan: FleetPlan, inputs: SampleInputs, exemplars: Exemplars
+        self,
+        train: SampleSet,
+        plan: FleetPlan,
+        inputs: SampleInputs,
+        exemplars: Exemplars,
+        device: str = "cpu",
     ) -> None:
+        """Take what is dealt; `device` is where agents are computed, as torch names it."""
         self._train = train
         self._dealt = plan.dealt
         self._inputs = inputs
+        self._device = device
         self._exemplars = exemplars
         self._scenes = inputs.train if isinstance(inputs.train, SizedScenes) else None
         self._lister = Lister(train)
@@ -118,7 +129,7 @@ class Holdings:
             return self._kept[device]
         held = self._asked(device, rows)
         if isinstance(held, HeldSamples):
-            held = held.local_data(self._inputs.train(held.indices))
+            held = held.local_data(self._inputs_of(held.indices))
         self._kept_bytes += 0 if held is None else _bytes_of(held)
         if self._kept_bytes <= _KEPT_BYTES:
             self._kept[device] = held
@@ -143,6 +154,28 @@ class Holdings:
         if self._scenes or len(self._dealt) * int(np.prod(shape)) * itemsize > _SHARED_BYTES:
             return None
         inputs: TrainInputs = self._inputs.train(self._dealt)
+        return inputs
+
+    @cached_property
+    def _residence(self) -> Residence | None:
+        """Inputs of all samples that are dealt, on an accelerator that has room for them.
+
+        None for scenes, whose masks depend on what else a device holds.
+        """
+        if self._device == "cpu" or self._scenes or not len(self._dealt):
+            return None
+        from learning.training.resident import Residence  # noqa: PLC0415 - needs torch
+
+        def read(rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+            return self._inputs.train(self._dealt[rows])
+
+        return Residence.of(read(np.zeros(1, np.int64)), len(self._dealt), read, self._device)
+
+    def _inputs_of(self, indices: npt.NDArray[np.int64]) -> TrainInputs | ResidentSamples:
+        """Return the inputs of training samples: there, or in the host's memory."""
+        if self._residence is not None:
+            return self._residence.samples(np.searchsorted(self._dealt, indices))
+        inputs: TrainInputs = self._inputs.train(indices)
         return inputs
 
     def _asked(self, device: DeviceId, rows: HeldRows) -> HeldSamples | LocalData | None:

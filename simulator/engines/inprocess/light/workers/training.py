@@ -11,6 +11,7 @@ import torch
 import learning.training.engine  # noqa: F401 - before a lot is waited for
 from device_agent.memory import quick_allocation
 from learning.numerics.blas import numpy_on_one_thread
+from learning.training.resident import Residence
 from methods import __path__ as method_folders
 from methods import registry
 from methods.training import Partial
@@ -42,9 +43,14 @@ class LotTrainer:
         self._task: RoundTask | None = None
         self._adding: Adding | None = None
         self._inputs: TrainInputs | None = None
+        self._residence: Residence | None = None
+        """The inputs on this worker's accelerator, where it has one and they fit."""
 
     def begin(self, task: RoundTask, inputs: TrainInputs | None) -> None:
         """Begin with a round, and an empty sum; `inputs` are those of all training samples."""
+        if self._inputs is None and inputs is not None:  # those of a run are always the same
+            device = self._place.trainers.for_torch().device
+            self._residence = Residence.of(inputs[:1], len(inputs), inputs.__getitem__, device)
         self._task, self._inputs = task, inputs
         self._adding = Adding(task, self._place, Stopwatch())
 
@@ -72,7 +78,10 @@ class LotTrainer:
         device, samples, memory = member
         if isinstance(samples, HeldSamples):
             assert self._inputs is not None, "who shares inputs says which"
-            samples = samples.local_data(self._inputs[samples.indices])
+            rows = samples.indices
+            there = self._residence
+            own = self._inputs[rows] if there is None else there.samples(rows)
+            samples = samples.local_data(own)
         return Member(device, samples, memory)
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from benchmarks.kernel_counts.round_paths import (
     PICTURES,
     Asked,
+    dcid_device,
     fbl_device,
     lga_device,
     looking_fleet,
 )
+from learning.networks.head import WEIGHT
 from learning.training.settings import TrainingEngineSettings
+from methods.dcid.assignment import MEANS, TRAIN_ALONE
 from methods.training import Observed
 from schemas.rounds import Observation
-from simulator.engines.inprocess.light.looking import with_common_looks
+from schemas.values import DeviceId
+from simulator.virtual.looking import AskedMember, with_common_looks
 
 pytestmark = pytest.mark.torch
 
@@ -84,3 +89,48 @@ def test_devices_without_images_ask_nothing() -> None:
         data=replace(first.data, inputs=first.data.inputs[:0], class_names=(), digests=())
     )
     assert with_common_looks(asked.side, asked.of, [empty, None], PICTURES, THERE) is THERE
+
+
+def measuring(name: str) -> Asked:
+    """Return a site of DCID that looks before it trains, or measures class means."""
+    if name == "means":
+        return dcid_device(MEANS)
+    imprinting = {"lucir": "dcil-lucir-fedavg"}[name]
+    return dcid_device(TRAIN_ALONE, preset=imprinting)
+
+
+@pytest.mark.parametrize("name", ["means", "lucir"])
+def test_sites_of_dcid_look_together_at_the_networks_that_they_share(name: str) -> None:
+    asked = measuring(name)
+    sites = [_half(asked, number) for number in range(2)]
+    with FakeAccelerator() as fake:
+        common = with_common_looks(asked.side, asked.of, sites, PICTURES, THERE)
+        begun = [asked.side.begin(asked.of, *one, PICTURES, common) for one in sites]
+    together = fake.seen.kernels["convolution"]
+    with FakeAccelerator() as fake:
+        alone = [asked.side.begin(asked.of, *one, PICTURES, THERE) for one in sites]
+    assert 2 * together == fake.seen.kernels["convolution"] > 0
+    for one, other in zip(begun, alone, strict=True):
+        assert one.state.site.memory.anchors == other.state.site.memory.anchors
+        if name == "means":
+            rows = one.state.rows
+            assert rows == other.state.rows
+            there, wanted = one.state.features(rows), other.state.features(rows)
+            np.testing.assert_allclose(there, wanted, rtol=1e-5, atol=1e-6)
+        else:
+            with FakeAccelerator():
+                weights = [job.work.parameters[WEIGHT].cpu().numpy() for job in (one, other)]
+            np.testing.assert_allclose(*weights, rtol=1e-5, atol=1e-6)
+
+
+def _half(asked: Asked, number: int) -> AskedMember:
+    """Return a site with every second image."""
+    data, rows = asked.data, range(number, len(asked.data), 2)
+    half = replace(
+        data,
+        inputs=data.inputs[number::2],
+        class_names=tuple(data.class_names[row] for row in rows),
+        digests=tuple(data.digests[row] for row in rows),
+    )
+    told = replace(asked.instruction, device=DeviceId(f"device-{number}"))
+    return AskedMember(told, half, asked.memory)

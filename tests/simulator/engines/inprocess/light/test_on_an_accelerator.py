@@ -6,6 +6,7 @@ computes as the processor does, so that everything is equal to the last bit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from coordinator.topics.rounds.entries import RoundClosed
+from learning.training import memory, resident
 from learning.training.shared_inference import SharedInference
 from methods.averaged_device import Answer
 from methods.errors import MethodError
@@ -30,6 +32,7 @@ from tests.simulator.rounds.small import on_features, prepared, small
 pytestmark = pytest.mark.torch
 
 ROUNDS = 2
+UPLOAD = "learning/training/resident.py:of"
 BACK = "learning/networks/conversion.py:brought_home"
 QUICK: Mapping[str, Any] = {
     "engine": {"agents": "light", "training": "stack"},
@@ -46,13 +49,13 @@ FLEETS: Mapping[str, Scenario] = {
     "two works, one after the other": on_features("fedhaf", **TWO_STAGES),
 }
 COPIES = {
-    "in a stack": ROUNDS * (1 + 1 + 2),
+    "in a stack": ROUNDS * (1 + 1 + 1) + 1,
     "in a loop": ROUNDS * (3 + 1 + 3),
-    "in 16 bits, each alike": ROUNDS * (1 + 1 + 2),
+    "in 16 bits, each alike": ROUNDS * (1 + 1 + 1) + 1,
     "two works, one after the other": (1 + 1 + 2) + (1 + 1 + 4),
 }
 """Of all rounds, back to the host: answers of a stack or of a device, their sum, and the losses of
-each stack and of the step by which its memory is measured."""
+each stack and of the step by which the memory of such is measured, once."""
 
 
 def learned(scenario: Scenario, folder: Path) -> Learned:
@@ -63,6 +66,7 @@ def learned_there(
     scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Learned, FakeAccelerator]:
     monkeypatch.setattr(training, "torch_device", lambda _asked: DEVICE)
+    monkeypatch.setattr(memory, "_known", {})
     with FakeAccelerator() as fake:
         return learned(scenario, folder), fake
 
@@ -124,6 +128,44 @@ def test_looks_that_devices_share_are_in_the_ledger_as_those_of_each_alone(
 
 def replace_entropy(look: NoveltyCheckRecord) -> NoveltyCheckRecord:
     return look.model_copy(update={"entropy": 0.0})
+
+
+PER_ROUND = {"stack": (6, 19, 21), "loop": (11, 17, 23)}
+"""Copies out of the host's memory in a later round: the weights that are sent, twice; rows, labels
+and masks; what chance draws; shares in the sum. In a loop rows and draws are copied by device. Then
+those that were when samples were copied every time, with one local epoch and with three."""
+
+
+@pytest.mark.parametrize("way", PER_ROUND)
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_later_round_copies_rows_instead_of_samples_and_a_further_epoch_nothing(
+    way: str, epochs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, *before = PER_ROUND[way]
+    seed = 100 * epochs + len(way)  # of weights that no other test has left on the device
+    fleet = small(
+        **{**QUICK, "engine": {"agents": "light", "training": way}},
+        method={"settings": {"epochs": epochs, "seed": seed}},
+    )
+    monkeypatch.setattr(training, "torch_device", lambda _asked: DEVICE)
+    monkeypatch.setattr(memory, "_known", {})
+    seen: list[Counter[str]] = []
+    with FakeAccelerator() as fake:
+        noted = fake.seen.to_device
+        learn(LightEngine, prepared(fleet), tmp_path, lambda _: seen.append(Counter(noted)))
+    assert seen[-1].total() - seen[-2].total() == now < before[epochs > 1]
+    assert [one[UPLOAD] for one in seen] == [1] * ROUNDS
+
+
+def test_a_fleet_that_the_device_has_no_room_for_learns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resident, "free_bytes", lambda device: 0)
+    here = learned(FLEETS["in a stack"], tmp_path / "here")
+    there, fake = learned_there(FLEETS["in a stack"], tmp_path / "there", monkeypatch)
+    assert_same(there, here)
+    assert UPLOAD not in fake.seen.to_device
+    assert sum("copied agent by agent" in record.message for record in caplog.records) == 1
 
 
 def test_a_device_without_an_answer_is_in_no_sum(

@@ -1,7 +1,8 @@
 """Looks of devices that are computed together, where an accelerator computes them.
 
-All of them look through the weights that the round sent. On the processor each looks by itself, in
-the batches of a device, so that last bits are those of a device.
+They look through networks that all of them have: the weights that the round sent, and with some
+methods the model before them. On the processor each looks by itself, in the batches of a device, so
+that last bits are those of a device.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from learning.errors import LearningError
 from methods.training import FitInstruction, LocalData
-from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice, ObservingDevice
+from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
 from schemas.errors import FleetledgerError
 from simulator.errors import EngineError
 
@@ -49,20 +50,20 @@ def with_common_looks(
 
     Raises `EngineError` for what no later try would make better.
     """
-    if engine.device == "cpu" or not isinstance(side, ObservingDevice):
+    if engine.device == "cpu":
         return engine
-    found: dict[str, InferenceRequest] = {}
+    found: dict[str, Sequence[InferenceRequest]] = {}
     for one in asked:
         if one is None:
             continue
         try:
-            look = side.look_of(assignment, *one, pictures, engine)
+            looks = side.looks_of(assignment, *one, pictures, engine)
         except (FleetledgerError, LearningError) as error:
             raise EngineError(f"{one.instruction.device}: {error}") from error
-        if look is not None:
-            found[one.instruction.device] = look
+        if looks:
+            found[one.instruction.device] = looks
     if not found:
         return engine
-    from learning.training.shared_inference import SharedInference  # noqa: PLC0415 - needs torch
+    from learning.training.shared_inference import SharedLooks  # noqa: PLC0415 - needs torch
 
-    return replace(engine, shared_inference=SharedInference(found))
+    return replace(engine, shared_inference=SharedLooks(found))
