@@ -28,6 +28,8 @@ class MqttSettings:
     keepalive_seconds: int = 30
     answer_seconds: float = 5.0
     """How long to wait for the broker's answer, in each version."""
+    keeps_session: bool = True
+    """Whether the broker keeps subscriptions, and what waits, while this client is away."""
     session_expiry_seconds: int = 24 * 3600
     """How long the broker keeps the session (version 5; 3.1.1 leaves it to the broker)."""
     will_delay_seconds: int = 10

@@ -348,7 +348,7 @@ def make_client(
     client = WatchedClient(
         CallbackAPIVersion.VERSION2,
         client_id=settings.client_id,
-        clean_session=None if modern else False,
+        clean_session=None if modern else not settings.keeps_session,
         protocol=MQTTProtocolVersion(version),
         reconnect_on_failure=False,
         manual_ack=True,
@@ -372,10 +372,11 @@ def _connect_options(settings: MqttSettings, version: int) -> dict[str, Any]:
     if version != MQTTProtocolVersion.MQTTv5:
         return {}
     properties = _properties(PacketTypes.CONNECT)
-    properties.SessionExpiryInterval = settings.session_expiry_seconds
+    kept = settings.session_expiry_seconds if settings.keeps_session else 0
+    properties.SessionExpiryInterval = kept
     properties.ReceiveMaximum = _RECEIVE_MAXIMUM
     properties.MaximumPacketSize = settings.max_packet
-    return {"clean_start": False, "properties": properties}
+    return {"clean_start": not settings.keeps_session, "properties": properties}
 
 
 def _properties(packet_type: int) -> Properties:

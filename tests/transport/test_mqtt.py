@@ -263,3 +263,22 @@ def test_a_stolen_client_id_gives_no_access_to_queued_messages(connect: Connect)
     thief = started(connect(B, client_id=name))
 
     assert messages(rest(thief)) == []
+
+
+@pytest.mark.parametrize("version", [5, 4])
+def test_a_client_without_a_session_begins_with_nothing_that_another_left_behind(
+    connect: Connect, version: int
+) -> None:
+    topics = fresh_topics()
+    topic, options = topics.up(A, "msg"), {"versions": (version,), "keeps_session": False}
+    first = started(connect("coordinator", client_id=f"coordinator.{version}", **options), topic)
+    device = started(connect(A))
+    until_heard(first, device, topic)
+    send(device, topic, b"in hand")
+    assert payloads(first, 1, acknowledge=False) == [b"in hand"]
+    first.stop()
+    send(device, topic, b"while nobody was there")
+    second = started(connect("coordinator", client_id=f"coordinator.{version}", **options), topic)
+    until_heard(second, device, topic)
+    send(device, topic, b"for the next")
+    assert payloads(second, 1) == [b"for the next"]

@@ -11,7 +11,7 @@ import logging
 import signal
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -118,5 +118,8 @@ def work(plan: WorkerPlan, pipe: Pipe) -> None:
     # Payloads are small: a second thread of NumPy's only takes the time of other processes.
     with logging_on(plan.log_format, plan.log_level), numpy_on_one_thread():
         role = f"intake-{plan.number}"
-        connection = MqttConnection(mqtt_settings(plan.home, settings, role=role))
+        # A session that is kept gets its share while nobody reads it, and Mosquitto 2.0 counts what
+        # a killed worker had in hand against the next one, until it gives that one nothing at all.
+        to_broker = replace(mqtt_settings(plan.home, settings, role=role), keeps_session=False)
+        connection = MqttConnection(to_broker)
         IntakeWorker(connection, pipe, Checking(FleetTopics(settings.fleet))).run(*plan.filters)
