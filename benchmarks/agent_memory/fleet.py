@@ -15,11 +15,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from benchmarks.networks.mobilenet_v2 import (
-    build_mobilenet_v2,
-    imagenet_preprocessing,
-    random_weights,
-)
 from coordinator.core.commands import Command
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.making.backbones import prepare_backbone
@@ -34,6 +29,11 @@ from coordinator.settings import (
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.stages.commands import OpenStage
+from export.mobilenet_v2 import (
+    build_mobilenet_v2,
+    imagenet_preprocessing,
+    random_weights,
+)
 from schemas.values import ClassName, DeviceId, FleetId
 from transport.brokers import Broker, start_child_broker
 
