@@ -21,7 +21,8 @@ def tables(result: Mapping[str, Any]) -> str:
         "Written by `python -m benchmarks.simulated_cifar.run`, whose docstring has the claims and "
         "the commands. Core\nof CIFAR-100 (200 training and 50 test images per class), ImageNet "
         "MobileNetV2 at 112 pixels, frozen.\nM = 5000 and ten stages, unless a run's name says "
-        "otherwise; five devices; engine `inprocess`;\nridge 161290 = 10 * 127^2, the default.\n",
+        "otherwise; five devices; engine `inprocess`;\nridge 161290 = 10 * 127^2, the default. "
+        "Runs called `best` are of the scenario `cifar100-best`: M = 1920, exact sums.\n",
         f"Machine: {told}.\n",
         "## Claims\n",
         *_table(("claim", "measured, seed 1", "holds"), list(claims(runs))),
@@ -52,6 +53,7 @@ def tables(result: Mapping[str, Any]) -> str:
                 "whole run, wall",
                 "load",
                 "phases, wall",
+                "an image, one thread, ms",
                 "peak memory, MiB",
             ),
             [_seconds(name, run) for name, run in ten.items()],
@@ -97,6 +99,7 @@ def _seconds(name: str, run: Run) -> tuple[str, ...]:
         _number(seconds, "wall"),
         _number(seconds, "load_before"),
         told,
+        f"{1e3 * seconds['per_image']:.1f}" if "per_image" in seconds else "",
         f"{run['peak_memory_mib']:,}",
     )
 
