@@ -50,8 +50,10 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "simulated_cifar.jso
 def store(path: Path, name: str, seed: int, measured: dict[str, Any]) -> None:
     """Put one run into the results, in place of an older one of the same case and seed."""
     result = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": {}}
-    runs = {**result["runs"], f"{name}, seed {seed}": measured}
-    result = {"claim": "simulated_cifar", "machine": machine(), "runs": runs}
+    first, here = result.get("machine", machine()), machine()
+    there = {} if first == here else {"machine": here}
+    runs = {**result["runs"], f"{name}, seed {seed}": measured | there}
+    result = {"claim": "simulated_cifar", "machine": first, "runs": runs}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(tables(result), encoding="utf-8")
