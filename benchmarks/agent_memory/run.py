@@ -79,6 +79,13 @@ def loaded_libraries(process: int) -> set[str]:
     return {Path(line.split()[-1]).name for line in lines if "/" in line}
 
 
+def beside(stored: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return stored results with the cases that were found, each with its machine."""
+    measured = [{**one, "machine": found["machine"]} for one in found["cases"]]
+    keys = [one["case"] for one in measured]
+    return {**stored, "cases": [c for c in stored["cases"] if c["case"] not in keys] + measured}
+
+
 def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -102,16 +109,14 @@ def main() -> None:
         middle["resident_mb"] = round(statistics.median(resident), 1)
         cases.append(middle)
         print(json.dumps(middle))
-    if arguments.preset and arguments.out.exists():
-        stored = json.loads(arguments.out.read_text("utf-8"))["cases"]
-        others = [one for one in stored if one["case"].get("preset", "default") != arguments.preset]
-        cases = others + cases
     result = {
         "claim": "agent_memory",
         "limit_mb": LIMIT_MB,
         "machine": describe_machine(*PACKAGES),
         "cases": cases,
     }
+    if arguments.preset and arguments.out.exists():
+        result = beside(json.loads(arguments.out.read_text("utf-8")), result)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     worst = cases[0]["resident_mb"]
