@@ -66,6 +66,22 @@ class Cutting:
             )
         return found
 
+    def layer(self, name: str) -> str:
+        """Return the value that a layer's name means: a value, a node, or a module of torch.
+
+        A module's is the last value made in it; torch's exporter tells modules by the names of
+        nodes, such as `/features/features.14/conv/conv.1/conv.1.2/Clip` of `features.14.conv.1`.
+        Raises `ModelFileError` for one that does not depend on the input.
+        """
+        inside = [node for node in self._nodes if f"{_module(node.name)}.".startswith(f"{name}.")]
+        made = [node.output[0] for node in inside if node.output[0] in self._varies]
+        if made and name not in self._varies:
+            return str(made[-1])
+        try:
+            return self.value(name)
+        except ModelFileError as error:
+            raise ModelFileError(str(error).replace("split:", "layers:", 1)) from error
+
     def before(self, value: str) -> Half:
         """Return what a value is made by."""
         return self._half(value, "")
@@ -124,6 +140,15 @@ class Cutting:
         read = frozenset[str]().union(*(self._reads[place] for place in needed))
         nodes = tuple(self._nodes[place] for place in sorted(needed))
         return Half(nodes, tuple(tensor for tensor in self._constants if tensor.name in read))
+
+
+def _module(node: str) -> str:
+    """Return the dotted path of the module that a node of torch's exporter was called in."""
+    path: list[str] = []
+    for part in node.split("/")[1:-1]:
+        nested = bool(path) and part.startswith(f"{path[-1]}.")
+        path[-1:] = [part] if nested else [*path[-1:], part]
+    return ".".join(path)
 
 
 def _reads(node: NodeProto) -> frozenset[str]:

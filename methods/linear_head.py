@@ -47,6 +47,20 @@ def cosine_weights(weights: Floats, feature_length: float) -> Floats:
     return np.asarray(weights / scale)
 
 
+def whitened_weights(weights: Floats, correlation: Floats) -> Floats:
+    """Return W (M x C) = (G + l I)^-1 P with every column w_c divided by sqrt(P_c . w_c).
+
+    That is the length of P_c where G + l I measures, so a score is, but for a factor that all
+    classes share, the cosine between h and the class's mean after whitening, as speaker recognition
+    does with within-class covariances (Hatch, Kajarekar and Stolcke, Interspeech 2006). The factor
+    keeps the sum of samples' scores for their own classes. Columns of zeros stay.
+    """
+    squares = np.maximum((weights * correlation).sum(axis=0), 0.0)
+    lengths = np.sqrt(squares)
+    factor = squares.sum() / lengths.sum() if lengths.any() else 1.0
+    return np.asarray(weights * (factor / np.where(lengths > 0, lengths, 1.0)))
+
+
 def rows_in_order(
     solved: Mapping[ClassName, npt.NDArray[Any]], class_order: Sequence[ClassName], columns: int
 ) -> npt.NDArray[np.float32]:

@@ -15,11 +15,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from benchmarks.networks.mobilenet_v2 import (
-    build_mobilenet_v2,
-    imagenet_preprocessing,
-    random_weights,
-)
 from coordinator.core.commands import Command
 from coordinator.core.rules import ModelRules, StageRules
 from coordinator.making.backbones import prepare_backbone
@@ -34,7 +29,14 @@ from coordinator.settings import (
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.stages.commands import OpenStage
+from export.layers import AS_IT_IS, Looking
+from export.mobilenet_v2 import (
+    build_mobilenet_v2,
+    imagenet_preprocessing,
+    random_weights,
+)
 from schemas.values import ClassName, DeviceId, FleetId
+from simulator.scenario.loading import load_scenario
 from transport.brokers import Broker, start_child_broker
 
 FLEET, DEVICE = FleetId("bench"), DeviceId("device")
@@ -52,6 +54,23 @@ class Case:
     images: int = 100
     map_width: int = 1250
     form: str = "compact"
+    preset: str = "default"
+    """`best`: STSA's, on the layers and mirror images of the scenario `cifar100-best`."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Settings of the method."""
+        if self.preset == "best":
+            return {"preset": self.preset}
+        return {"form": self.form, "map_width": self.map_width}
+
+    @property
+    def looking(self) -> Looking:
+        """Which features of the network count."""
+        if self.preset != "best":
+            return AS_IT_IS
+        seen = load_scenario("cifar100-best").backbone
+        return Looking(seen.layers, seen.mirror)
 
 
 @dataclass
@@ -108,7 +127,7 @@ def make_coordinator(folder: Path, broker: Broker, case: Case) -> Path:
         broker=CoordinatorBrokerSettings(
             host=broker.host, port=broker.port, password_file=Path(PASSWORD)
         ),
-        method=MethodSection(settings={"form": case.form, "map_width": case.map_width}),
+        method=MethodSection(settings=case.settings),
         stages=StageRules(quorum=1.0, quiet_seconds=0.5),
         models=ModelRules(solve_every_seconds=1.0),
     )
@@ -116,7 +135,7 @@ def make_coordinator(folder: Path, broker: Broker, case: Case) -> Path:
     backbone, preprocessing = folder / "mobilenet.onnx", folder / "mobilenet.json"
     backbone.write_bytes(build_mobilenet_v2(case.size, random_weights()))
     preprocessing.write_text(imagenet_preprocessing(case.size).model_dump_json())
-    imported = prepare_backbone(home, backbone, preprocessing)
+    imported = prepare_backbone(home, backbone, preprocessing, case.looking)
     commands: tuple[Command, ...] = (
         AdmitDevice(device=DEVICE),
         ImportBackbone(backbone=imported),

@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.machine import describe_machine
-from benchmarks.networks.mobilenet_v2 import (
+from device_agent.inference import InferenceSession, SessionSettings
+from export.backbone import import_backbone
+from export.frozen import MapKind, build_frozen
+from export.mobilenet_v2 import (
     WIDTH,
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from device_agent.inference import InferenceSession, SessionSettings
-from export.backbone import import_backbone
-from export.frozen import MapKind, build_frozen
 from learning.numerics.counter_generator import integer_map
 from learning.numerics.preprocessing import preprocess
 from schemas.values import ClassName

@@ -24,11 +24,6 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.machine import describe_machine
-from benchmarks.networks.mobilenet_v2 import (
-    build_mobilenet_v2,
-    imagenet_preprocessing,
-    random_weights,
-)
 from device_agent.core.records import ImageToCount
 from device_agent.features.cache import FeatureCache, cache_bytes
 from device_agent.features.computing import FrozenExtractor
@@ -37,6 +32,11 @@ from device_agent.inference import Frozen, InferenceSession, SessionSettings
 from device_agent.store.blobs import BlobFolder
 from export.backbone import import_backbone
 from export.frozen import plain_frozen
+from export.mobilenet_v2 import (
+    build_mobilenet_v2,
+    imagenet_preprocessing,
+    random_weights,
+)
 from schemas.values import ClassName, Digest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "feature_cache.json"

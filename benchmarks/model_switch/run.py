@@ -30,11 +30,6 @@ from PIL import Image
 
 import fleetledger
 from benchmarks.machine import describe_machine
-from benchmarks.networks.mobilenet_v2 import (
-    build_mobilenet_v2,
-    imagenet_preprocessing,
-    random_weights,
-)
 from device_agent.home import NewHome, write_home
 from device_agent.inference import InferenceSession, SessionSettings
 from device_agent.serving.published import PublishedModels
@@ -42,6 +37,11 @@ from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from export.frozen import build_frozen
 from export.golden import build_golden
+from export.mobilenet_v2 import (
+    build_mobilenet_v2,
+    imagenet_preprocessing,
+    random_weights,
+)
 from export.package import ExportedModel, Lineage, SolvedHead, export_model
 from learning.numerics.preprocessing import preprocess
 from schemas.values import ClassName, DeviceId, FleetId

@@ -18,12 +18,12 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.networks.mobilenet_v2 import (
+from device_agent.settings import AgentDetectionSettings
+from export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     load_weights,
 )
-from device_agent.settings import AgentDetectionSettings
 from schemas.models import Preprocessing
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import StageMetrics

@@ -12,6 +12,8 @@ from simulator.scenario.model import Scenario
 
 PROTOCOL = "cifar100-stsa"
 """It ships: M = 5000, ten stages of ten classes in the order of the seed, five devices."""
+BEST = "cifar100-best"
+"""It ships, too: the same protocol with inner layers, mirror images and STSA's preset `best`."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Material:
     """All of CIFAR-100, .npz."""
     backbone: Path
     """MobileNetV2 at 112 pixels, .onnx, its preprocessing beside it."""
+    weights: Path
+    """Its weights for any size, .safetensors."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Case:
     """Further fields of the scenario."""
     whole: bool = False
     """On all of CIFAR-100 instead of the core."""
+    protocol: str = PROTOCOL
 
     def scenario(self, material: Material, seed: int) -> Scenario:
         """Return the scenario to run."""
@@ -44,12 +49,19 @@ class Case:
             "seeds": [seed],
             "data.set": "npz",
             "data.root": material.whole if self.whole else material.core,
-            "backbone": f'{{network = "file", file = "{material.backbone}"}}',
+            **self._backbone(material),
             **{f"devices.partition.{name}": value for name, value in self.partition.items()},
             **{f"method.settings.{name}": value for name, value in self.settings.items()},
             **self.changes,
         }
-        return load_scenario(PROTOCOL, [f"{name}={value}" for name, value in fields.items()])
+        if self.protocol == BEST and self.whole:
+            fields |= {"data.per_class": 500, "data.test_per_class": 100}
+        return load_scenario(self.protocol, [f"{name}={value}" for name, value in fields.items()])
+
+    def _backbone(self, material: Material) -> dict[str, Any]:
+        if self.protocol == BEST:
+            return {"backbone.weights": material.weights}
+        return {"backbone": f'{{network = "file", file = "{material.backbone}"}}'}
 
 
 SKEWED = {"rule": "dirichlet", "beta": 0.1}
@@ -63,6 +75,12 @@ AT_ONCE = {**EXACT, "max_samples_per_part": 20_000}
 POOLED = {"evaluation.pooled_reference": "true"}
 ALL_CLASSES = {"stages.count": 1}
 ONE_STAGE = {"stages.classes": 10, "stages.count": 1, "data.test_per_class": 1}
+
+
+def _best(about: str, partition: Mapping[str, Any] = SKEWED, side: int = 112, **more: Any) -> Case:  # noqa: ANN401 - fields of a case
+    size = {"backbone.size": side}
+    return Case(about, partition, {"preset": "best"}, size, protocol=BEST, **more)
+
 
 CASES = {
     "time": Case("compact form, Dirichlet 0.1, nothing else measured", SKEWED, COMPACT),
@@ -93,4 +111,11 @@ CASES = {
     "wire, compact": Case("one stage of all images", EVEN, COMPACT, ONE_STAGE, whole=True),
     "wire, exact": Case("one stage of all images", EVEN, EXACT, ONE_STAGE, whole=True),
     "wire, estimated": Case("one stage of all images", EVEN, ESTIMATED, ONE_STAGE, whole=True),
+    "best": _best("cifar100-best as it ships"),
+    "best, Dirichlet 0.5": _best("the same, less skewed", MIDDLE),
+    "best, IID": _best("the same, not skewed", EVEN),
+    "best, 160 px": _best("at 160 pixels", side=160),
+    "best, 224 px": _best("at 224 pixels", side=224),
+    "best, whole": _best("all of CIFAR-100", whole=True),
+    "best, whole, 160 px": _best("all of CIFAR-100 at 160 pixels", side=160, whole=True),
 }

@@ -17,6 +17,9 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.simulated_cifar.cases import CASES, Material
+from export.noise import noise_inputs
+from export.runtime import LoadedModel
+from schemas.models import Manifest
 from simulator.engines.interface import Engine, Prepared
 from simulator.metrics.results import RunResults
 from simulator.metrics.seed_metrics import SeedMetrics
@@ -28,6 +31,8 @@ from simulator.run.progress import Screen
 from simulator.run.running import run_scenario
 
 MIB = 1024
+BATCH, BATCHES = 8, 12
+"""Pictures of a batch, as an agent's, and batches that are timed."""
 
 
 class Clocked:
@@ -74,6 +79,7 @@ def run_case(name: str, material: Material, seed: int, scratch: Path | None) -> 
             "process_of_stages": round(sum(engine.seconds for engine in engines), 1),
         }
         records = RunFolder.open(out).seed(seed).records()
+        cost = seconds_per_image(RunFolder.open(out).seed(seed).model)
     return {
         "about": case.about,
         "seed": seed,
@@ -83,9 +89,22 @@ def run_case(name: str, material: Material, seed: int, scratch: Path | None) -> 
         "aggregate": records[-1].aggregate,
         "head": records[-1].head,
         "bytes": sent(records),
-        "seconds": {**spent, "phases": phases(records)},
+        "seconds": {**spent, "phases": phases(records), "per_image": cost},
         "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB),
     }
+
+
+def seconds_per_image(model: Path) -> float:
+    """Return the processor seconds of one thread from a picture's input to its features."""
+    manifest = Manifest.read((model / "manifest.json").read_bytes())
+    inputs = noise_inputs(manifest.preprocessing, BATCH)
+    frozen = LoadedModel((model / "frozen.onnx").read_bytes())
+    given = {manifest.preprocessing.input_name: inputs}
+    frozen.run(given)
+    began = time.process_time()
+    for _ in range(BATCHES):
+        frozen.run(given)
+    return round((time.process_time() - began) / BATCHES / BATCH, 5)
 
 
 @contextmanager

@@ -15,14 +15,20 @@ def tables(result: Mapping[str, Any]) -> str:
     runs: Mapping[str, Run] = result["runs"]
     whole = {name: run for name, run in runs.items() if name.startswith("wire")}
     ten = {name: run for name, run in runs.items() if name not in whole}
-    told = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
+    told = _told(result["machine"])
+    elsewhere: dict[str, list[str]] = {}
+    for name, run in runs.items():
+        if "machine" in run:
+            elsewhere.setdefault(_told(run["machine"]), []).append(name)
     parts = [
         "# The simulator on CIFAR-100\n",
         "Written by `python -m benchmarks.simulated_cifar.run`, whose docstring has the claims and "
         "the commands. Core\nof CIFAR-100 (200 training and 50 test images per class), ImageNet "
         "MobileNetV2 at 112 pixels, frozen.\nM = 5000 and ten stages, unless a run's name says "
-        "otherwise; five devices; engine `inprocess`;\nridge 161290 = 10 * 127^2, the default.\n",
+        "otherwise; five devices; engine `inprocess`;\nridge 161290 = 10 * 127^2, the default. "
+        "Runs called `best` are of the scenario `cifar100-best`: M = 1920, exact sums.\n",
         f"Machine: {told}.\n",
+        *(f"{'; '.join(names)}: {where}.\n" for where, names in elsewhere.items()),
         "## Claims\n",
         *_table(("claim", "measured, seed 1", "holds"), list(claims(runs))),
         "## Accuracy\n",
@@ -52,6 +58,7 @@ def tables(result: Mapping[str, Any]) -> str:
                 "whole run, wall",
                 "load",
                 "phases, wall",
+                "an image, one thread, ms",
                 "peak memory, MiB",
             ),
             [_seconds(name, run) for name, run in ten.items()],
@@ -70,6 +77,10 @@ def tables(result: Mapping[str, Any]) -> str:
         ),
     ]
     return "\n".join(parts)
+
+
+def _told(machine: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in machine.items())
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -97,6 +108,7 @@ def _seconds(name: str, run: Run) -> tuple[str, ...]:
         _number(seconds, "wall"),
         _number(seconds, "load_before"),
         told,
+        f"{1e3 * seconds['per_image']:.1f}" if "per_image" in seconds else "",
         f"{run['peak_memory_mib']:,}",
     )
 

@@ -295,12 +295,21 @@ def import_backbone(
     pool: Annotated[
         bool, typer.Option("--pool", help="Average a feature map over its pixels.")
     ] = False,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(help="Value, node or module to take features of; may be given several times."),
+    ] = None,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Average the features of each picture and its mirror.")
+    ] = False,
     home: Home = HOME,
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
     from coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
+    from export.layers import Looking  # noqa: PLC0415 - as above
 
-    backbone = prepare_backbone(home, file, preprocessing, pool=pool)
+    looking = Looking(tuple(layer or ()), mirror)
+    backbone = prepare_backbone(home, file, preprocessing, looking, pool=pool)
     command(home, ImportBackbone(backbone=backbone))
 
 

@@ -15,12 +15,18 @@ from coordinator.topics.lineages.entries import BackboneImported
 from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
+from export.layers import AS_IT_IS, Looking, looking_backbone
 from export.preprocessing_file import load_preprocessing
 from methods.registry import statistics_coordinator
 
 
 def prepare_backbone(
-    home: Path, file: Path, preprocessing_file: Path, *, pool: bool = False
+    home: Path,
+    file: Path,
+    preprocessing_file: Path,
+    looking: Looking = AS_IT_IS,
+    *,
+    pool: bool = False,
 ) -> BackboneImported:
     """Build the frozen model and its golden batch, store both, and describe them.
 
@@ -28,7 +34,8 @@ def prepare_backbone(
     """
     settings = load(home)
     preprocessing = load_preprocessing(preprocessing_file)
-    backbone = import_backbone(read_file(file), preprocessing, pool=pool)
+    data = looking_backbone(read_file(file), preprocessing, looking)
+    backbone = import_backbone(data, preprocessing, pool=pool)
     imported, files = lineage_of(
         backbone, file.stem, settings.method.name, settings.method.settings
     )

@@ -20,7 +20,7 @@ from learning.numerics.blas import platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
 from learning.numerics.ridge import solve_ridge
 from methods.errors import ContributionError, MethodError
-from methods.linear_head import cosine_weights, rows_in_order
+from methods.linear_head import cosine_weights, rows_in_order, whitened_weights
 from methods.statistics import FeatureMap, StatisticsCoordinator
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.checks import check_statistics
@@ -80,12 +80,13 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         its index, nor on registered classes without data.
         """
         settings, names = assignment.settings, sorted(aggregate.classes)
-        solved = _solve(aggregate, names, settings).T if names else ()
+        solved, ridge = _solve(aggregate, names, settings)
+        rows = dict(zip(names, solved.T, strict=True))
         return RidgeHead(
-            rows_in_order(dict(zip(names, solved, strict=True)), class_order, aggregate.columns),
+            rows_in_order(rows, class_order, aggregate.columns),
             tuple(class_order),
             settings.logit_scale,
-            settings.ridge_value,
+            ridge,
             platform_fingerprint(),
             remarks=_remarks(aggregate),
         )
@@ -94,19 +95,28 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
 COORDINATOR = StsaCoordinator()
 
 
-def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings) -> Floats:
-    """Return W (M x C) for the classes `names`."""
+def _solve(
+    aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings
+) -> tuple[Floats, float]:
+    """Return W (M x C) for the classes `names`, and the ridge that it was solved with."""
+    if not names:
+        return np.empty((aggregate.columns, 0)), settings.ridge_value
     gram = aggregate.gram_matrix(settings)
-    sums = [aggregate.classes[name].correlation.to_float() for name in names]
+    totals = [aggregate.classes[name] for name in names]
+    sums = np.stack([total.correlation.to_float() for total in totals], axis=1)
+    counts = np.array([total.count for total in totals], np.int64)
     try:
-        weights = solve_ridge(gram, np.stack(sums, axis=1), settings.ridge_value)
+        ridge = settings.ridge_for(gram, sums, counts)
+        weights = solve_ridge(gram, sums, ridge)
     except LearningError as error:
         raise MethodError(str(error)) from error
     if settings.head == "linear":
-        return weights
+        return weights, ridge
+    if settings.head == "whitened":
+        return whitened_weights(weights, sums), ridge
     # The root of the mean square of |h|: G's trace is the sum of |h|^2 over all samples.
-    length = sqrt(max(float(np.trace(gram)), 0.0) / sum(aggregate.samples.values()))
-    return cosine_weights(weights, length)
+    length = sqrt(max(float(np.trace(gram)), 0.0) / counts.sum())
+    return cosine_weights(weights, length), ridge
 
 
 def _remarks(aggregate: StsaAggregate) -> tuple[str, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+import numpy as np
+import numpy.typing as npt
+from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
 from learning.numerics.estimated_gram import EstimatorRule, SingleHolder
 from learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
+from learning.numerics.ridge_choice import RIDGES, choose_ridge
 from methods.part_settings import PartSettings
+from methods.presets import Presets, filled_in
 
 MAX_COLUMNS = 16_384
 """Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""
@@ -18,14 +22,36 @@ RIDGE_PER_SQUARE = 10.0
 digits are best at 0.06 to 0.6, CIFAR-100 on MobileNetV2 features at 30; 10 costs the first about
 a point and the second 0.4 at most, where 3 would cost it up to 3.4."""
 
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Form = Literal["compact", "exact", "estimated"]
 """What travels: a rounded R factor, the whole integer triangle, or class sums of groups."""
 Noise = Literal["none", "sums", "counts", "both"]
+Ridge = Annotated[
+    Annotated[float, Field(gt=0), Tag("<number>")] | Annotated[Literal["from-sums"], Tag("<rule>")],
+    Discriminator(lambda given: "<rule>" if isinstance(given, str) else "<number>"),
+]
+"""A number, or the rule that finds it."""
+Preset = Literal["default", "best"]
+PRESETS: Presets = {
+    "best": {
+        "map": "none",
+        "form": "exact",
+        "ridge": "from-sums",
+        "head": "whitened",
+        "max_samples_per_part": 2500,
+    },
+}
+"""What each preset sets. `best` wants a backbone that gives several layers, at most some 2,000
+features in all: then exact sums are small, and no random map is needed. A triangle of more samples
+is hardly larger, so parts may be."""
 
 
 class StsaSettings(PartSettings):
     """The settings of one lineage: all devices use the same, and they never change within it."""
 
+    preset: Preset = "default"
+    """Settings that go together; whatever is given beside them wins."""
     map: Literal["integer", "gaussian", "none"] = "integer"
     """`integer`: exact features. `gaussian`: the paper's floating-point map. `none`: the backbone's
     quantised features themselves."""
@@ -71,11 +97,13 @@ class StsaSettings(PartSettings):
     noise_strength: float = Field(default=0.2, gt=0, le=1000)
     """q; what is added is q times noise of deviation s."""
 
-    ridge: float | None = Field(default=None, gt=0)
+    ridge: Ridge | None = None
     """lambda, added to the Gram matrix of the features as they are. Left out, it is 10 times the
-    square of the largest integer feature; behind the Gaussian map it must be given."""
-    head: Literal["linear", "cosine"] = "linear"
-    """`cosine`: every class's weights are brought to one length."""
+    square of the largest integer feature; behind the Gaussian map it must be given. `from-sums`:
+    chosen for every head from the sums that it is solved from."""
+    head: Literal["linear", "cosine", "whitened"] = "linear"
+    """`cosine`: every class's weights are brought to one length. `whitened`: to one length where
+    the Gram matrix measures, which makes scores cosines after whitening."""
     logit_scale: float = Field(default=10.0, gt=0, le=1e6)
     """Inverse temperature: probabilities = softmax(logit_scale * scores)."""
     max_samples_per_part: int = Field(default=1000, ge=1, le=1_000_000)
@@ -127,12 +155,32 @@ class StsaSettings(PartSettings):
 
     @property
     def ridge_value(self) -> float:
-        """The ridge that is added to the diagonal of the Gram matrix."""
-        return RIDGE_PER_SQUARE * self.largest**2 if self.ridge is None else self.ridge
+        """The ridge that was given, or the default."""
+        return self.ridge if isinstance(self.ridge, float) else RIDGE_PER_SQUARE * self.largest**2
+
+    def ridge_for(self, gram: Floats, correlation: Floats, counts: Integers) -> float:
+        """Return the ridge that is added to the diagonal of G (M x M).
+
+        `correlation` is P (M x C), `counts` the samples of each class (C,). Where sums decide and
+        tell nothing, as those of a single class, it is the default.
+        """
+        if self.ridge != "from-sums":
+            return self.ridge_value
+        grid = [self.largest**2 * ridge for ridge in RIDGES]
+        return choose_ridge(gram, correlation, counts, grid) or self.ridge_value
 
     def estimator_rule(self, groups: int) -> EstimatorRule:
         """Return how a stage with so many groups is estimated."""
         return EstimatorRule(self.single_holder, groups if self.counts_empty_groups else None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _presets_fill_in(cls, values: Any) -> Any:  # noqa: ANN401 - not checked yet
+        filled = filled_in(values, "preset", PRESETS, "default")
+        if not isinstance(filled, dict):
+            return filled
+        # Of JSON's arrays pydantic makes tuples itself only where nothing came before it.
+        return {name: tuple(v) if isinstance(v, list) else v for name, v in filled.items()}
 
     @model_validator(mode="after")
     def _gaussian_is_consistent(self) -> Self:
@@ -145,10 +193,10 @@ class StsaSettings(PartSettings):
             raise ValueError(
                 "form: the Gaussian map has no compact form; set form to 'exact' or 'estimated'"
             )
-        if self.map == "gaussian" and self.ridge is None:
+        if self.map == "gaussian" and not isinstance(self.ridge, float):
             raise ValueError(
-                "ridge: the Gaussian map leaves features unscaled, so there is no default; "
-                "give one (the paper uses 1e4 to 1e6)"
+                "ridge: the Gaussian map leaves features unscaled, so there is no default and no "
+                "grid to choose from; give one (the paper uses 1e4 to 1e6)"
             )
         return self
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from export.layers import Looking, looking_backbone
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.characters import character_encoder
 from simulator.backbones.from_file import file_backbone
 from simulator.backbones.from_torchvision import torchvision_backbone
+from simulator.backbones.mobilenet import mobilenet_backbone
 from simulator.backbones.pixels import pixels_backbone
 from simulator.datasets.images import Split
 from simulator.scenario.backbone import BackboneSettings
@@ -23,12 +26,27 @@ def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
     Raises `BackboneError`, or an `ExportError` where a file or network does not do, naming the
     setting and the way out.
     """
+    looking = Looking(settings.layers, settings.mirror)
+    return _looking(_whole(settings, split), looking)
+
+
+def _looking(backbone: Backbone, looking: Looking) -> Backbone:
+    """Return the backbone with other layers and views, which torch's module has not."""
+    if not looking:
+        return backbone
+    data = looking_backbone(backbone.data, backbone.preprocessing, looking)
+    return replace(backbone, data=data, in_torch=None)
+
+
+def _whole(settings: BackboneSettings, split: Split) -> Backbone:
     match settings.network:
         case "pixels":
             return pixels_backbone(split, settings.shape)
         case "file":
             assert settings.file is not None
             return file_backbone(Path(settings.file).expanduser(), settings.shape)
+        case "mobilenet-v2":
+            return mobilenet_backbone(settings.weights, settings.shape)
         case "characters":
             return character_encoder(settings.characters, split)
         case "torchvision":

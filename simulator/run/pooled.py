@@ -6,6 +6,8 @@ difference to the fleet's accuracy is the price of learning apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,8 @@ from simulator.features.interface import FrozenFeatures, Indices
 from simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 Floats = NDArray[np.float64]
+RidgeRule = Callable[[Floats, Floats, Indices], float]
+"""The ridge for G (M x M), P (M x C) and the samples of each class (C,)."""
 _AT_ONCE = 1024
 """Samples whose features are in memory at a time."""
 
@@ -20,10 +24,11 @@ _AT_ONCE = 1024
 class PooledReference:
     """Sums over all images that were dealt so far, each as often as it was dealt."""
 
-    def __init__(self, plan: FleetPlan, features: FrozenFeatures, ridge: float) -> None:
+    def __init__(self, plan: FleetPlan, features: FrozenFeatures, ridge: RidgeRule) -> None:
         self._plan = plan
         self._features = features
         self._ridge = ridge
+        self._counts = np.zeros(len(plan.class_names), np.int64)
         self._summed = 0
         """Stages in the sums."""
         self._gram: Floats | None = None
@@ -52,6 +57,7 @@ class PooledReference:
         classes = len(self._plan.class_names)
         for chunk, often in zip(_chunks(indices), _chunks(times), strict=True):
             h = self._features.train(chunk).astype(np.float64)
+            np.add.at(self._counts, labels[chunk], often)
             if self._gram is None or self._correlation is None:
                 self._gram = np.zeros((h.shape[1], h.shape[1]))
                 self._correlation = np.zeros((h.shape[1], classes))
@@ -63,8 +69,10 @@ class PooledReference:
         """Return W (M, C), a column for each class of `seen`; equation (7)."""
         assert self._gram is not None
         assert self._correlation is not None
-        regularised = self._gram + self._ridge * np.eye(len(self._gram))
-        solved: Floats = np.linalg.solve(regularised, self._correlation[:, seen]).astype(np.float64)
+        correlation = self._correlation[:, seen]
+        ridge = self._ridge(self._gram, correlation, self._counts[seen])
+        regularised = self._gram + ridge * np.eye(len(self._gram))
+        solved: Floats = np.linalg.solve(regularised, correlation).astype(np.float64)
         return solved
 
 

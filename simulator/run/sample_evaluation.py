@@ -26,7 +26,7 @@ from simulator.records import StageRecord
 from simulator.run.evaluating import ExportedFeatures, predict, read_manifest
 from simulator.run.folder import SeedFolder
 from simulator.run.kept import Kept
-from simulator.run.pooled import PooledReference
+from simulator.run.pooled import PooledReference, RidgeRule
 from simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
 RIDGE = "ridge_value"
@@ -110,14 +110,20 @@ class SampleEvaluation:
         model = FrozenModel(data, tail.kind, tail.matrix, tail.feature_bits)
         self._features = prepared.features.frozen(model)
         if prepared.scenario.evaluation.pooled_reference:
-            ridge: float = getattr(assignment.settings, RIDGE)
-            self._reference = PooledReference(prepared.plan, self._features, ridge)
+            rule = _ridge_rule(assignment.settings)
+            self._reference = PooledReference(prepared.plan, self._features, rule)
 
     def _pooled(self, stage: StagePlan) -> float | None:
         if self._reference is None:
             return None
         split = self._prepared.split
         return self._reference.accuracy(stage.number, split.train.labels, split.test.labels)
+
+
+def _ridge_rule(settings: object) -> RidgeRule:
+    """Return how a method finds its ridge: as its settings choose it, or the one that they hold."""
+    chosen: RidgeRule | None = getattr(settings, "ridge_for", None)
+    return chosen or (lambda *_sums: float(getattr(settings, RIDGE)))
 
 
 def _with_row(answers: Answers, row: NDArray[np.int32]) -> Answers:

@@ -44,16 +44,23 @@ class BackboneSettings(Strict):
     that trains a network on features sees its images with this one.
     """
 
-    network: Literal["pixels", "file", "torchvision", "characters"] = "pixels"
+    network: Literal["pixels", "file", "torchvision", "mobilenet-v2", "characters"] = "pixels"
     """`pixels`: the pixels themselves. `file`: an ONNX file of yours. `torchvision`: a network of
-    torchvision, exported here (needs torch). `characters`: for texts, an encoder that learns here
-    from the public part of the text (needs torch)."""
+    torchvision, exported here (needs torch). `mobilenet-v2`: torchvision's of that name, built
+    here without torch. `characters`: for texts, an encoder that learns here from the public part
+    of the text (needs torch)."""
     file: str | None = None
     """ONNX file, with its preprocessing in a JSON file of the same name."""
     name: str | None = None
     """Name of torchvision's network, such as `mobilenet_v2`."""
     weights: str | None = None
-    """File with its weights, or torchvision's name for them; left out, random weights."""
+    """File with its weights, or torchvision's name for them; left out, random weights. Of
+    `mobilenet-v2` a safetensors file."""
+    layers: tuple[str, ...] = Field(default=(), max_length=64)
+    """Layers whose means over the pixels are the features, side by side; left out, the last. Values
+    or nodes of the ONNX file, or modules of torchvision's, like `features.14`."""
+    mirror: bool = False
+    """Whether features are the mean of those of the picture and of its mirror image."""
     size: Size | None = None
     """Side of the input in pixels, 8 to 1024, or of pictures with masks [height, width]; left out,
     what the images (`pixels`) or the network have."""

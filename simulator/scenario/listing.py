@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from rich.box import SIMPLE_HEAD
@@ -78,6 +79,7 @@ def needs(scenario: Scenario) -> str:
     wanted = []
     if scenario.data.root is None and scenario.data.set not in WITHOUT_FILES:
         wanted.append("data.root")
+    wanted += [Path(path).name for path in (scenario.data.root, _weights(scenario)) if path]
     reads = scenario.data.set in READ_BY_TORCHVISION
     exported = scenario.backbone.network in EXPORTED_BY_TORCH
     if reads or exported or trainer_of(scenario) is not None:
@@ -85,6 +87,12 @@ def needs(scenario: Scenario) -> str:
     if scenario.engine.kind == "mqtt":
         wanted.append("a broker")
     return ", ".join(wanted) or "nothing"
+
+
+def _weights(scenario: Scenario) -> str | None:
+    """Return the file of weights; those that torchvision has by name come with torch."""
+    weights = scenario.backbone.weights
+    return weights if weights and Path(weights).suffix else None
 
 
 def _devices(scenario: Scenario) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ PATHS = (
     ("method", "trunk"),
 )
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
+DATA_VARIABLE = "FLEETLEDGER_DATA"
+"""Names the folder that files of scenarios that ship lie in; else it is where one stands."""
 
 
 def load_scenario(path_or_name: str, overrides: Sequence[str] = ()) -> Scenario:
@@ -104,7 +107,8 @@ def _find(path_or_name: str) -> tuple[str, str, Path]:
     """Return what to call the scenario in errors, its text, and the folder that it lies in."""
     names = shipped_names()
     if path_or_name in names:
-        return path_or_name, shipped_text(path_or_name), Path.cwd()
+        data = Path(os.environ.get(DATA_VARIABLE) or Path.cwd()).expanduser()
+        return path_or_name, shipped_text(path_or_name), data
     path = Path(path_or_name).expanduser()
     try:
         return str(path), path.read_text(encoding="utf-8"), path.parent

@@ -126,6 +126,11 @@ def _check_training(source: str, scenario: Scenario) -> None:
             "network from the first weights on; leave the section out (backbone.size may stay), or "
             "let a network be trained on its features: method.on_features = true"
         )
+    if (scenario.backbone.layers or scenario.backbone.mirror) and not trains_on_features(scenario):
+        raise ScenarioError(
+            f"{source}: backbone.layers, backbone.mirror: are of a frozen network, and the fleet "
+            "trains its own on pictures; leave them out"
+        )
     if scenario.detection.mode != "off" and scenario.method.first_stage is None:
         raise ScenarioError(
             f"{source}: detection.mode: {scenario.detection.mode!r} looks at features of a frozen "

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from benchmarks.networks.mobilenet_v2 import (
+from export.backbone import import_backbone
+from export.errors import WeightsError
+from export.mobilenet_v2 import (
     WIDTH,
     Convolution,
     blocks,
@@ -16,7 +18,6 @@ from benchmarks.networks.mobilenet_v2 import (
     load_weights,
     random_weights,
 )
-from export.backbone import import_backbone
 from export.noise import noise_inputs
 from export.runtime import LoadedModel
 from tests.export.networks import load
@@ -74,5 +75,5 @@ def test_a_state_dict_in_half_precision_is_read_as_float32(tmp_path: Path) -> No
     assert {tensor.dtype for tensor in loaded.values()} == {np.dtype(np.float32)}
     del half["features.18.0.weight"]
     safetensors.numpy.save_file(half, path)
-    with pytest.raises(SystemExit, match=r"lacks 1 tensors such as 'features\.18\.0\.weight'"):
+    with pytest.raises(WeightsError, match=r"lacks 1 tensors such as 'features\.18\.0\.weight'"):
         load_weights(path)

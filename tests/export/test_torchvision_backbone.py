@@ -12,14 +12,14 @@ import safetensors.numpy
 import torch
 from torch import nn
 
-from benchmarks.networks.mobilenet_v2 import (
+from export.backbone import import_backbone
+from export.errors import ModelFileError, NetworkExportError, OutputFileError, ParityError
+from export.graph import opset_of
+from export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkExportError, OutputFileError, ParityError
-from export.graph import opset_of
 from export.noise import noise_inputs, noise_picture
 from export.preprocessing_file import load_preprocessing
 from export.runtime import LoadedModel

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from learning.numerics.ridge_choice import RIDGES
 from methods.errors import MethodError
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.coordinator import COORDINATOR
 from methods.stsa.head import head_digest
 from methods.stsa.messages import StsaAssignment
+from methods.stsa.settings import StsaSettings
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
@@ -131,3 +133,42 @@ def test_predictions_are_the_largest_scores():
         [p == q for p, q in zip(head.predict(samples.features), samples.labels, strict=True)]
     )
     assert right > 0.8
+
+
+def test_a_ridge_from_sums_is_that_ridge_given_and_does_not_see_how_images_are_divided() -> None:
+    told = assignment({"map_width": 100, "form": "exact", "ridge": "from-sums"})
+    samples = make_samples(told, 120, classes=4)
+    parts = payloads(told, samples, np.array_split(np.arange(120), 7))
+    whole = summed(told, [payload_of(told, samples)])
+    head = COORDINATOR.solve(told, whole, NAMES)
+    assert np.array_equal(COORDINATOR.solve(told, summed(told, parts), NAMES).weights, head.weights)
+    given = assignment({"map_width": 100, "form": "exact", "ridge": head.ridge})
+    assert np.array_equal(COORDINATOR.solve(given, whole, NAMES).weights, head.weights)
+    assert head.ridge in [127**2 * ridge for ridge in RIDGES]
+
+
+def test_a_whitened_head_gives_cosines_after_whitening_by_the_gram_matrix() -> None:
+    told = assignment({"map_width": 40, "form": "exact", "head": "whitened", "ridge": 5e5})
+    samples = make_samples(told, 200, classes=4)
+    head = COORDINATOR.solve(told, summed(told, [payload_of(told, samples)]), NAMES)
+    H = samples.features.astype(np.float64)
+    values, vectors = np.linalg.eigh(H.T @ H + 5e5 * np.eye(40))
+    root = vectors / np.sqrt(values) @ vectors.T
+    means = np.stack([H[[n == name for n in samples.labels]].mean(axis=0) for name in NAMES])
+    cosines = (H @ root) @ (means @ root).T / np.linalg.norm(means @ root, axis=1)
+    scores = head.scores(samples.features)
+    factor = (scores * cosines).sum() / (cosines**2).sum()
+    np.testing.assert_allclose(scores, factor * cosines, atol=1e-5 * np.abs(scores).max())
+
+
+def test_the_preset_best_fills_in_what_is_not_given() -> None:
+    best = StsaSettings.model_validate({"preset": "best"})
+    assert (best.map, best.form, best.ridge, best.head) == (
+        "none",
+        "exact",
+        "from-sums",
+        "whitened",
+    )
+    compact = StsaSettings.model_validate({"preset": "best", "form": "compact"})
+    assert (compact.map, compact.form) == ("none", "compact")
+    assert StsaSettings.model_validate(compact.model_dump()) == compact

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from export.backbone import import_backbone
 from export.errors import PreprocessingFileError
+from export.mobilenet_v2 import random_weights
 from export.preprocessing_file import preprocessing_toml
 from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
@@ -75,6 +77,31 @@ def test_pictures_of_several_sizes_need_one(tmp_path: Path):
 def test_one_coloured_picture_makes_the_network_colour():
     grey, colour = split(6, 5).train, split(6, 5, 3).train
     assert load_backbone(PIXELS, Split(grey, colour)).preprocessing.mode == "RGB"
+
+
+def test_a_scenario_names_layers_and_mirror_images_of_any_network():
+    settings = BackboneSettings(
+        network="mobilenet-v2", size=32, layers=("features.11", "features.16.conv.1"), mirror=True
+    )
+    picture = split(6, 5, 3).train.picture(0)
+    backbone = load_backbone(settings, split(6, 5, 3))
+    assert features(backbone, picture).shape == (96 + 960,)
+    assert backbone.preprocessing.size == (32, 32)
+    mirrored = load_backbone(BackboneSettings(mirror=True), split(6, 5))
+    grey = split(6, 5).train
+    both = (grey.images[0] + np.fliplr(grey.images[0]).astype(float)) / 2 / 255
+    assert features(mirrored, grey.picture(0)) == pytest.approx(both.ravel())
+
+
+def test_weights_of_mobilenet_are_read_without_torch(tmp_path: Path):
+    path = tmp_path / "own.safetensors"
+    settings = BackboneSettings(network="mobilenet-v2", size=32, weights=str(path))
+    with pytest.raises(BackboneError, match=r"own\.safetensors: there is no such file; give"):
+        load_backbone(settings, split(6, 5, 3))
+    safetensors.numpy.save_file(random_weights(), path)
+    unnamed = BackboneSettings(network="mobilenet-v2", size=32)
+    parts = split(6, 5, 3)
+    assert load_backbone(settings, parts).data == load_backbone(unnamed, parts).data
 
 
 @pytest.mark.parametrize("ending", [".json", ".toml"])

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.networks.mobilenet_v2 import (
+from device_agent.inference import Frozen, InferenceSession, SessionSettings
+from export.backbone import import_backbone
+from export.frozen import build_frozen
+from export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from device_agent.inference import Frozen, InferenceSession, SessionSettings
-from export.backbone import import_backbone
-from export.frozen import build_frozen
 from learning.numerics.counter_generator import integer_map
 from learning.numerics.preprocessing import preprocess
 from simulator.backbones.backbone import Backbone

@@ -54,12 +54,12 @@ def slow_accuracy(number: int) -> float:
 @pytest.mark.parametrize("at_once", [1024, 5])
 def test_every_dealt_image_counts_as_often_as_it_was_dealt(at_once: int, monkeypatch):
     monkeypatch.setattr(pooled, "_AT_ONCE", at_once)
-    reference = PooledReference(plan(), Features(), RIDGE)
+    reference = PooledReference(plan(), Features(), lambda *_sums: RIDGE)
     assert reference.accuracy(1, LABELS, TEST_LABELS) == slow_accuracy(1)
     assert reference.accuracy(2, LABELS, TEST_LABELS) == slow_accuracy(2)
 
 
 def test_a_later_stage_can_be_the_first_that_is_asked():
     """As in a run that is gone on with."""
-    reference = PooledReference(plan(), Features(), RIDGE)
+    reference = PooledReference(plan(), Features(), lambda *_sums: RIDGE)
     assert reference.accuracy(2, LABELS, TEST_LABELS) == slow_accuracy(2)
