@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -32,7 +33,8 @@ Ridge = Annotated[
     Discriminator(lambda given: "<rule>" if isinstance(given, str) else "<number>"),
 ]
 """A number, or the rule that finds it."""
-Preset = Literal["default", "best"]
+Preset = Literal["default", "best", "released", "released-estimated"]
+_RELEASED: Mapping[str, Any] = {"map": "gaussian", "ridge": 1e6, "head": "cosine"}
 PRESETS: Presets = {
     "best": {
         "map": "none",
@@ -41,10 +43,20 @@ PRESETS: Presets = {
         "head": "whitened",
         "max_samples_per_part": 2500,
     },
+    "released": {**_RELEASED, "form": "exact"},
+    "released-estimated": {
+        **_RELEASED,
+        "form": "estimated",
+        "groups": 5,
+        "split": "shuffled",
+        "group_minimum": 1,
+        "count_all_clients": True,
+    },
 }
 """What each preset sets. `best` wants a backbone that gives several layers, at most some 2,000
 features in all: then exact sums are small, and no random map is needed. A triangle of more samples
-is hardly larger, so parts may be."""
+is hardly larger, so parts may be. `released` and `released-estimated` are STSA and STSA-E as in the
+authors' program, with the numbers that stand in its `main.py`."""
 
 
 class StsaSettings(PartSettings):

@@ -10,7 +10,7 @@ from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.coordinator import COORDINATOR
 from methods.stsa.head import head_digest
 from methods.stsa.messages import StsaAssignment
-from methods.stsa.settings import StsaSettings
+from methods.stsa.settings import PRESETS, StsaSettings
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
@@ -159,6 +159,25 @@ def test_a_whitened_head_gives_cosines_after_whitening_by_the_gram_matrix() -> N
     scores = head.scores(samples.features)
     factor = (scores * cosines).sum() / (cosines**2).sum()
     np.testing.assert_allclose(scores, factor * cosines, atol=1e-5 * np.abs(scores).max())
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_a_preset_sets_what_it_says_and_nothing_else(preset: str) -> None:
+    plain = StsaSettings(**dict(PRESETS[preset])).model_dump()
+    assert StsaSettings.model_validate({"preset": preset}).model_dump() == {
+        **plain,
+        "preset": preset,
+    }
+
+
+def test_released_heads_rank_by_cosines_behind_the_papers_map() -> None:
+    exact, estimated = (
+        StsaSettings.model_validate({"preset": f"released{name}"}) for name in ("", "-estimated")
+    )
+    for settings in (exact, estimated):
+        assert (settings.map, settings.ridge, settings.head) == ("gaussian", 1e6, "cosine")
+    assert (exact.form, estimated.form, estimated.groups) == ("exact", "estimated", 5)
+    assert estimated.counts_empty_groups
 
 
 def test_the_preset_best_fills_in_what_is_not_given() -> None:
