@@ -23,16 +23,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
-from learning.training.resident import ResidentSamples, SampleArray
 from methods.fedhaf.memory import Exemplars, Memory
 from methods.fedhaf.settings import FedHafSettings
 from methods.training import FitInstruction, LocalData
 from schemas.values import ClassName, Digest
+
+if TYPE_CHECKING:  # which classes are remembered is decided without torch
+    from learning.training.resident import SampleArray
 
 Classes = Mapping[ClassName, Exemplars]
 
@@ -95,7 +98,7 @@ def _inputs(
     """
     lists = [exemplars for _, exemplars in sorted(in_use.classes.items())]
     digests = [digest for exemplars in lists for digest in exemplars.digests]
-    if isinstance(data.inputs, ResidentSamples) and rows.keys() >= set(digests):
+    if not isinstance(data.inputs, np.ndarray) and rows.keys() >= set(digests):
         return data.inputs.of([*taken, *(rows[digest] for digest in digests)])
     parts = [_features(data, taken)]
     for exemplars in lists:

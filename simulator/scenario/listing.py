@@ -66,7 +66,7 @@ def shipped_table(rows: Iterable[ListedScenario]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what")
-    table.add_column("needs", no_wrap=True)
+    table.add_column("needs", max_width=25)
     for row in rows:
         seeds = f"{row.seeds} seed{'s' if row.seeds != '1' else ''}"
         facts = f"{row.method} on {row.data}, {row.devices} devices, {row.stages} stages, {seeds}"
