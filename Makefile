@@ -31,11 +31,11 @@ BIN := $(VENV)/bin
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 
 # Arrays and tensors of tests are small, and more threads than one only wait for each other.
-quick test test-torch: export OMP_NUM_THREADS = 1
+quick test test-nightly test-torch: export OMP_NUM_THREADS = 1
 # Else every worker, and every program that a test starts, would compile all of the source again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test test-torch lint layout mypy types format schemas bench clean
+.PHONY: demo quick test test-nightly test-torch lint layout mypy types format schemas bench clean
 
 demo: $(VENV)/.demo-installed
 	$(BIN)/fleetledger demo $(DEMO_ARGS)
@@ -50,6 +50,10 @@ quick: layout
 
 test: layout
 	@$(call BESIDE,types,$(BIN)/python $(PYTEST) $(PYTEST_ARGS))
+
+# What takes long and repeats, at more points or in another way, what quicker tests show.
+test-nightly: layout
+	FLEETLEDGER_NIGHTLY=1 $(BIN)/python $(PYTEST) -m nightly $(PYTEST_ARGS)
 
 # torch is large, and a device needs it only to train: these tests skip in `make test`.
 test-torch: $(VENV)-torch/.installed

@@ -75,6 +75,16 @@ def _all_need_torch(source: str) -> bool:
     return any("pytest.mark.torch" in value for value in marks)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests marked `nightly`, but where FLEETLEDGER_NIGHTLY=1."""
+    if os.environ.get("FLEETLEDGER_NIGHTLY") == "1":
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("nightly") is None]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked `torch` or `torchvision` where that is not installed."""
     for name in LACKING:

@@ -17,6 +17,7 @@ DEVICES = [DeviceId(f"device-{number}") for number in range(3)]
 needs_mosquitto = pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
 
 
+@pytest.mark.nightly
 @pytest.mark.broker
 @needs_mosquitto
 @pytest.mark.timeout(300)

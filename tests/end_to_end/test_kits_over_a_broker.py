@@ -106,7 +106,7 @@ def fleet(tmp_path: Path) -> Iterator[KitFleet]:
 
 
 @pytest.mark.parametrize(
-    ("provisioned", "run"), [(5, 3), pytest.param(200, 20, marks=pytest.mark.slow)]
+    ("provisioned", "run"), [(5, 3), pytest.param(200, 20, marks=pytest.mark.nightly)]
 )
 def test_devices_run_from_their_kits(
     mosquitto: MosquittoBroker, fleet: KitFleet, provisioned: int, run: int

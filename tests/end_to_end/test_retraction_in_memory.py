@@ -54,6 +54,7 @@ def refusals(fleet: MemoryFleet, name: str) -> list[str]:
     return [text for text in fleet.devices[name].status().refusals if "retracted" in text]
 
 
+@pytest.mark.nightly
 def test_a_retracted_device_is_as_if_it_had_never_taken_part(
     tmp_path: Path, fleets: list[MemoryFleet]
 ) -> None:

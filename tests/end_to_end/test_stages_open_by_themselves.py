@@ -78,6 +78,7 @@ def test_a_fleet_opens_its_second_stage_by_itself(fleet: MemoryFleet) -> None:
     assert opened == ["by operator", f"by {second.reason}"]
 
 
+@pytest.mark.nightly
 def test_the_fitted_temperature_is_in_the_next_manifest(fleet: MemoryFleet) -> None:
     begin(fleet, "one", "two")
     fleet.until(lambda: found(fleet, TemperatureFitted))
@@ -92,6 +93,7 @@ def test_the_fitted_temperature_is_in_the_next_manifest(fleet: MemoryFleet) -> N
     assert scales[-1] != 10.0
 
 
+@pytest.mark.nightly
 def test_a_device_that_joins_late_contributes_at_once_and_brings_its_own_new_class(
     fleet: MemoryFleet,
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
     clone.stop()
 
 
+@pytest.mark.nightly
 def test_two_homes_with_one_name_withdraw_nothing(fleet: MemoryFleet, tmp_path: Path) -> None:
     camera = give_192(fleet)
     before = dict(fleet.coordinator.engine.core.state.contributions.counted)

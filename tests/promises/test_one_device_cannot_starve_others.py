@@ -232,6 +232,7 @@ def test_a_device_whose_messages_are_costly_does_not_double_the_others_p95(
     assert p95(noisy) <= 2 * p95(calm), f"{p95(noisy):.3f} s, {p95(calm):.3f} s in a calm fleet"
 
 
+@pytest.mark.nightly
 def test_without_a_quota_of_what_is_read_it_would(
     calm: list[float], tmp_path: Path, reading: Reading
 ) -> None:

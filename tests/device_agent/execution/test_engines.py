@@ -142,7 +142,10 @@ def forget(engine: EngineFolder) -> None:
     (engine.path / RECORD).write_text("{")
 
 
-@pytest.mark.parametrize("spoil", [damage, add, lead_away, forget])
+@pytest.mark.parametrize(
+    "spoil",
+    [damage, *(pytest.param(way, marks=pytest.mark.nightly) for way in (add, lead_away, forget))],
+)
 def test_an_engine_that_is_not_as_it_was_written_is_never_used_and_built_again_at_a_start(
     tmp_path: Path, tensorrt: Path, spoil: Callable[[EngineFolder], None]
 ) -> None:

@@ -41,6 +41,7 @@ def mutant(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     return found
 
 
+@pytest.mark.nightly
 def test_a_coordinator_that_answers_before_its_commit_is_found(
     mutant: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

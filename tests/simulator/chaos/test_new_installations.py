@@ -38,6 +38,7 @@ def _late(after: int) -> float:
     return (4.0, 12.0, 30.0)[after % 3]
 
 
+@pytest.mark.nightly
 def test_what_the_former_installation_sent_late_is_not_counted_beside(
     trials: Trials, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.chaos.trials import Trials
 
-SEEDS, AT_ONCE = 60, 10
+SEEDS, AT_ONCE = 40, 10
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")

@@ -61,7 +61,10 @@ def test_a_lost_class_is_found_before_all_devices_run_it_and_all_go_back(tmp_pat
     assert record.reason in run_page(results, [])
 
 
-@pytest.mark.parametrize(("name", "gate"), [("slow", "latency"), ("crashing", "health")])
+@pytest.mark.parametrize(
+    ("name", "gate"),
+    [pytest.param("slow", "latency", marks=pytest.mark.nightly), ("crashing", "health")],
+)
 def test_what_is_slow_or_does_not_run_never_leaves_the_first_group(
     tmp_path: Path, name: str, gate: str
 ):
@@ -72,6 +75,7 @@ def test_what_is_slow_or_does_not_run_never_leaves_the_first_group(
     assert gate in {one.gate for one in record.phases[-1].gates if one.outcome == "fail"}
 
 
+@pytest.mark.nightly
 def test_a_rollout_to_a_tag_is_about_the_devices_that_have_it(tmp_path: Path):
     tags = 'rollout.plan.tags=[{name = "camera", value = "dim"}]'
     changes = (tags, "rollout.cameras.share=0.5", "rollout.plan.groups=[4, 1.0]")
@@ -81,12 +85,14 @@ def test_a_rollout_to_a_tag_is_about_the_devices_that_have_it(tmp_path: Path):
     assert record.ever <= 4
 
 
+@pytest.mark.nightly
 def test_devices_on_which_nothing_can_be_installed_fail_alone(tmp_path: Path):
     changes = ("rollout.failing=0.05", "rollout.plan.retries=0")
     record = record_of(run("good", tmp_path / "run", "rollout.silent=0.0", *changes))
     assert (record.end, record.failed, record.ever) == ("finished", 1, 11)
 
 
+@pytest.mark.nightly
 def test_a_run_that_was_stopped_before_its_rollout_goes_on_with_it(tmp_path: Path):
     first = run("bad-class", tmp_path / "run", LOST)
     folder = RunFolder.open(tmp_path / "run").seed(1)

@@ -205,6 +205,7 @@ def comes_late_and_goes(prepared: Prepared) -> Prepared:
     return replace(prepared, plan=replace(prepared.plan, stages=(one, two)))
 
 
+@pytest.mark.nightly
 def test_devices_that_are_away_miss_nothing_and_hold_nobody_up(tmp_path: Path, cache: Path):
     """In the estimated form: what waited is counted for the stage before, in both engines."""
     prepared = comes_late_and_goes(prepare(small_scenario("estimated"), cache))
