@@ -120,6 +120,7 @@ def test_moved_and_copied_files_change_nothing(fleet: MemoryFleet) -> None:
     assert len(fleet.entries(ContributionAccepted)) == 1
 
 
+@pytest.mark.nightly
 def test_images_of_a_renamed_class_go_on_counting_under_the_new_name(fleet: MemoryFleet) -> None:
     one = fleet.add("one")
     put_pictures(one.data, "vertical", range(10))

@@ -57,6 +57,7 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     made.close()
 
 
+@pytest.mark.nightly
 def test_a_stage_does_not_wait_for_a_device_that_publishes_nothing_until_it_may(
     fleet: MemoryFleet,
 ) -> None:

@@ -114,6 +114,7 @@ def test_the_ledger_of_a_run_verifies_and_each_entry_has_a_sentence(fleet: Round
     assert not [text for text in told if " recorded " in text]
 
 
+@pytest.mark.nightly
 def test_a_device_that_drops_out_holds_its_round_to_the_deadline_and_is_back_in_a_later_one(
     tmp_path: Path, fleets: list[RoundFleet], gate: Gate
 ) -> None:

@@ -12,6 +12,7 @@ from coordinator.ledger.store import Ledger
 from simulator.chaos.trials import Trials
 
 
+@pytest.mark.nightly
 def test_groups_that_the_disk_refuses_are_committed_later(
     trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,8 @@ TRAINING = (
     "text-tiny",
 )
 """Need torch, also where it only learns the encoder."""
+REPEATED = ("digits-fed-ewc", "digits-fed-lwf", "digits-fedavg-task", "digits-icarl")
+"""Relatives of what stands in `TRAINING` as well, by night."""
 SUMS = ("digits", "digits-pooled")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",
@@ -152,7 +154,13 @@ def test_sums_are_recorded_alike(name: str, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if name in REPEATED else name
+        for name in TRAINING
+    ],
+)
 @pytest.mark.torch
 def test_training_is_recorded_alike(name: str, tmp_path: Path):
     assert_equal(prepared(name), tmp_path)

@@ -76,6 +76,7 @@ def test_both_engines_give_the_same_sums_and_heads_in_the_exact_form(exact: Ende
     assert digests(exact.records) == inprocess_digests(exact.prepared, tmp_path)
 
 
+@pytest.mark.nightly
 def test_both_engines_give_the_same_in_the_estimated_form(tmp_path: Path, cache: Path):
     """Whose groups are drawn from the names of device, frozen model and stage."""
     prepared = prepare(small_scenario("estimated"), cache)

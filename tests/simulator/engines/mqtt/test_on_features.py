@@ -22,6 +22,7 @@ def learn_all(engine: Engine, stages: tuple[StagePlan, ...]) -> list[StageRecord
         return [engine.learn(stage) for stage in stages]
 
 
+@pytest.mark.nightly
 def test_programs_train_on_features_to_the_same_weights_as_a_fleet_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

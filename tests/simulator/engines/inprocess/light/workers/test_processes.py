@@ -206,6 +206,7 @@ def test_another_answer_of_a_worker_that_takes_ones_place_is_an_error(
     assert given
 
 
+@pytest.mark.nightly
 def test_lots_that_end_every_worker_end_the_run_which_goes_on_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Lots
 ) -> None:
