@@ -1,4 +1,4 @@
-"""A hundred fleets whose network and programs fail at random instants keep every promise.
+"""Forty fleets whose network and programs fail at random instants keep every promise.
 
 Those that train a network have tests of their own.
 
