@@ -43,8 +43,8 @@ from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
 from methods.training_assignment import TrainingAssignment
 from schemas.rounds import TRAIN
 from schemas.values import ClassName, DeviceId
-from simulator.engines.inprocess.light.answers import Finishing
 from simulator.virtual import looking
+from simulator.virtual.answers import Finishing
 
 _SIDE = 8
 _SHAPE = (3, _SIDE, _SIDE)

@@ -4,13 +4,14 @@ Those that are only asked to look at their images do that here, too.
 
 A device comes in with its order and gets its answer when the fixed time of its training is over.
 The first answer that is due has everybody trained who has come in by then; what is computed does
-not depend on who else is there, so no clock can tell.
+not depend on who else is there, so no clock can tell. On an accelerator devices that were sent the
+same look together, and their answers are rounded there.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,13 +21,22 @@ from device_agent.core.requests import Train
 from device_agent.errors import AgentError
 from device_agent.observing import check_novelty, observed
 from device_agent.store.blobs import BlobFolder
-from device_agent.training import TrainingDone, TrainingSession, answered, begin, require_torch
+from device_agent.training import (
+    TrainingDone,
+    TrainingSession,
+    answered,
+    begin,
+    load_side,
+    require_torch,
+)
 from learning.errors import LearningError
-from methods.training import ClientUpdate, FitInstruction, LocalData
+from methods.training import FitInstruction, LocalData
 from schemas.errors import FleetledgerError
 from schemas.values import Digest
 from simulator.errors import EngineError
+from simulator.virtual.answers import Declined, FinishedMember, Finishing
 from simulator.virtual.calibrations import CalibrationFolder
+from simulator.virtual.looking import AskedMember, number_looking, with_common_looks
 from simulator.virtual.loop import Loop
 from simulator.virtual.stopwatch import Stopwatch
 
@@ -143,44 +153,69 @@ class TrainerPool:
 
     def _train_all(self) -> None:
         here, self._waiting = self._waiting, []
-        waiting = [trainee for trainee in here if not trainee.instruction.round.observes]
-        for trainee in here:
-            if trainee.instruction.round.observes:
-                with self._stopwatch.phase("looking"):
-                    self._answers[trainee] = _looked(trainee, self._settings)
-        while waiting:
-            at_once = number_at_once(waiting[0].instruction, self._settings)
-            together, waiting = waiting[:at_once], waiting[at_once:]
-            self._answers |= self._trained(together)
+        for order in _by_order(here):
+            if order[0].instruction.round.observes:
+                self._look(order)
+                continue
+            at_once = number_at_once(order[0].instruction, self._settings)
+            for start in range(0, len(order), at_once):
+                self._answers |= self._trained(order[start : start + at_once])
+
+    def _look(self, trainees: Sequence[Trainee]) -> None:
+        """Have devices look with the fleet's model, which is all that they are asked for."""
+        engine = self._settings.for_torch()
+        at_once = number_looking(engine)
+        with self._stopwatch.phase("looking"):
+            for start in range(0, len(trainees), at_once):
+                together = trainees[start : start + at_once]
+                common = _with_common_looks(together, engine)
+                for trainee in together:
+                    self._answers[trainee] = _looked(trainee, common)
 
     def _trained(self, trainees: Sequence[Trainee]) -> dict[Trainee, tuple[Input, float]]:
         clock = time.perf_counter
         began = clock()
-        sessions = {trainee: _begin(trainee, self._settings) for trainee in trainees}
-        ended = carry_out(
-            {one: session for one, session in sessions.items() if session is not None},
-            self._settings,
-        )
-        shares = (clock() - began) / max(1, len(trainees))
-        answers = {}
-        for trainee in trainees:
-            finishing = clock()
-            session, trained = ended.get(trainee, (None, None))
-            answer = self._answer(trainee, session, trained)
-            answers[trainee] = (answer, shares + clock() - finishing)
-        return answers
+        engine = self._settings.for_torch()
+        common = _with_common_looks(trainees, engine) if len(trainees) > 1 else engine
+        begun = {trainee: _begin(trainee, common) for trainee in trainees}
+        sessions = {one: session for one, session in begun.items() if session is not None}
+        finished: dict[Trainee, FinishedMember] = {}
+        if sessions:
+            first = next(iter(sessions.values()))
+            finishing = Finishing(first.side, first.assignment, engine.device, sums=False)
+            finished = finishing.finished(carry_out(sessions, self._settings))
+        answers = {one: self._answer(one, finished.get(one)) for one in trainees}
+        share = (clock() - began) / len(trainees)
+        return {one: (answer, share) for one, answer in answers.items()}
 
-    def _answer(
-        self, trainee: Trainee, session: TrainingSession | None, trained: Trained | None
-    ) -> Input:
+    def _answer(self, trainee: Trainee, finished: FinishedMember | None) -> Input:
         request = trainee.request
-        try:
-            answer: ClientUpdate | None = session.answer(trained) if session is not None else None
-        except (FleetledgerError, LearningError) as error:  # training left the numbers
-            return inputs.TrainingFailed(request.job, str(error), hopeless=True)
+        answer = None if finished is None else finished.outcome
+        if isinstance(answer, Declined):  # training left the numbers
+            return inputs.TrainingFailed(request.job, answer.reason, hopeless=True)
         # Fleet time, so that equal runs send equal bytes.
         done = TrainingDone(answer, self._settings.seconds)
         return answered(request, done, (), trainee.blobs)
+
+
+def _by_order(trainees: Iterable[Trainee]) -> list[list[Trainee]]:
+    """Return devices that were sent the same, together; in the order in which they came."""
+    found: dict[Hashable, list[Trainee]] = {}
+    for one in trainees:
+        asked = one.instruction.round
+        sent = (asked.weights.digest, *sorted(item.digest for item in asked.extras.values()))
+        order = (one.request.assignment.method, asked.number, asked.phase, asked.observes, sent)
+        found.setdefault(order, []).append(one)
+    return list(found.values())
+
+
+def _with_common_looks(
+    trainees: Sequence[Trainee], engine: TrainingEngineSettings
+) -> TrainingEngineSettings:
+    """Return the engine with the looks of devices that were sent the same; raise `EngineError`."""
+    to = load_side(trainees[0].request.assignment)
+    asked = [AskedMember(one.instruction, one.data, one.memory) for one in trainees]
+    return with_common_looks(to.side, to.assignment, asked, to.pictures, engine)
 
 
 def carry_out(
@@ -234,23 +269,22 @@ def torch_device(asked: str) -> str:
         raise EngineError(f"engine.{error}") from error
 
 
-def _begin(trainee: Trainee, settings: TrainerPoolSettings) -> TrainingSession | None:
+def _begin(trainee: Trainee, engine: TrainingEngineSettings) -> TrainingSession | None:
     request = trainee.request
     try:
-        engine = settings.for_torch()
         return begin(request, trainee.instruction, trainee.data, trainee.memory, engine)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.instruction.device}: {error}") from error
 
 
-def _looked(trainee: Trainee, settings: TrainerPoolSettings) -> tuple[Input, float]:
+def _looked(trainee: Trainee, engine: TrainingEngineSettings) -> tuple[Input, float]:
     """Have a device look with the fleet's model, which is all that it is asked for."""
     began = time.perf_counter()
     request = trainee.request
     asked = (request.assignment, trainee.instruction, trainee.data, trainee.memory)
     try:
-        seen = check_novelty(*asked, settings.for_torch)
+        seen = check_novelty(*asked, lambda: engine)
     except (AgentError, FleetledgerError, LearningError) as error:
         # A real agent would try again for ever; nothing would be another the next time.
         raise EngineError(f"{trainee.instruction.device}: {error}") from error

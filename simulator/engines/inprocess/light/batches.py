@@ -13,7 +13,6 @@ from methods.training import ClientUpdate, Summing
 from schemas.errors import FleetledgerError
 from schemas.rounds import Observation
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
@@ -23,6 +22,7 @@ from simulator.engines.inprocess.light.cohort import (
 from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
+from simulator.virtual.answers import Declined
 from simulator.virtual.stopwatch import Stopwatch
 
 _ANSWERS_AT_ONCE = 32

@@ -19,10 +19,10 @@ from methods.registry import training_device
 from methods.training import FitInstruction, LocalData, Observed, Partial
 from schemas.errors import FleetledgerError
 from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.answers import Declined, FinishedMember, Finishing
 from simulator.engines.inprocess.light.holdings import HeldSamples
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.errors import EngineError
+from simulator.virtual.answers import Declined, FinishedMember, Finishing
 from simulator.virtual.looking import AskedMember, number_looking, with_common_looks
 from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out_one, number_at_once
 

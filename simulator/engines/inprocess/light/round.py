@@ -28,7 +28,6 @@ from methods.registry import descriptor
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.batches import (
     Answered,
     AnsweredHere,
@@ -41,6 +40,7 @@ from simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloa
 from simulator.engines.inprocess.light.holdings import HeldRows
 from simulator.engines.inprocess.light.task import RoundTask
 from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from simulator.virtual.answers import Declined
 
 GROUP_INPUTS = 4096
 """What is committed together."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from methods.training import Partial, Summing
 from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.answers import Declined
 from simulator.engines.inprocess.light.batches import Adding, Done
 from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
 from simulator.engines.inprocess.light.task import RoundTask
@@ -30,6 +29,7 @@ from simulator.engines.inprocess.light.workers.interface import (
     Workers,
 )
 from simulator.errors import EngineError
+from simulator.virtual.answers import Declined
 from simulator.virtual.stopwatch import Stopwatch
 
 _LOT_SECONDS = 0.008

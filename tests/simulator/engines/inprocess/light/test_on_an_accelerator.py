@@ -1,4 +1,4 @@
-"""Light agents on an accelerator leave the entries that they leave on the processor.
+"""Agents on an accelerator leave the entries that they leave on the processor, light or whole.
 
 Answers are rounded and summed there, and come back together. The accelerator is the fake one, which
 computes as the processor does, so that everything is equal to the last bit.
@@ -22,6 +22,7 @@ from methods.averaged_device import Answer
 from methods.errors import MethodError
 from methods.rounds.device import RoundsDevice
 from methods.training import ClientUpdate
+from simulator.engines.inprocess.engine import InProcessEngine
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.records import NoveltyCheckRecord
 from simulator.scenario.model import Scenario
@@ -47,19 +48,23 @@ FLEETS: Mapping[str, Scenario] = {
         **QUICK, method={"settings": {"upload": "int16", "averaging": "plain"}}
     ),
     "two works, one after the other": on_features("fedhaf", **TWO_STAGES),
+    "whole agents": small(**{**QUICK, "engine": {"agents": "full", "training": "stack"}}),
 }
 COPIES = {
     "in a stack": ROUNDS * (1 + 1 + 1) + 1,
     "in a loop": ROUNDS * (3 + 1 + 3),
     "in 16 bits, each alike": ROUNDS * (1 + 1 + 1) + 1,
     "two works, one after the other": (1 + 1 + 2) + (1 + 1 + 4),
+    "whole agents": ROUNDS * (1 + 1) + 1,
 }
 """Of all rounds, back to the host: answers of a stack or of a device, their sum, and the losses of
-each stack and of the step by which the memory of such is measured, once."""
+each stack and of the step by which the memory of such is measured, once. Whole agents send bytes,
+which the coordinator adds up."""
 
 
 def learned(scenario: Scenario, folder: Path) -> Learned:
-    return learn(LightEngine, prepared(scenario), folder)
+    make = LightEngine if scenario.engine.agents == "light" else InProcessEngine
+    return learn(make, prepared(scenario), folder)
 
 
 def learned_there(
@@ -90,13 +95,15 @@ def test_entries_sums_weights_and_models_are_those_of_the_processor(
     assert all("waiting" not in record.seconds for record in here.records)
 
 
+@pytest.mark.parametrize("agents", ["light", "full"])
 def test_looks_that_devices_share_are_in_the_ledger_as_those_of_each_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agents: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of devices that train and of those that only look; all else is equal to the last bit."""
     settings = {"preset": "without-psr", "memory_per_class": 3}
+    engine, rounds = {"agents": agents, "training": "stack"}, {"per_stage": ROUNDS, "cohort": 2}
     fleet = small(
-        **{**QUICK, "rounds": {"per_stage": ROUNDS, "cohort": 2}},
+        **{**QUICK, "engine": engine, "rounds": rounds},
         method={"name": "lga", "settings": settings},
         devices={"count": 4},
     )
@@ -168,8 +175,9 @@ def test_a_fleet_that_the_device_has_no_room_for_learns_the_same(
     assert sum("copied agent by agent" in record.message for record in caplog.records) == 1
 
 
+@pytest.mark.parametrize("agents", ["light", "full"])
 def test_a_device_without_an_answer_is_in_no_sum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agents: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The weights of one have left the numbers, and of another what goes with them fails."""
     answer, update = RoundsDevice.answer, RoundsDevice.update
@@ -188,7 +196,8 @@ def test_a_device_without_an_answer_is_in_no_sum(
 
     monkeypatch.setattr(RoundsDevice, "answer", diverged)
     monkeypatch.setattr(RoundsDevice, "update", failed)
-    fleet = small(**QUICK, data={"per_class": 40}, devices={"count": 12})
+    engine = {"agents": agents, "training": "stack"}
+    fleet = small(**{**QUICK, "engine": engine}, data={"per_class": 40}, devices={"count": 12})
     here = learned(fleet, tmp_path / "here")
     there, _ = learned_there(fleet, tmp_path / "there", monkeypatch)
     assert_same(there, here)

@@ -8,9 +8,9 @@ outcome.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from device_agent.training import TrainingSession
 from learning.errors import LearningError
@@ -19,13 +19,13 @@ from methods.client_updates import partial_of
 from methods.training import ClientUpdate, Partial
 from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
 from schemas.errors import FleetledgerError
-from schemas.values import DeviceId
 
 if TYPE_CHECKING:
     from learning.training.rounding import Rounded, RoundingThere
     from learning.training.work import Trained
 
-Ended = Mapping[DeviceId, tuple[TrainingSession, "Trained | None"]]
+Who = TypeVar("Who", bound=Hashable)
+Ended = Mapping[Who, tuple[TrainingSession, "Trained | None"]]
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,23 @@ class Finishing:
     """Makes the answers to one round of what was trained on `device`."""
 
     def __init__(
-        self, side: AnyTrainingDevice, assignment: AnyTrainingAssignment, device: str
+        self,
+        side: AnyTrainingDevice,
+        assignment: AnyTrainingAssignment,
+        device: str,
+        *,
+        sums: bool = True,
     ) -> None:
+        """Sum the answers as well, or leave that to whoever gets their bytes."""
         there = device != "cpu" and isinstance(side, AveragedDevice)
         self._side = side if there else None
+        self._sums = sums
         self._assignment, self._device = assignment, device
         self._rounding: RoundingThere | None = None
         self._samples: list[int] = []
         self._distances: list[float] = []
 
-    def finished(self, ended: Ended) -> dict[DeviceId, FinishedMember]:
+    def finished(self, ended: Ended[Who]) -> dict[Who, FinishedMember]:
         """Return what comes of devices, of which each had something to do."""
         answers = self._answers(ended)
         there = self._rounded(ended, answers) if answers else {}
@@ -73,7 +80,7 @@ class Finishing:
         distances, self._distances = self._distances, []
         return partial_of(flat, samples, distances, weighted=weighted)
 
-    def _answers(self, ended: Ended) -> dict[DeviceId, Answer]:
+    def _answers(self, ended: Ended[Who]) -> dict[Who, Answer]:
         """Return the weights of those who answer with such, as far as their form is right."""
         if not isinstance(self._side, AveragedDevice):
             return {}
@@ -91,8 +98,8 @@ class Finishing:
         return {one: answer for one, answer in answers.items() if takes(answer.weights)}
 
     def _rounded(
-        self, ended: Ended, answers: Mapping[DeviceId, Answer]
-    ) -> dict[DeviceId, FinishedMember]:
+        self, ended: Ended[Who], answers: Mapping[Who, Answer]
+    ) -> dict[Who, FinishedMember]:
         """Return what comes of answers that fit, and add those that count."""
         assert self._rounding is not None
         rounded = self._rounding.rounded([answer.weights for answer in answers.values()])
@@ -101,8 +108,9 @@ class Finishing:
             for row, (one, answer) in enumerate(answers.items())
             if rounded.fits[row]
         }
-        self._add(rounded, [outcomes.get(one, Declined()) for one in answers])
-        return {one: FinishedMember(outcome, is_summed=True) for one, outcome in outcomes.items()}
+        if self._sums:
+            self._add(rounded, [outcomes.get(one, Declined()) for one in answers])
+        return {one: FinishedMember(it, is_summed=self._sums) for one, it in outcomes.items()}
 
     def _updated(
         self, ended: tuple[TrainingSession, Trained | None], payload: bytes
