@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Floats, InstalledModel
-from device_agent.measuring import head_of
+from device_agent.inference import InstalledModel, SampleScores
+from device_agent.measuring import doubts, head_of
 from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
 from learning.numerics.calibration import add_losses, summed_losses
-from learning.numerics.detection import DetectionRules, uncertainty
+from learning.numerics.detection import DetectionRules
 from schemas.reports import ClassResult
 from schemas.values import ClassName
 
@@ -66,8 +66,8 @@ def evaluate(
     for row, name in sorted(enumerate(model.manifest.class_names), key=lambda item: item[1]):
         pictures = [PictureFile(path) for path in _sample_files(folder / name, suffixes)]
         seen = _Seen()
-        for scores in _scores(model, pictures, batch):
-            _take(seen, model, row, scores, detection)
+        for scored in _scored(model, pictures, batch):
+            _take(seen, model, row, scored, detection)
         unreadable += len(pictures) - seen.total
         if seen.total:
             classes[name] = seen
@@ -83,21 +83,28 @@ def evaluate(
 
 
 def _take(
-    seen: _Seen, model: InstalledModel, row: int, scores: Floats, detection: DetectionRules | None
+    seen: _Seen,
+    model: InstalledModel,
+    row: int,
+    scored: SampleScores,
+    detection: DetectionRules | None,
 ) -> None:
+    scores = scored.scores
     seen.correct += int((np.argmax(scores, axis=1) == row).sum())
     seen.total += len(scores)
     seen.losses.append(summed_losses(scores, [row] * len(scores)))
     if detection is not None:
-        seen.uncertainties += uncertainty(scores, head_of(model), None, detection).tolist()
+        seen.uncertainties += doubts(scored, head_of(model), None, detection)
 
 
-def _scores(model: InstalledModel, pictures: Sequence[PictureFile], batch: int) -> Iterator[Floats]:
-    """Yield the scores of the pictures that can be read, a batch at a time."""
+def _scored(
+    model: InstalledModel, pictures: Sequence[PictureFile], batch: int
+) -> Iterator[SampleScores]:
+    """Yield what the model says of the pictures that can be read, a batch at a time."""
     outcomes = read_pictures(pictures, model.manifest.preprocessing)
     pixels = (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
     while images := list(islice(pixels, batch)):
-        yield model.classify(images)
+        yield model.score_samples(images)
 
 
 def _sample_files(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:

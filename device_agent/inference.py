@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from device_agent.errors import LoadError, MissingError
 from device_agent.execution.engines import EngineStore
 from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
-from schemas.models import FEATURES, SCORES, SMALL_SCORES, Manifest
+from schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Manifest
 from schemas.onnx_runtime import onnx_runtime
 from schemas.values import Digest
 from schemas.variants import VariantName
@@ -97,6 +97,10 @@ class InferenceSession:
             raise LoadError(f"{output}: this file says no width of it; export it again")
         return width
 
+    def has(self, output: str) -> bool:
+        """Whether the file has an output of this name."""
+        return output in self._outputs
+
     def run(self, output: str, batch: Inputs) -> Floats:
         """Return one output for a batch; raise `LoadError` where the run fails."""
         (value,) = self.run_all((output,), batch)
@@ -147,6 +151,15 @@ class Frozen:
             self._session.run(FEATURES, np.asarray(images[i : i + self._batch])) for i in batches
         ]
         return np.concatenate(parts)
+
+
+class SampleScores(NamedTuple):
+    """What a model says of some samples."""
+
+    scores: Floats
+    """(N, C), a column per class name of the manifest."""
+    novelty: Floats | None
+    """(N,), from 0 to 1; None where the model does not tell it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +222,11 @@ class InstalledModel:
         """Whether its output is for a program of the owner's, and gives nothing a class."""
         return self.manifest.answers == "raw"
 
+    @property
+    def tells_novelty(self) -> bool:
+        """Whether it says how new a sample is."""
+        return self._head.has(NOVELTY)
+
     def raw_output(self, sample: Inputs) -> Floats:
         """Return what a raw model gives of one preprocessed sample, of the manifest's shape.
 
@@ -232,12 +250,23 @@ class InstalledModel:
         """Return the scores (N, C) of features, a column per class name of the manifest."""
         return self._head.run(SCORES, features)
 
+    def score(self, features: Floats) -> SampleScores:
+        """Return the scores (N, C) of features, and how new their samples are, where it tells."""
+        if not self.tells_novelty:
+            return SampleScores(self.scores(features), None)
+        scores, novelty = self._head.run_all((SCORES, NOVELTY), features)
+        return SampleScores(scores, novelty.reshape(len(scores)))
+
     def classify(self, images: Sequence[Inputs] | Inputs) -> Floats:
         """Return the scores (N, C) of preprocessed samples; raise `LoadError`."""
+        return self.score_samples(images).scores
+
+    def score_samples(self, images: Sequence[Inputs] | Inputs) -> SampleScores:
+        """Return what `score` says of preprocessed samples; raise `LoadError`."""
         began = time.perf_counter()
-        scores = self.scores(self.features(images))
+        scored = self.score(self.features(images))
         self.on_answer(len(images), time.perf_counter() - began)
-        return scores
+        return scored
 
     def pixel_scores(self, picture: Inputs) -> PixelScores:
         """Return what a model of pixels says of one preprocessed picture; raise `LoadError`.

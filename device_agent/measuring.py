@@ -11,7 +11,7 @@ import numpy as np
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
 from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Floats, Inputs, InstalledModel
+from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
 from device_agent.settings import AgentDetectionSettings
 from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
@@ -38,7 +38,8 @@ def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
 def head_of(model: InstalledModel) -> ScoringHead:
     """Return the rows and the inverse temperature of a model's head, and whose it is."""
     manifest = model.manifest
-    return ScoringHead(tuple(manifest.class_names), manifest.logit_scale, manifest.digest)
+    own = ScoringHead(tuple(manifest.class_names), manifest.logit_scale, manifest.digest)
+    return own._replace(measure="novelty") if model.tells_novelty else own
 
 
 def measuring_head(
@@ -86,9 +87,24 @@ def measure(
         return tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
     values: list[float] = []
     for chosen in _batches(images, batch):
-        scores = model.classify(np.stack(chosen))
-        values += uncertainty(scores, head_of(model), request.known, request.rules).tolist()
+        scored = model.score_samples(np.stack(chosen))
+        values += doubts(scored, head_of(model), request.known, request.rules)
     return tuple(values)
+
+
+def doubts(
+    scored: SampleScores, head: ScoringHead, known: ScoringHead | None, rules: DetectionRules
+) -> list[float]:
+    """Return the value of each sample for the detector: its novelty, where the model tells it.
+
+    In the modes of before there was any it is the entropy of its scores, as it is for other models.
+    Raises `FeatureError` where it is no number.
+    """
+    if scored.novelty is None or rules.mode != "sequential":
+        return list(map(float, uncertainty(scored.scores, head, known, rules)))
+    if not np.isfinite(scored.novelty).all():
+        raise FeatureError("novelty: NaN or infinity; the model that runs here is of no use")
+    return list(map(float, scored.novelty))
 
 
 def pixel_uncertainty(

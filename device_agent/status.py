@@ -298,11 +298,12 @@ def _describe_evidence(rules: DetectionRules, detector: Detector) -> str:
         return "no quiet image yet"
     raised = ", RAISED" if detector.raised else ""
     text = f"evidence {evidence.value:.1f} of {rules.quiet_images}{raised}"
+    measure = "relative entropy" if detector.head is None else detector.head.measure
     if evidence.run.mean is not None:
-        text += f"; relative entropy {evidence.run.mean:.3f} of {evidence.run.images} images"
+        text += f"; {measure} {evidence.run.mean:.3f} of {evidence.run.images} images"
     if evidence.before.mean is not None:
         against = f"{evidence.before.mean:.3f} of {evidence.before.images} quiet ones"
-        text += f" against {against}" if evidence.run.images else f"; relative entropy {against}"
+        text += f" against {against}" if evidence.run.images else f"; {measure} {against}"
     return text
 
 

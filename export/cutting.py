@@ -46,7 +46,7 @@ class Cutting:
         self.source = graph.input[0].name
         self._nodes = tuple(graph.node)
         self._constants = tuple(graph.initializer)
-        self._reads = [_reads(node) for node in self._nodes]
+        self._reads = [reads(node) for node in self._nodes]
         self._makers = {
             name: place for place, node in enumerate(self._nodes) for name in node.output if name
         }
@@ -89,7 +89,7 @@ class Cutting:
     def after(self, value: str, output: str) -> Half:
         """Return what makes `output` of a value; raise `ModelFileError` where that takes more."""
         half = self._half(output, value)
-        if value != self.source and any(self.source in _reads(node) for node in half.nodes):
+        if value != self.source and any(self.source in reads(node) for node in half.nodes):
             near = next((repr(name) for name in self.cuts(output)), "none: leave --split out")
             raise ModelFileError(
                 f"split: the output sees the input by another way than {value!r}, so the model "
@@ -114,7 +114,7 @@ class Cutting:
     def _is_cut(self, value: str, output: str) -> bool:
         """Whether `output` is made of this value alone."""
         half = self._half(output, value)
-        return value == self.source or not any(self.source in _reads(node) for node in half.nodes)
+        return value == self.source or not any(self.source in reads(node) for node in half.nodes)
 
     def _last(self, count: int) -> list[str]:
         names = [name for node in self._nodes for name in node.output if name in self._varies]
@@ -151,7 +151,7 @@ def _module(node: str) -> str:
     return ".".join(path)
 
 
-def _reads(node: NodeProto) -> frozenset[str]:
+def reads(node: NodeProto) -> frozenset[str]:
     """Return the names that a node and the graphs inside it read from outside."""
     read, made = {name for name in node.input if name}, set()
     for attribute in node.attribute:

@@ -1,4 +1,7 @@
-"""`head.onnx`: the one file that a new class moves; scores and probabilities from features."""
+"""`head.onnx`: the one file that a new class moves; scores and probabilities from features.
+
+Where sums told it, it also says how new a sample is.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from export.builder import GraphBuilder, float_value
 from export.errors import ModelFileError
 from export.graph import BATCH
 from export.runtime import LoadedModel
-from schemas.models import FEATURES, PROBABILITIES, SCORES
+from learning.numerics.score_novelty import ScoreNovelty
+from schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
 
 DEFAULT_LOGIT_SCALE = 10.0
 """Ridge scores are nearly flat under a plain softmax; ten spreads them."""
@@ -39,6 +43,8 @@ class RowsHead:
 
     weights: npt.NDArray[Any]
     """W (C, M), as solved."""
+    novelty: ScoreNovelty | None = None
+    """What makes the output `novelty` of its scores; None for none."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,18 +53,23 @@ class RowsHead:
 
     def file(self, logit_scale: float) -> bytes:
         """Return `build_head` of the weights."""
-        return build_head(self.weights, logit_scale)
+        return build_head(self.weights, logit_scale, self.novelty)
 
     def expected(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return h W^T in float64."""
         return np.asarray(features.astype(np.float64) @ self.weights.astype(np.float64).T)
 
 
-def build_head(weights: npt.NDArray[Any], logit_scale: float = DEFAULT_LOGIT_SCALE) -> bytes:
+def build_head(
+    weights: npt.NDArray[Any],
+    logit_scale: float = DEFAULT_LOGIT_SCALE,
+    novelty: ScoreNovelty | None = None,
+) -> bytes:
     """Return the ONNX model of a linear head; equal weights give equal bytes.
 
     `weights` (C, M) are stored as float32, one row per class. Input `features` (N, M); outputs
-    `scores` = h W^T and `probabilities` = softmax(logit_scale * scores), both (N, C) float32.
+    `scores` = h W^T and `probabilities` = softmax(logit_scale * scores), both (N, C) float32, and
+    with `novelty` an output of that name (N, 1), `ScoreNovelty.of_scores`.
     Raises `ModelFileError` for a wrong shape, NaN, infinity or a scale that is not positive.
     """
     stored = _checked(weights)
@@ -66,22 +77,55 @@ def build_head(weights: npt.NDArray[Any], logit_scale: float = DEFAULT_LOGIT_SCA
     matrix = builder.constant("weights", stored, np.float32)
     builder.add("Gemm", FEATURES, matrix, output=SCORES, transB=1)
     classes, width = stored.shape
-    return finish_head(builder, classes, width, logit_scale)
+    return finish_head(builder, classes, width, logit_scale, novelty)
 
 
-def finish_head(builder: GraphBuilder, classes: int, width: int, logit_scale: float) -> bytes:
+def finish_head(
+    builder: GraphBuilder,
+    classes: int,
+    width: int,
+    logit_scale: float,
+    novelty: ScoreNovelty | None = None,
+) -> bytes:
     """Return the head's file of a graph that makes `scores` (N, C) of `features` (N, width).
 
-    Adds `probabilities`; raises `ModelFileError` for a scale that is not positive.
+    Adds `probabilities`, and `novelty` where that is known. Raises `ModelFileError` for a scale
+    that is not positive.
     """
     if not (math.isfinite(logit_scale) and logit_scale > 0):
         raise ModelFileError(f"logit_scale: {logit_scale!r} is not allowed; give a number above 0")
     scale = builder.constant("logit_scale", [logit_scale], np.float32)
     builder.add("Softmax", builder.add("Mul", SCORES, scale), output=PROBABILITIES, axis=1)
-    return builder.model(
-        [float_value(FEATURES, BATCH, width)],
-        [float_value(SCORES, BATCH, classes), float_value(PROBABILITIES, BATCH, classes)],
-    )
+    outputs = [float_value(SCORES, BATCH, classes), float_value(PROBABILITIES, BATCH, classes)]
+    if novelty is not None:
+        _add_novelty(builder, novelty, classes)
+        outputs.append(float_value(NOVELTY, BATCH, 1))
+    return builder.model([float_value(FEATURES, BATCH, width)], outputs)
+
+
+def _add_novelty(builder: GraphBuilder, novelty: ScoreNovelty, classes: int) -> None:
+    """Add `novelty` (N, 1); symbols are those of `learning.numerics.score_novelty`."""
+
+    def constant(name: str, values: npt.ArrayLike) -> str:
+        return builder.constant(f"novelty/{name}", values, np.float32)
+
+    scores, rows = SCORES, novelty.rows
+    if not np.array_equal(rows, np.arange(classes)):
+        chosen = builder.constant("novelty/rows", rows, np.int64)
+        scores = builder.add("Gather", SCORES, chosen, axis=1)
+    beside = builder.add("Sub", scores, constant("centre", novelty.centre))
+    inside = builder.add("MatMul", beside, constant("within", novelty.within))
+    square = builder.add("ReduceSumSquare", inside, axes=[1], keepdims=1)
+    lengths = (novelty.means.astype(np.float64) ** 2).sum(axis=1)
+    # |inside - mean|^2 of each class, without the square that all of them share.
+    means = constant("means", -2 * novelty.means)
+    others = builder.add("Gemm", inside, means, constant("lengths", lengths), transB=1)
+    nearest = builder.add("Add", square, builder.add("ReduceMin", others, axes=[1], keepdims=1))
+    outside = builder.add("MatMul", beside, constant("overall", novelty.overall))
+    overall = builder.add("ReduceSumSquare", outside, axes=[1], keepdims=1)
+    apart = builder.add("Sub", nearest, overall)
+    steep = builder.add("Mul", apart, constant("steepness", [novelty.steepness]))
+    builder.add("Sigmoid", steep, output=NOVELTY)
 
 
 def head_scores(head: bytes, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -3,22 +3,25 @@
 For programs that know nothing of pairs and manifests. Frozen part and head are put into one graph;
 what only said how they follow each other, the name `features`, stays inside. Of a model of pixels
 the scores of every pixel come out, and probabilities are left to the reader, as by its `head.onnx`.
+How new a sample is, is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx.version_converter
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
+from export.cutting import reads
 from export.errors import ModelFileError, ParityError
 from export.graph import clean, opset_of, prefix_names, write
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
-from schemas.models import FEATURES, PROBABILITIES, SCORES
+from schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
 
 PREFIX = "head/"
 _OUTPUTS = (SCORES, PROBABILITIES)
@@ -32,8 +35,10 @@ def join_model(frozen: bytes, head: bytes, domains: frozenset[str] = STANDARD_DO
     """
     first, second = check(frozen, domains), check(head, domains)
     opset = max(opset_of(first), opset_of(second))
-    first, second = _raised(first, opset), _raised(second, opset)
     results = [result for result in second.graph.output if result.name in _OUTPUTS]
+    if any(value.name == NOVELTY for value in second.graph.output):
+        _keep_only(second.graph, [result.name for result in results])
+    first, second = _raised(first, opset), _raised(second, opset)
     if first.graph.input[0].name in _OUTPUTS:
         raise ModelFileError(
             f"input_name: {first.graph.input[0].name!r} is the name of an output of the joined "
@@ -72,6 +77,20 @@ def require_equal(
             f"{tolerance:.3g}; run the two files one after the other"
         )
     return difference
+
+
+def _keep_only(graph: GraphProto, outputs: Sequence[str]) -> None:
+    """Leave out what no output of these names needs."""
+    needed, kept = set(outputs), []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed |= reads(node)
+    constants = [tensor for tensor in graph.initializer if tensor.name in needed]
+    values = [value for value in graph.output if value.name in outputs]
+    for field, rest in (("node", kept[::-1]), ("initializer", constants), ("output", values)):
+        graph.ClearField(field)
+        getattr(graph, field).extend(rest)
 
 
 def _raised(model: ModelProto, opset: int) -> ModelProto:

@@ -13,7 +13,7 @@ from export.errors import ModelFileError, ParityError
 from export.golden import Golden, frozen_features, read_golden, write_golden_scores
 from export.graph import output_width
 from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
-from export.parity import DEFAULT_TOLERANCE, measure_parity, require_parity
+from export.parity import DEFAULT_TOLERANCE, measure_parity, require_novelty, require_parity
 from export.rules import STANDARD_DOMAINS, check
 from export.runtime import LoadedModel
 from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge
@@ -167,6 +167,8 @@ def pack_model(
         features = np.concatenate([features, extra_features])
     parity = measure_parity(file, head, features)
     require_parity(parity, limits.parity_tolerance)
+    if isinstance(head, RowsHead) and head.novelty is not None:
+        require_novelty(file, head.novelty, features)
     written = write_golden_scores(scores)
     judged = _judged(lineage, golden, HeadToJudge(file, facts.class_names, limits.device_tolerance))
     packed = PackedHead(file, written, width, parity, limits.device_tolerance, "sample", judged)

@@ -7,11 +7,14 @@ import numpy.typing as npt
 
 from export.errors import ParityError
 from export.head import Head, head_scores
-from export.runtime import describe_runtime
-from schemas.models import Parity
+from export.runtime import LoadedModel, describe_runtime
+from learning.numerics.score_novelty import ScoreNovelty
+from schemas.models import FEATURES, NOVELTY, SCORES, Parity
 
 DEFAULT_TOLERANCE = 1e-3
 """Ridge scores lie around 0 to 1; float32 sums of 5,000 terms differ by some 1e-5."""
+NOVELTY_TOLERANCE = 1e-2
+"""Novelty lies from 0 to 1, and squares of far samples are large: a level of detection is 1/256."""
 
 
 def measure_parity(file: bytes, head: Head, features: npt.NDArray[np.float32]) -> Parity:
@@ -28,6 +31,21 @@ def measure_parity(file: bytes, head: Head, features: npt.NDArray[np.float32]) -
         samples=len(features),
         runtime=describe_runtime(),
     )
+
+
+def require_novelty(file: bytes, novelty: ScoreNovelty, features: npt.NDArray[np.float32]) -> None:
+    """Raise `ParityError` where a head's novelty strays from that of its scores.
+
+    `features` are (N, M).
+    """
+    found = LoadedModel(file).run({FEATURES: features})
+    expected = novelty.of_scores(found[SCORES])
+    difference = float(np.abs(found[NOVELTY][:, 0] - expected).max())
+    if not difference <= NOVELTY_TOLERANCE:
+        raise ParityError(
+            f"novelty: strays by {difference:.3g} on {len(features)} samples, more than "
+            f"{NOVELTY_TOLERANCE:g}; set method.settings.novelty to 'entropy', or a larger ridge"
+        )
 
 
 def require_parity(parity: Parity, tolerance: float = DEFAULT_TOLERANCE) -> None:

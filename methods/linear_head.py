@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from learning.numerics.score_novelty import ScoreNovelty
 from methods.errors import MethodError
 from schemas.values import ClassName
 
@@ -20,12 +21,14 @@ class LinearHead:
     """Scores = h W^T.
 
     `weights` is float32 (C, M) with rows in the order of `class_names`; a class without data has a
-    row of zeros. `remarks` is what an operator should know of it.
+    row of zeros. `remarks` is what an operator should know of it, `novelty` what tells from scores
+    how new a sample is.
     """
 
     weights: npt.NDArray[np.float32]
     class_names: tuple[ClassName, ...]
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
+    novelty: ScoreNovelty | None = field(default=None, kw_only=True)
 
     def scores(self, features: npt.NDArray[Any]) -> Floats:
         """Return the scores (n x C, float64) of features h (n x M)."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from learning.numerics.score_novelty import ScoreNovelty
 from methods.assignment import FeatureAssignment
 from methods.operator_settings import refuse_unknown
 from methods.part import NO_CONTEXT, PartContext
@@ -92,6 +93,10 @@ class SolvedClassifier(Protocol):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What an operator should know of it."""
+
+    @property
+    def novelty(self) -> ScoreNovelty | None:
+        """What tells from its scores how new a sample is; None where devices go by entropy."""
 
 
 Assignment = TypeVar("Assignment", bound=StatisticsAssignment)

@@ -35,6 +35,8 @@ BACKGROUND = "background"
 """Class name of the first row of a network that gives pixels classes, and of no other row."""
 PROBABILITIES = "probabilities"
 """Second output of `head.onnx`: softmax of the scores times `logit_scale`."""
+NOVELTY = "novelty"
+"""Output of some `head.onnx`: from 0 to 1, how new a sample is to all classes together."""
 GOLDEN_INPUTS = "inputs"
 """Tensor of the golden batch: preprocessed images or texts, ready for `frozen.onnx`."""
 

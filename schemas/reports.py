@@ -77,7 +77,8 @@ class Uncertainty(Strict):
     model_version: int = Field(ge=1, lt=2**31)
     images: int = Field(ge=1, le=10**9)
     value: float
-    """Their mean relative entropy, 0 to 1; in mode `fixed-rise` the mean entropy in nats."""
+    """Their mean relative entropy, 0 to 1, or novelty, 0 to 1, where the model tells that; in mode
+    `fixed-rise` the mean entropy in nats."""
     baseline: float
     """Mean of the device's earlier images; in mode `fixed-rise` that of the batch before."""
 

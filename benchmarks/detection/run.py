@@ -37,7 +37,10 @@ from learning.numerics.detection import (
 )
 from learning.numerics.integer_features import project_integer, quantise_features
 from learning.numerics.ridge import solve_ridge
+from learning.numerics.score_novelty import ScoreNovelty
+from methods.linear_head import whitened_weights
 from methods.stsa.coordinator import COORDINATOR, frozen_map
+from methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection.json"
 DEFAULT_SCALE = 10.0
@@ -112,8 +115,8 @@ class StageHead:
     names: tuple[str, ...]
     scores: Floats
     fitted: float
-    distances: Floats
-    """Relative Mahalanobis distance of each image, as the sums tell it (`score_distances`)."""
+    novelty: Floats
+    """How new each image is, from 0 to 1 (`learning.numerics.score_novelty`)."""
 
 
 @dataclass(frozen=True)
@@ -128,56 +131,46 @@ class Held:
 
 
 def solve_stages(features: Any, labels: Any, plan: Plan) -> tuple[list[StageHead], Held]:  # noqa: ANN401 - arrays of a file
-    """Return one head per stage and the held-out images."""
+    """Return one head per stage and the held-out images, behind the integer map."""
     told = COORDINATOR.assign({"map_width": plan.map_width}, features.shape[1])
     matrix = frozen_map(told)
     assert matrix is not None
     h = project_integer(quantise_features(features), matrix.astype(np.int8), 7)
+    return solve_heads(h, labels, plan, told.settings)
+
+
+def solve_heads(
+    h: Any,  # noqa: ANN401 - an array of a file
+    labels: Any,  # noqa: ANN401 - the same
+    plan: Plan,
+    settings: StsaSettings,
+) -> tuple[list[StageHead], Held]:
+    """Return one head per stage for integer features h (n, M), and the held-out images."""
     learned = np.random.default_rng(plan.seed).random(len(labels)) < plan.learned_share
     held, held_labels = h[~learned].astype(np.float64), labels[~learned]
     heads: list[StageHead] = []
-    gram = np.zeros((plan.map_width, plan.map_width))
+    gram = np.zeros((h.shape[1],) * 2)
     columns: list[Floats] = []
-    counts: list[int] = []
+    numbers: list[int] = []
     scale = DEFAULT_SCALE
     for stage in range(plan.stages):
         classes = stage_classes(plan, stage)
         rows = h[learned & np.isin(labels, classes)].astype(np.float64)
         gram += rows.T @ rows
         columns += [h[learned & (labels == c)].sum(axis=0, dtype=np.float64) for c in classes]
-        counts += [int((learned & (labels == c)).sum()) for c in classes]
-        sums, ridge = np.stack(columns, axis=1), told.settings.ridge_value
-        weights = solve_ridge(gram, sums, ridge)
-        scores = held @ weights
-        regular = weights.T @ (gram + ridge * np.eye(len(gram))) @ weights
-        distances = score_distances(scores, weights.T @ sums, regular, np.array(counts))
-        names = tuple(str(c) for c in range((stage + 1) * plan.per_stage))
-        heads.append(StageHead(names, scores, scale, distances))
+        numbers += [int((learned & (labels == c)).sum()) for c in classes]
+        sums, counts = np.stack(columns, axis=1), np.array(numbers)
+        weights = solve_ridge(gram, sums, settings.ridge_for(gram, sums, counts))
+        own = whitened_weights(weights, sums) if settings.head == "whitened" else weights
+        scales = np.linalg.norm(own, axis=0) / np.linalg.norm(weights, axis=0)
+        novelty = ScoreNovelty.of(weights.T @ sums, counts, scales, np.arange(len(counts)))
+        assert novelty is not None
+        names = tuple(map(str, range(len(counts))))
+        scores = held @ own
+        heads.append(StageHead(names, scores, scale, novelty.of_scores(scores)))
         known = np.flatnonzero(held_labels < len(names))[::4]
         scale = best_scale(summed_losses(scores[known], held_labels[known].tolist()))
     return heads, Held(held_labels)
-
-
-def score_distances(
-    scores: Floats, sums: Floats, gram: Floats, counts: npt.NDArray[np.int64]
-) -> Floats:
-    """Return how much further from the nearest class than from all together scores (n, C) lie.
-
-    `sums` (C, C) are the summed scores of each class by column, `gram` (C, C) is S^T S over the
-    learned scores with the ridge's share: both follow from G, P and counts, no image is needed. The
-    ridge's scores span what tells classes apart, so this is the distance that features would have.
-    """
-    means, total = sums / counts, int(counts.sum())
-    centre = sums.sum(axis=1) / total
-    within = (gram - (means * counts) @ means.T) / total
-    spread = gram / total - np.outer(centre, centre)
-    nearest = np.linalg.cholesky(np.linalg.inv(within))
-    apart, origin = scores @ nearest, means.T @ nearest
-    squares = (apart**2).sum(axis=1)[:, np.newaxis] - 2 * apart @ origin.T
-    to_class = (squares + (origin**2).sum(axis=1)).min(axis=1)
-    beside = scores - centre
-    to_all = np.einsum("nc,cd,nd->n", beside, np.linalg.inv(spread), beside, optimize=True)
-    return np.asarray(to_class - to_all)
 
 
 def stage_classes(plan: Plan, stage: int) -> npt.NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """Delay against false alarms of the rules that notice new classes, image by image.
 
     python -m benchmarks.detection.sequences features.npz    # without a file: digits
+    python -m benchmarks.detection.sequences --scenario cifar100-best
 
 The fleet, the stages and the heads are those of `benchmarks.detection.run`. In each stage a device
 has held-out images of its classes, sees quiet ones of them, and then images of which a share shows
@@ -16,8 +17,9 @@ import itertools
 import json
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,9 +34,12 @@ from benchmarks.detection.run import (
     Plan,
     StageHead,
     owned_classes,
+    solve_heads,
     solve_stages,
 )
 from benchmarks.stsa_forms.run import digits
+from export.backbone import import_backbone
+from export.frozen import build_frozen
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.detection import (
     DetectionRules,
@@ -45,6 +50,10 @@ from learning.numerics.detection import (
     uncertainty,
 )
 from learning.numerics.sequential_detection import BINS, chance_of, levels_of, p_value, pays
+from methods.stsa.settings import StsaSettings
+from simulator.features.interface import FrozenModel
+from simulator.run.preparing import PreparedSeed
+from simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_delays.json"
 SEEDS = (1, 2, 3)
@@ -53,6 +62,7 @@ QUIET_IMAGES = (100, 300, 1000, 3000, 10_000)
 DEVIATIONS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 RISES = (0.1, 0.2, 0.4, 0.6, 1.2)
 Images = npt.NDArray[np.intp]
+Solving = Callable[[Plan], tuple[list[StageHead], Held]]
 
 
 @dataclass(frozen=True)
@@ -121,17 +131,6 @@ def values_of(heads: Sequence[StageHead], rules: DetectionRules) -> list[Floats]
         uncertainty(head.scores, ScoringHead(head.names, head.fitted), None, rules)
         for head in heads
     ]
-
-
-def distances_of(heads: Sequence[StageHead]) -> list[Floats]:
-    """Return the distance of every held-out image under each head, from 0 to 1."""
-    return [_from_0_to_1(head.distances) for head in heads]
-
-
-def _from_0_to_1(values: Floats) -> Floats:
-    """Squeeze values, keeping their order, which is all that the rule looks at."""
-    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
-    return np.asarray(1 / (1 + np.exp(-4 * (values - middle) / (high - low))))
 
 
 @dataclass
@@ -213,21 +212,44 @@ def reports_at(settings: Sequence[int], reference: Floats, values: Floats) -> li
     return reports
 
 
+def of_scenario(name: str) -> tuple[Solving, int]:
+    """Return how a scenario's method solves heads of its samples, and their number.
+
+    Without a random map: features are the backbone's, as integers.
+    """
+    scenario = load_scenario(name)
+    prepared = PreparedSeed.load(scenario, 1).prepare(Silent())
+    settings = StsaSettings.model_validate(scenario.method.settings)
+    backbone = import_backbone(prepared.backbone, prepared.preprocessing).model
+    frozen = FrozenModel(build_frozen(backbone, "none"), "none", None, 7)
+    source = prepared.features.frozen(frozen)
+    splits = (prepared.split.train, prepared.split.test)
+    reads = (source.train, source.test)
+    h = np.concatenate(
+        [read(np.arange(len(split.labels))) for read, split in zip(reads, splits, strict=True)]
+    )
+    labels = np.concatenate([split.labels for split in splits])
+    return lambda plan: solve_heads(h, labels, plan, settings), len(labels)
+
+
+class Silent:
+    """A `Watch` that says nothing."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
 def study(
-    features: Any,  # noqa: ANN401 - arrays of a file
-    labels: Any,  # noqa: ANN401
-    plan: Plan,
-    lengths: Lengths,
-    seeds: Sequence[int],
+    solve: Solving, images: int, plan: Plan, lengths: Lengths, seeds: Sequence[int]
 ) -> dict[str, Any]:
     """Return what comes of every rule, over all seeds."""
     rows: dict[tuple[str, float, float], list[Tally]] = {}
     for seed in seeds:
         planned = replace(plan, seed=seed)
-        heads, held = solve_stages(features, labels, planned)
+        heads, held = solve(planned)
         measures = {
             "sequential": values_of(heads, DetectionRules()),
-            "sequential, distance": distances_of(heads),
+            "sequential, distance": [head.novelty for head in heads],
         }
         batches = [(rule, values_of(heads, rule.rules)) for rule in batch_rules()]
         for share, device in itertools.product(SHARES, range(plan.devices)):
@@ -244,7 +266,7 @@ def study(
         "plan": asdict(plan),
         "lengths": asdict(lengths),
         "seeds": list(seeds),
-        "images": len(labels),
+        "images": images,
         "rows": [
             {"rule": name, "setting": setting, "share": share, **_row(tallies, lengths)}
             for (name, setting, share), tallies in rows.items()
@@ -284,19 +306,25 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the study, write its results and draw them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("features", type=Path, nargs="?", help="an .npz of features and labels")
+    parser.add_argument("--scenario", help="take the samples, settings and network of one instead")
     parser.add_argument("--quiet", type=int, default=Lengths.quiet, help="quiet images of a stage")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
-    if options.features is None or not options.features.exists():
-        print("no file of features is there; the digits are used", file=sys.stderr)
-        name, (features, labels), plan, lengths = _of_digits()
+    plan, lengths = Plan(), Lengths(quiet=options.quiet)
+    if options.scenario is not None:
+        name, (solve, images) = options.scenario, of_scenario(options.scenario)
     else:
-        with np.load(options.features) as data:
-            features, labels = data["features"], data["labels"].astype(np.int64)
-        name, plan, lengths = options.features.stem, Plan(), Lengths(quiet=options.quiet)
+        if options.features is None or not options.features.exists():
+            print("no file of features is there; the digits are used", file=sys.stderr)
+            name, (features, labels), plan, lengths = _of_digits()
+        else:
+            with np.load(options.features) as data:
+                features, labels = data["features"], data["labels"].astype(np.int64)
+            name = options.features.stem
+        solve, images = partial(solve_stages, features, labels), len(labels)
     report = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-    report[name] = study(features, labels, plan, lengths, options.seeds) | {
+    report[name] = study(solve, images, plan, lengths, options.seeds) | {
         "machine": platform_fingerprint(),
         "python": platform.python_version(),
         "numpy": version("numpy"),

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from coordinator.core.work import (
     ExportHead,
     HeadSolved,
@@ -37,14 +35,12 @@ from export.package import Lineage, pack_model
 from learning.errors import LearningError
 from learning.numerics.blas import platform_fingerprint
 from methods.registry import AnyStatisticsCoordinator, statistics_coordinator
+from methods.solved_heads import decode_head, encode_head
 from methods.statistics import ExactAggregate, StatisticsAssignment
 from schemas.errors import FleetledgerError
-from schemas.tensors import Expected, decode_tensors, encode_tensors
 from schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.model_maker")
-
-_MAX_HEAD_BYTES = 1 << 30
 
 
 @dataclass
@@ -108,7 +104,7 @@ class ModelMaker:
         head = side.solve(assignment, merged, request.class_names)
         for remark in head.remarks:
             log.warning("model %d: %s", request.version, remark)
-        weights = encode_tensors({"weights": head.weights})
+        weights = encode_head(head)
         solved = ModelSolved(
             version=request.version,
             lineage=request.lineage.frozen.digest,
@@ -149,15 +145,14 @@ class ModelMaker:
         side = statistics_coordinator(backbone.method)
         assignment = side.read_assignment(backbone.settings)
         shape = (len(solved.class_names), backbone.feature_width)
-        expected = {"weights": Expected("float32", shape)}
-        tensors = decode_tensors(blobs.get(solved.head), expected, _MAX_HEAD_BYTES)
+        stored = decode_head(blobs.get(solved.head), shape)
         lineage = Lineage(
             frozen=blobs.get(backbone.frozen.digest),
             golden=blobs.get(backbone.golden.digest),
             preprocessing=backbone.preprocessing,
             variants=variants_of(request.variants, blobs.get),
         )
-        head = RowsHead(np.ascontiguousarray(tensors["weights"]))
+        head = RowsHead(stored.weights, stored.novelty)
         facts = facts_of(request, assignment.settings.logit_scale)
         return handed_over(pack_model(lineage, facts, head), blobs, request.variants)
 

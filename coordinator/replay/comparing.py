@@ -2,12 +2,13 @@
 
 The sum is exact, so its digest is the same everywhere. What is computed from it in floating point
 is the same to the last bit where the platform's fingerprint is; elsewhere it lies within the
-tolerance that stands here: max |a - b| / max |a| over a head's weights, or a network's tensors.
+tolerance that stands here: max |a - b| / max |a| over a network's tensors, or over a head's weights
+and over what tells how new a sample is, whichever is larger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,14 @@ TRAINED = 1e-3
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def distance(recorded: Arrays, made: Arrays) -> float:
+def distance(recorded: Sequence[Arrays], made: Sequence[Arrays]) -> float:
+    """Return the largest distance of tensors that belong together; inf where there are others."""
+    if len(recorded) != len(made):
+        return float("inf")
+    return max(_distance(*pair) for pair in zip(recorded, made, strict=True))
+
+
+def _distance(recorded: Arrays, made: Arrays) -> float:
     """Return max |a - b| / max |a| over tensors of the same names; inf where shapes differ."""
     if {name: array.shape for name, array in recorded.items()} != {
         name: array.shape for name, array in made.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,13 +26,11 @@ from coordinator.replay.recipes import (
 )
 from learning.errors import LearningError
 from methods.registry import training_coordinator
+from methods.solved_heads import decode_head
 from schemas.errors import FleetledgerError
 from schemas.installing import pip_install
 from schemas.offers import Offer
-from schemas.tensors import Expected, decode_tensors
 from schemas.values import Digest
-
-_MAX_HEAD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class RemadeOutcome:
     detail: str
 
 
-_Decode = Callable[[bytes], comparing.Arrays]
+_Decode = Callable[[bytes], Sequence[comparing.Arrays]]
 
 
 @dataclass(frozen=True)
@@ -123,12 +121,8 @@ class Remaking:
             return self._equal(made.aggregate, {"head": made.head})
         shape = (len(made.class_names), recipe.request.lineage.feature_width)
 
-        def decoded(data: bytes) -> comparing.Arrays:
-            expected = {"weights": Expected("float32", shape)}
-            return decode_tensors(data, expected, _MAX_HEAD_BYTES)
-
         pair = _Pair("head", recorded.head, made.head, elsewhere, comparing.SOLVED)
-        return self._compared(pair, finished, decoded)
+        return self._compared(pair, finished, lambda data: decode_head(data, shape).tensors)
 
     def _averaged(self, recipe: AveragedRecipe, finished: Finished) -> tuple[ReplayState, str]:
         happened, recorded = finished.happening, recipe.recorded
@@ -153,7 +147,7 @@ class Remaking:
         elsewhere = comparing.other_platform(recorded.fingerprint, fingerprint_of(own))
         weights = (recorded.weights.digest, made.weights.digest)
         pair = _Pair("weights", *weights, elsewhere, tolerance)
-        return self._compared(pair, finished, lambda data: side.network_of(own, data)[1])
+        return self._compared(pair, finished, lambda data: (side.network_of(own, data)[1],))
 
     def _imported(self, recipe: ImportedRecipe) -> tuple[ReplayState, str]:
         """Look whether the files of a model from elsewhere are those that the entry names."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from device_agent.errors import RuleError
 from device_agent.model_rules.golden_file import GoldenTensor, check_golden
 from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue, check_onnx
-from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
+from schemas.models import FEATURES, GOLDEN_INPUTS, NOVELTY, SCORES, SMALL_SCORES, Manifest
 from schemas.values import Digest
 from schemas.variants import VariantName
 
@@ -55,6 +55,8 @@ def _check_head(manifest: Manifest, file: OnnxFile) -> None:
     names = (SCORES, SMALL_SCORES) if manifest.answers == "pixels" else (SCORES,)
     for name in names:
         _check_output("head.onnx", file, name, len(manifest.class_names))
+    if any(value.name == NOVELTY for value in file.outputs):
+        _check_output("head.onnx", file, NOVELTY, 1)
 
 
 def _check_raw_head(manifest: Manifest, file: OnnxFile) -> None:

@@ -96,6 +96,8 @@ class ScoringHead(NamedTuple):
     logit_scale: float
     model: str = ""
     """Digest of the model's manifest: `sequential` compares under one model only."""
+    measure: str = "relative entropy"
+    """What `sequential` compares, in words: "novelty" where the model tells that."""
 
 
 class Measurement(NamedTuple):

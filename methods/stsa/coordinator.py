@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
-from learning.numerics.blas import platform_fingerprint
+from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
 from learning.numerics.ridge import solve_ridge
+from learning.numerics.score_novelty import ScoreNovelty
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import cosine_weights, rows_in_order, whitened_weights
 from methods.statistics import FeatureMap, StatisticsCoordinator
@@ -34,6 +36,7 @@ MAX_REMARKS = 10
 """More classes than this are only counted in a head's remarks."""
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 def frozen_map(
@@ -80,27 +83,47 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         its index, nor on registered classes without data.
         """
         settings, names = assignment.settings, sorted(aggregate.classes)
-        solved, ridge = _solve(aggregate, names, settings)
-        rows = dict(zip(names, solved.T, strict=True))
+        solved = _solve(aggregate, names, settings)
+        rows = dict(zip(names, solved.weights.T, strict=True))
+        weights = rows_in_order(rows, class_order, aggregate.columns)
+        places = np.array([class_order.index(name) for name in names], np.int64)
         return RidgeHead(
-            rows_in_order(rows, class_order, aggregate.columns),
+            weights,
             tuple(class_order),
             settings.logit_scale,
-            ridge,
+            solved.ridge,
             platform_fingerprint(),
             remarks=_remarks(aggregate),
+            novelty=solved.novelty(places) if settings.novelty == "distance" else None,
         )
 
 
 COORDINATOR = StsaCoordinator()
 
 
-def _solve(
-    aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings
-) -> tuple[Floats, float]:
-    """Return W (M x C) for the classes `names`, and the ridge that it was solved with."""
+class _Solved(NamedTuple):
+    """What was solved for K classes."""
+
+    weights: Floats
+    """W (M x K), as the head is to have it."""
+    ridge: float
+    agreement: Floats
+    """P^T (G + ridge I)^-1 P (K x K)."""
+    counts: Integers
+    scales: Floats
+    """What the ridge's weights were multiplied by, (K,)."""
+
+    def novelty(self, rows: Integers) -> ScoreNovelty | None:
+        """Return what tells how new a sample is, with the classes' rows in the head (K,)."""
+        return ScoreNovelty.of(self.agreement, self.counts, self.scales, rows)
+
+
+def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings) -> _Solved:
+    """Return what is solved for the classes `names`."""
     if not names:
-        return np.empty((aggregate.columns, 0)), settings.ridge_value
+        nothing = np.empty((aggregate.columns, 0))
+        none = np.empty(0, np.int64)
+        return _Solved(nothing, settings.ridge_value, nothing.T @ nothing, none, np.empty(0))
     gram = aggregate.gram_matrix(settings)
     totals = [aggregate.classes[name] for name in names]
     sums = np.stack([total.correlation.to_float() for total in totals], axis=1)
@@ -110,13 +133,22 @@ def _solve(
         weights = solve_ridge(gram, sums, ridge)
     except LearningError as error:
         raise MethodError(str(error)) from error
-    if settings.head == "linear":
-        return weights, ridge
+    with one_blas_thread():
+        agreement = weights.T @ sums
+    scaled = weights
     if settings.head == "whitened":
-        return whitened_weights(weights, sums), ridge
-    # The root of the mean square of |h|: G's trace is the sum of |h|^2 over all samples.
-    length = sqrt(max(float(np.trace(gram)), 0.0) / counts.sum())
-    return cosine_weights(weights, length), ridge
+        scaled = whitened_weights(weights, sums)
+    elif settings.head == "cosine":
+        # The root of the mean square of |h|: G's trace is the sum of |h|^2 over all samples.
+        length = sqrt(max(float(np.trace(gram)), 0.0) / counts.sum())
+        scaled = cosine_weights(weights, length)
+    return _Solved(scaled, ridge, agreement, counts, _scales(weights, scaled))
+
+
+def _scales(weights: Floats, scaled: Floats) -> Floats:
+    """Return by what each column of `weights` (M x K) was multiplied; 1 for one of zeros."""
+    before, after = (np.linalg.norm(array, axis=0) for array in (weights, scaled))
+    return np.asarray(np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0))
 
 
 def _remarks(aggregate: StsaAggregate) -> tuple[str, ...]:

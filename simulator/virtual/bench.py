@@ -37,13 +37,12 @@ from device_agent.core.requests import (
 from device_agent.errors import AgentError, DamagedError
 from device_agent.health.inferences import Inferences
 from device_agent.home import AgentHome
-from device_agent.measuring import head_of
+from device_agent.measuring import doubts, head_of
 from device_agent.shell import AgentParts
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.training import instruction_of
 from learning.errors import LearningError
-from learning.numerics.detection import uncertainty
 from methods.training import LocalData
 from schemas.models import DesiredModel
 from schemas.values import Digest
@@ -260,12 +259,12 @@ class DeviceBench:
                 None, reason="detection: the model was replaced meanwhile"
             )
         try:
-            scores = model.scores(self._features(model.manifest.lineage, request.images))
-            values = uncertainty(scores, head_of(model), request.known, request.rules)
+            scored = model.score(self._features(model.manifest.lineage, request.images))
+            values = doubts(scored, head_of(model), request.known, request.rules)
         except (AgentError, LearningError) as error:
             return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.UncertaintyMeasured(head_of(model), images, tuple(values.tolist()))
+        return inputs.UncertaintyMeasured(head_of(model), images, tuple(values))
 
 
 def _to_nobody(answer: Input) -> None:

@@ -6,8 +6,11 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from export.errors import ModelFileError
+from export.errors import ModelFileError, ParityError
 from export.head import build_head, head_scores
+from export.parity import require_novelty
+from export.runtime import LoadedModel
+from learning.numerics.score_novelty import ScoreNovelty
 from tests.export.networks import load
 
 
@@ -27,6 +30,36 @@ def test_scores_and_probabilities_are_those_of_the_formula() -> None:
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     np.testing.assert_allclose(probabilities, powers / powers.sum(1, keepdims=True), atol=1e-4)
     assert scores.dtype == probabilities.dtype == np.float32
+
+
+def novelty(rows: tuple[int, ...], seed: int = 4) -> ScoreNovelty:
+    """That of scores which are close to 1 for one class and to 0 for the others."""
+    agreement = 50 * np.eye(len(rows)) + np.random.default_rng(seed).random((len(rows),) * 2)
+    counts, scales = np.full(len(rows), 60), np.linspace(0.5, 2, len(rows))
+    made = ScoreNovelty.of(agreement, counts, scales, np.array(rows))
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("rows", [(0, 1, 2, 3), (3, 0, 2)])
+def test_novelty_is_that_of_the_scores(rows: tuple[int, ...]) -> None:
+    features = np.random.default_rng(3).integers(0, 128, (50, 6)).astype(np.float32)
+    told = novelty(rows)
+    found = LoadedModel(build_head(weights() / 500, novelty=told)).run({"features": features})
+    assert found["novelty"].shape == (50, 1)
+    assert float(found["novelty"].std()) > 0.1
+    np.testing.assert_allclose(found["novelty"][:, 0], told.of_scores(found["scores"]), atol=1e-4)
+    plain = LoadedModel(build_head(weights() / 500)).run({"features": features})
+    assert list(plain) == ["scores", "probabilities"]
+    assert np.array_equal(plain["scores"], found["scores"])
+
+
+def test_novelty_that_strays_from_that_of_its_scores_does_not_leave() -> None:
+    file = build_head(weights() / 500, novelty=novelty((0, 1, 2, 3)))
+    features = np.random.default_rng(3).integers(0, 128, (50, 6)).astype(np.float32)
+    require_novelty(file, novelty((0, 1, 2, 3)), features)
+    with pytest.raises(ParityError, match=r"novelty: strays by 0\.\d+ on 50 samples"):
+        require_novelty(file, novelty((0, 1, 2, 3), seed=5), features)
 
 
 def test_equal_weights_give_equal_bytes_whatever_their_type_and_order_in_memory() -> None:

@@ -18,6 +18,7 @@ from export.runtime import LoadedModel
 from export.segmentation import export_segmentation
 from learning.networks.registry import build_network
 from learning.networks.segmentation.registry import build_segmentation
+from learning.numerics.score_novelty import ScoreNovelty
 from schemas.models import FEATURES, PROBABILITIES, SCORES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
 from tests.export.test_text_backbone import LENGTH as TEXT_LENGTH
@@ -33,6 +34,14 @@ def statistics(opset: int = 17) -> Pair:
     random = np.random.default_rng(2)
     frozen = build_frozen(backbone.model, "integer", random.integers(-2, 3, (WIDTH, 30)))
     return frozen, build_head(random.normal(size=(3, 30)) / 100)
+
+
+def telling_novelty(opset: int = 17) -> Pair:
+    frozen, _ = statistics(opset)
+    agreement, counts = np.diag([5.0, 6.0, 7.0]), np.array([8, 9, 10])
+    novelty = ScoreNovelty.of(agreement, counts, np.ones(3), np.array([2, 1, 0]))
+    weights = np.random.default_rng(2).normal(size=(3, 30)) / 100
+    return frozen, build_head(weights, novelty=novelty)
 
 
 def trained(opset: int = 17) -> Pair:
@@ -54,7 +63,7 @@ def dense() -> Pair:
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("opset", [11, 13, 17, 20])
-@pytest.mark.parametrize("make", [statistics, trained])
+@pytest.mark.parametrize("make", [statistics, telling_novelty, trained])
 def test_scores_and_probabilities_are_those_of_the_pair(make, opset: int, count: int) -> None:
     frozen, head = make(opset)
     found = LoadedModel(join_model(frozen, head)).run({"image": images(count)})

@@ -20,7 +20,7 @@ def test_every_field_is_described(model: type[Strict]) -> None:
 
 def test_every_name_of_a_tensor_is_described() -> None:
     names = (models.FEATURES, models.SCORES, models.PROBABILITIES, models.GOLDEN_INPUTS)
-    names += (models.SMALL_SCORES, models.BACKGROUND)
+    names += (models.SMALL_SCORES, models.BACKGROUND, models.NOVELTY)
     assert [name for name in names if f"`{name}`" not in PAGE] == []
 
 

@@ -97,9 +97,9 @@ class Story:
         self.coordinator.close()
 
 
-def three_models(home: Path) -> Story:
+def three_models(home: Path, **settings: object) -> Story:
     """Three models: of two devices, after a class was renamed, after a part was withdrawn."""
-    story = Story(home, "dev-1", "dev-2")
+    story = Story(home, "dev-1", "dev-2", **settings)
     story.give("dev-1", 1)
     story.give("dev-2", 2)
     story.model()

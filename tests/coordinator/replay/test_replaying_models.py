@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,15 @@ from coordinator.replay import comparing
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.models.entries import ModelSolved
 from learning.numerics.blas import platform_fingerprint
+from methods.stsa.head import RidgeHead
 from schemas.values import Digest
 from tests.coordinator.replay.stories import Story, replay, three_models
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    story = three_models(tmp_path_factory.mktemp("told"))
+    """A fleet whose models also tell how new a sample is."""
+    story = three_models(tmp_path_factory.mktemp("told"), novelty="distance")
     yield story
     story.close()
 
@@ -179,13 +182,13 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def moved_head(monkeypatch: pytest.MonkeyPatch, by: float) -> None:
     """Have solves end a little beside where they end here."""
-    encode = model_maker.encode_tensors
+    encode = model_maker.encode_head
 
-    def encoded(tensors: dict[str, np.ndarray], **options: bool) -> bytes:  # type: ignore[type-arg]
-        weights = tensors["weights"]
-        return encode({"weights": weights + np.float32(by * np.abs(weights).max())}, **options)
+    def encoded(head: RidgeHead) -> bytes:
+        moved = np.float32(by * np.abs(head.weights).max())
+        return encode(replace(head, weights=head.weights + moved))
 
-    monkeypatch.setattr(model_maker, "encode_tensors", encoded)
+    monkeypatch.setattr(model_maker, "encode_head", encoded)
 
 
 def test_a_head_of_another_platform_is_measured_against_the_tolerance(

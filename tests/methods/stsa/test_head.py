@@ -53,6 +53,35 @@ def test_the_compact_head_is_close_to_it():
     assert np.abs(head.weights - expected).max() < 0.01 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("head", ["linear", "cosine", "whitened"])
+@pytest.mark.parametrize("kind", [EVERY_KIND[0], EVERY_KIND[3], EVERY_KIND[6]])
+def test_a_head_tells_how_new_samples_are_whatever_its_lengths(kind, head):
+    told = assignment({**kind, "head": head, "novelty": "distance"})
+    samples = make_samples(told, 200, classes=4)
+    parts = payloads(told, samples, np.array_split(np.arange(200), 3))
+    order = (ClassName("later"), *reversed(NAMES))
+    solved = COORDINATOR.solve(told, summed(told, parts), order)
+    plain = COORDINATOR.solve(
+        assignment({**kind, "novelty": "distance"}), summed(told, parts), order
+    )
+    assert solved.novelty is not None
+    assert solved.novelty.rows.tolist() == [4, 3, 2, 1]
+    found = solved.novelty.of_scores(solved.scores(samples.features))
+    expected = plain.novelty.of_scores(plain.scores(samples.features))
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    others = make_samples(told, 200, classes=4, seed=9)  # around other centres
+    assert np.median(solved.novelty.of_scores(solved.scores(others.features))) > np.median(found)
+
+
+def test_without_the_setting_and_of_a_single_class_there_is_no_novelty():
+    told = assignment({**EVERY_KIND[0], "novelty": "distance"})
+    lone = summed(told, [payload_of(told, make_samples(told, 20, classes=1))])
+    assert COORDINATOR.solve(told, lone, NAMES).novelty is None
+    assert COORDINATOR.solve(told, StsaAggregate.empty(told), NAMES).novelty is None
+    aggregate, plain = example()
+    assert COORDINATOR.solve(plain, aggregate, NAMES).novelty is None
+
+
 def example(count: int = 120) -> tuple[StsaAggregate, StsaAssignment]:
     told = assignment({"map_width": 100, "form": "exact"})
     return summed(told, [payload_of(told, make_samples(told, count, classes=4))]), told
