@@ -115,8 +115,8 @@ class StageHead:
     names: tuple[str, ...]
     scores: Floats
     fitted: float
-    novelty: Floats
-    """How new each image is, from 0 to 1 (`learning.numerics.score_novelty`)."""
+    novelty: Floats | None
+    """How new each image is, from 0 to 1 (`learning.numerics.score_novelty`), if that is known."""
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ def solve_heads(
         own = whitened_weights(weights, sums) if settings.head == "whitened" else weights
         scales = np.linalg.norm(own, axis=0) / np.linalg.norm(weights, axis=0)
         novelty = ScoreNovelty.of(weights.T @ sums, counts, scales, np.arange(len(counts)))
-        assert novelty is not None
         names = tuple(map(str, range(len(counts))))
         scores = held @ own
-        heads.append(StageHead(names, scores, scale, novelty.of_scores(scores)))
+        values = None if novelty is None else novelty.of_scores(scores)
+        heads.append(StageHead(names, scores, scale, values))
         known = np.flatnonzero(held_labels < len(names))[::4]
         scale = best_scale(summed_losses(scores[known], held_labels[known].tolist()))
     return heads, Held(held_labels)

@@ -37,9 +37,8 @@ from benchmarks.detection.run import (
     solve_heads,
     solve_stages,
 )
+from benchmarks.scenario_features import ScenarioFeatures
 from benchmarks.stsa_forms.run import digits
-from export.backbone import import_backbone
-from export.frozen import build_frozen
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.detection import (
     DetectionRules,
@@ -51,9 +50,6 @@ from learning.numerics.detection import (
 )
 from learning.numerics.sequential_detection import BINS, chance_of, levels_of, p_value, pays
 from methods.stsa.settings import StsaSettings
-from simulator.features.interface import FrozenModel
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_delays.json"
 SEEDS = (1, 2, 3)
@@ -213,30 +209,12 @@ def reports_at(settings: Sequence[int], reference: Floats, values: Floats) -> li
 
 
 def of_scenario(name: str) -> tuple[Solving, int]:
-    """Return how a scenario's method solves heads of its samples, and their number.
-
-    Without a random map: features are the backbone's, as integers.
-    """
-    scenario = load_scenario(name)
-    prepared = PreparedSeed.load(scenario, 1).prepare(Silent())
-    settings = StsaSettings.model_validate(scenario.method.settings)
-    backbone = import_backbone(prepared.backbone, prepared.preprocessing).model
-    frozen = FrozenModel(build_frozen(backbone, "none"), "none", None, 7)
-    source = prepared.features.frozen(frozen)
-    splits = (prepared.split.train, prepared.split.test)
-    reads = (source.train, source.test)
-    h = np.concatenate(
-        [read(np.arange(len(split.labels))) for read, split in zip(reads, splits, strict=True)]
-    )
-    labels = np.concatenate([split.labels for split in splits])
+    """Return how a scenario's method solves heads of its samples, and their number."""
+    seen = ScenarioFeatures.of(name)
+    settings = StsaSettings.model_validate(seen.scenario.method.settings)
+    h = np.concatenate([seen.train, seen.test])
+    labels = np.concatenate([seen.train_labels, seen.test_labels])
     return lambda plan: solve_heads(h, labels, plan, settings), len(labels)
-
-
-class Silent:
-    """A `Watch` that says nothing."""
-
-    def __getattr__(self, _name: str) -> Callable[..., None]:
-        return lambda *_: None
 
 
 def study(
@@ -248,8 +226,11 @@ def study(
         planned = replace(plan, seed=seed)
         heads, held = solve(planned)
         measures = {
-            "sequential": values_of(heads, DetectionRules()),
-            "sequential, distance": [head.novelty for head in heads],
+            "sequential": (doubts := values_of(heads, DetectionRules())),
+            "sequential, distance": [
+                doubt if head.novelty is None else head.novelty
+                for head, doubt in zip(heads, doubts, strict=True)
+            ],
         }
         batches = [(rule, values_of(heads, rule.rules)) for rule in batch_rules()]
         for share, device in itertools.product(SHARES, range(plan.devices)):

@@ -29,6 +29,8 @@ Stored = npt.NDArray[np.float32]
 
 _SMALLEST = 1e-9
 """Least part of the largest eigenvalue of a covariance that any may be."""
+_LEAST_WITHIN = 1e-3
+"""Least part of the variance of all samples, in any direction, that is within classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,9 @@ class ScoreNovelty:
         """Return that of a head with scores `scales` (K,) times w^T h.
 
         `agreement` is T (K, K), `counts` the samples of each class (K,), `rows` (K,) its row in the
-        head. None for fewer than two classes, and where the sums leave no covariance, as an
-        estimated Gram matrix may.
+        head. None for fewer than two classes, where the sums leave no covariance, as an estimated
+        Gram matrix may, and where the head has fitted its samples so closely that how they lie
+        within their classes says nothing of other samples: with fewer of them than features.
         """
         if len(counts) < 2:
             return None
@@ -66,9 +69,12 @@ class ScoreNovelty:
         product = (agreement + agreement.T) / 2
         means = product / counts[:, np.newaxis]
         centre = product.sum(axis=0) / total
-        first = _root_of_inverse((product - means.T @ (means * counts[:, np.newaxis])) / total)
+        within = (product - means.T @ (means * counts[:, np.newaxis])) / total
+        first = _root_of_inverse(within)
         second = _root_of_inverse(product / total - np.outer(centre, centre))
         if first is None or second is None:
+            return None
+        if np.linalg.eigvalsh(second.T @ within @ second)[0] < _LEAST_WITHIN:
             return None
         back = 1 / scales[:, np.newaxis]
         arrays = (centre * scales, back * first, (means - centre) @ first, back * second)

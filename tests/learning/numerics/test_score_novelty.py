@@ -108,8 +108,15 @@ def test_scores_of_classes_without_data_do_not_count() -> None:
         (np.ones((2, 2)), [2, 2]),
         (np.array([[1.0, 0.0], [0.0, -1.0]]), [2, 2]),
         (np.array([[np.nan, 0.0], [0.0, 1.0]]), [2, 2]),
+        (np.diag([9.999, 9.999]), [10, 10]),
     ],
-    ids=["one class", "scores that are one another's", "an estimate that is none", "no numbers"],
+    ids=[
+        "one class",
+        "scores that are one another's",
+        "an estimate that is none",
+        "no numbers",
+        "a head that fits its samples closely",
+    ],
 )
 def test_sums_that_leave_no_covariance_give_none(agreement: np.ndarray, counts: list[int]) -> None:
     rows = np.arange(len(counts))

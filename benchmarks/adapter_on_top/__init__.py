@@ -1,0 +1,1 @@
+"""Whether an adapter trained in rounds gains anything on top of the exact head."""
