@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -159,6 +159,18 @@ class RoundOutcome:
     samples: int
     client_drift: float
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RoundParts:
+    """The devices' models of a round and their mean, for whoever compares them with the outcome."""
+
+    models: Sequence[Mapping[str, npt.NDArray[Any]]]
+    """All tensors of each device's network, by name."""
+    weights: Sequence[int]
+    """What each device's scores weigh in the ensemble of all."""
+    mean: Mapping[str, npt.NDArray[Any]]
+    """Of the models, before the coordinator trains on."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from methods.training import (
     Observed,
     RoundConfig,
     RoundOutcome,
+    RoundParts,
     Summing,
 )
 from methods.training_assignment import AveragedSettings, TrainingAssignment
@@ -158,6 +159,17 @@ class TrainingCoordinator(ABC, Generic[Assignment]):
 
         Raises `MethodError` where their sum could not be exact.
         """
+
+    def parts_of(
+        self, assignment: Assignment, config: RoundConfig, updates: Sequence[CountedUpdate]
+    ) -> RoundParts | None:
+        """Return the models in a round's updates, at least one, and their mean.
+
+        None where updates hold no models, or the method does not tell them apart. For simulators,
+        which compare; no coordinator asks.
+        """
+        del assignment, config, updates
+        return None
 
     def shared_of(self, assignment: Assignment, images: npt.NDArray[np.uint8]) -> bytes:
         """Return the extra file `SHARED` of pictures (N, c, h, w) that the operator gives.

@@ -67,6 +67,10 @@ class RoundRecord(Strict):
     accuracy: float | None = None
     """On the test images of all seen classes; of a network that gives pixels classes, mIoU over
     background and these classes on some test scenes."""
+    ensemble_accuracy: float | None = None
+    """Of the devices' models together, whose scores are added; None where it was not asked for."""
+    mean_accuracy: float | None = None
+    """Of the mean of these models, before the coordinator trains on; None likewise."""
     client_drift: float | None = None
     """Mean distance of the devices' models from their average, relative to its length."""
     loss: float | None = None

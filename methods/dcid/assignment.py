@@ -3,6 +3,7 @@
 | phase | when | a site answers | what becomes of it |
 | --- | --- | --- | --- |
 | share | before a session's rounds, where sites share images | images | the shared set S |
+| imprint | likewise, where new rows are to be equal | sums of new images' features | new rows |
 | train | in a round with DCD | logits on S of its model after DID | the ensemble's logits |
 | distil | likewise | weights, and with DAD logits on S | the mean, distilled by DAD |
 | train-alone | in a round without DCD | the same | the same |
@@ -28,6 +29,7 @@ from methods.training_assignment import (
 from schemas.rounds import TRAIN
 
 SHARE = "share"
+IMPRINT = "imprint"
 DISTIL = "distil"
 TRAIN_ALONE = "train-alone"
 MEANS = "means"
@@ -58,9 +60,13 @@ class DcidAssignment(TrainingAssignment[DcidSettings]):
 
     @property
     def opening_phases(self) -> tuple[str, ...]:
-        """Sites share images once in a session, where the shared set is theirs."""
+        """Sites share images once in a session, where the shared set is theirs.
+
+        They tell sums of features where rows of new classes are to be equal at all of them.
+        """
         settings = self.settings
-        return (SHARE,) if settings.shares and settings.shared_set == "devices" else ()
+        share = (SHARE,) if settings.shares and settings.shared_set == "devices" else ()
+        return (*share, IMPRINT) if settings.imprints_together else share
 
     @property
     def round_phases(self) -> tuple[str, ...]:
@@ -84,8 +90,12 @@ class DcidAssignment(TrainingAssignment[DcidSettings]):
 
     @property
     def coordinator_trains(self) -> bool:
-        """Whether the coordinator needs torch, for DAD."""
-        return self.settings.aggregates
+        """Whether the coordinator needs torch: for DAD, or to measure running statistics."""
+        return self.settings.aggregates or self.settings.re_estimates
+
+    def round_within(self, round_of_stage: int) -> int:
+        """Return which of a session's rounds, from 0, a phase of a round belongs to."""
+        return (round_of_stage - 1 - len(self.opening_phases)) // len(self.round_phases)
 
     @classmethod
     def from_values(cls, body: Mapping[str, object]) -> Self:

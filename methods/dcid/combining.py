@@ -5,11 +5,16 @@ Of all phases but the last of a round and the last of a session the weights stay
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
+from learning.networks.head import WEIGHT
+from learning.networks.imprinting import imprinted
+from learning.networks.plan import is_buffer
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
-from methods.client_updates import Mean
 from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
 from methods.dcid.images import (
     MOST_IMAGES,
@@ -26,6 +31,7 @@ from methods.dcid.messages import (
     ModelFrame,
     decode_logits,
     encode_ensemble,
+    imprinting_frame,
     means_frame,
     model_frame,
 )
@@ -33,7 +39,15 @@ from methods.dcid.model import Beginning, encode_general
 from methods.dcid.settings import Omega
 from methods.errors import MethodError
 from methods.network_weights import Arrays
-from methods.training import SHARED, Partial, RoundConfig, RoundOutcome, Summing
+from methods.training import (
+    SHARED,
+    CountedUpdate,
+    Partial,
+    RoundConfig,
+    RoundOutcome,
+    RoundParts,
+    Summing,
+)
 from schemas.canonical import canonical_json
 from schemas.values import Digest
 
@@ -62,6 +76,16 @@ class _Phase:
         """
         wanted = {SHARED} if self.assignment.needs_shared else set()
         return {name: data for name, data in self.config.extras.items() if name in wanted}
+
+    def passed_on(self) -> dict[str, bytes]:
+        """Return the files that devices are given once the weights have a row for every class."""
+        config, before = self.config, self.before
+        if config.ends_stage:
+            return self.lasting()
+        extras = {name: data for name, data in config.extras.items() if name != ENSEMBLE}
+        if before is not None:
+            extras[OLD_MODEL] = before.encode()
+        return extras
 
 
 class Sharing(_Phase):
@@ -179,8 +203,8 @@ class Averaging(_Phase):
 
     def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
         super().__init__(assignment, config)
-        aggregates = assignment.settings.aggregates
-        self._images = shared_images(assignment, config.extras) if aggregates else None
+        wanted = assignment.coordinator_trains
+        self._images = shared_images(assignment, config.extras) if wanted else None
         images = 0 if self._images is None else len(self._images)
         self.frame = model_frame(assignment, self.beginning.sent, images, self.classes)
 
@@ -196,30 +220,48 @@ class Averaging(_Phase):
         """Return the general model of the round."""
         assert isinstance(total, _Models)
         config, mean = self.config, total.models.mean()
-        arrays: Arrays = {**mean.arrays}
+        arrays = self.with_statistics(mean.arrays)
         aggregate, remarks = mean.aggregate, tuple[str, ...]()
         if total.logits is not None:
-            arrays, remarks = self._distilled(mean, total.logits.total.mean())
+            arrays, remarks = self._distilled(arrays, total.logits.total.mean())
             aggregate = _both(aggregate, total.logits.total.digest())
-        weights, extras = encode_general(arrays, config.class_names), self._passed_on()
+        weights, extras = encode_general(arrays, config.class_names), self.passed_on()
         return RoundOutcome(weights, extras, aggregate, mean.samples, mean.client_drift, remarks)
 
-    def _passed_on(self) -> dict[str, bytes]:
-        """Return the files that devices are given from here on."""
-        config, before = self.config, self.before
-        if config.ends_stage:
-            return self.lasting()
-        extras = {name: data for name, data in config.extras.items() if name != ENSEMBLE}
-        if before is not None:
-            extras[OLD_MODEL] = before.encode()
-        return extras
+    def parts(self, updates: Sequence[CountedUpdate]) -> RoundParts:
+        """Return the models in updates, what each weighs in the ensemble, and their mean."""
+        total, models = self.summing(len(updates)), []
+        for update in updates:
+            payload = update.read()
+            total.add(payload, update.samples)
+            alone = CountedUpdate(1, partial(self._weights_in, payload))
+            models.append(self.frame.weights.mean([alone], weighted=False).arrays)
+        assert isinstance(total, _Models)
+        by_samples = self.assignment.settings.omega == "samples"
+        weights = [update.samples if by_samples else 1 for update in updates]
+        return RoundParts(models, weights, self.with_statistics(total.models.mean().arrays))
 
-    def _distilled(self, mean: Mean, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
+    def _weights_in(self, payload: bytes) -> bytes:
+        return self.frame.parts(payload)[0]
+
+    def with_statistics(self, mean: Arrays) -> Arrays:
+        """Return the mean of (4) with the running statistics that the settings ask for."""
+        settings = self.assignment.settings
+        if settings.running_statistics == "sent":
+            return {**mean, **{n: a for n, a in self.beginning.sent.items() if is_buffer(n)}}
+        if not settings.re_estimates:
+            return mean
+        from methods.dcid.distilling import re_estimated  # noqa: PLC0415 - needs torch
+
+        assert self._images is not None
+        return re_estimated(self.assignment, self.config, mean, self._images)
+
+    def _distilled(self, mean: Arrays, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
         from methods.dcid.distilling import Teacher, distilled  # noqa: PLC0415 - needs torch
 
         assert self._images is not None
         teacher = Teacher(self._images, ensemble.astype(np.float32), self.beginning.old)
-        return distilled(self.assignment, self.config, mean.arrays, teacher)
+        return distilled(self.assignment, self.config, mean, teacher)
 
 
 class _Models:
@@ -255,21 +297,50 @@ def _both(weights: Digest, logits: Digest) -> Digest:
     return Digest.of(canonical_json({"weights": str(weights), "logits": str(logits)}))
 
 
-class Measuring(_Phase):
-    """Phase `means`: sums of anchors' features become the directions of class means."""
+class _Summed(_Phase):
+    """Phases whose answers are sums of features by class."""
 
-    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
-        super().__init__(assignment, config)
-        self.frame = means_frame(assignment, self.classes)
+    frame: MeansFrame
 
     def check(self, payload: bytes) -> None:
         """Raise `ContributionError` unless these are sums of as many features as they say."""
         self.frame.decode(payload)
 
     def summing(self, most: int) -> Summing:
-        """Return the empty sum: 2^30 steps, 100,000 anchors and 2^16 sites fit 63 bits."""
+        """Return the empty sum: 2^30 steps, 100,000 images and 2^16 sites fit 63 bits."""
         del most
         return _Means(self.frame)
+
+
+class Imprinting(_Summed):
+    """Phase `imprint`: sums of new images' features become the head's new rows.
+
+    The weights then have a row for every class, and theta^(t-1) goes with them.
+    """
+
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
+        self.frame = imprinting_frame(assignment, self.classes)
+
+    def combined(self, total: Summing) -> RoundOutcome:
+        """Return the weights with imprinted rows; as they were in a session without old classes."""
+        assert isinstance(total, _Means)
+        config, sent, before = self.config, self.beginning.sent, self.before
+        digest, images = _digest_of_means(total), max(1, int(total.counts.sum()))
+        if before is None:
+            return RoundOutcome(config.weights, config.extras, digest, images, 0.0)
+        directions = class_directions(ScaledIntegers(total.sums, UNIT_EXPONENT))
+        rows = imprinted(sent[WEIGHT], directions, len(before.names))
+        weights = encode_general({**sent, WEIGHT: rows}, config.class_names)
+        return RoundOutcome(weights, self.passed_on(), digest, images, 0.0)
+
+
+class Measuring(_Summed):
+    """Phase `means`: sums of anchors' features become the directions of class means."""
+
+    def __init__(self, assignment: DcidAssignment, config: RoundConfig) -> None:
+        super().__init__(assignment, config)
+        self.frame = means_frame(assignment, self.classes)
 
     def combined(self, total: Summing) -> RoundOutcome:
         """Return the weights with the class means, by which exported models answer."""
@@ -296,13 +367,13 @@ class _Means:
 
     def add(self, payload: bytes, samples: int) -> None:
         """Take in a site's sums."""
-        del samples  # anchors count, each once
+        del samples  # images count, each once
         sums, counts = self._frame.decode(payload)
         self.sums += sums.astype(np.int64, copy=False)
         self.counts += counts.astype(np.int64, copy=False)
 
     def partial(self) -> Partial:
-        """Return the sums, and how many anchors are in them."""
+        """Return the sums, and how many images are in them."""
         return Partial((), (self.sums, self.counts))
 
     def join(self, other: Partial) -> None:

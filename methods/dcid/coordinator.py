@@ -1,6 +1,7 @@
 """DCID at the coordinator: shared images, the ensemble, the mean of models, and DAD.
 
     share          S, every image that sites shared, without labels, shuffled
+    imprint        new rows of the head, for LUCIR with rows that are equal at all sites
     train          zbar_0 = sum_m omega_m z_m,0
     distil         theta = sum_m (N_m / N) [theta_m]_1, (4); zbar_1 likewise; then DAD, (5)
     train-alone    (4) of models after DID, the basic framework; with DAD on top where it is set
@@ -16,14 +17,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from learning.networks.network import Network
-from methods.dcid.assignment import MEANS, SHARE, DcidAssignment
-from methods.dcid.combining import Averaging, Ensemble, Measuring, Sharing
+from methods.dcid.assignment import IMPRINT, MEANS, SHARE, DcidAssignment
+from methods.dcid.combining import Averaging, Ensemble, Imprinting, Measuring, Sharing
 from methods.dcid.images import Images, checked_images, encode_images
 from methods.dcid.model import answering, decode_general
 from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.once import OncePerRound
-from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from methods.training import CountedUpdate, RoundConfig, RoundOutcome, RoundParts, Summing
 from methods.training_sides import TrainingCoordinator
 from schemas.rounds import TRAIN
 from schemas.values import ClassName
@@ -78,6 +79,16 @@ class DcidCoordinator(TrainingCoordinator[DcidAssignment]):
             total.add(answer.read(), answer.samples)
         return phase.combined(total)
 
+    def parts_of(
+        self, assignment: DcidAssignment, config: RoundConfig, updates: Sequence[CountedUpdate]
+    ) -> RoundParts | None:
+        """Return the sites' models after DCD and their mean before DAD, where updates are models.
+
+        Weights are omega_m of the ensemble that DAD distils.
+        """
+        phase = self._phase(assignment, config)
+        return phase.parts(updates) if isinstance(phase, Averaging) else None
+
     def network_of(
         self, assignment: DcidAssignment, weights: bytes
     ) -> tuple[Network, Arrays, tuple[ClassName, ...]]:
@@ -105,6 +116,8 @@ def _made(assignment: DcidAssignment, config: RoundConfig) -> _Phase:
         raise MethodError(f"phase: {config.phase!r} is none of {', '.join(known)}")
     if config.phase == SHARE:
         return Sharing(assignment, config)
+    if config.phase == IMPRINT:
+        return Imprinting(assignment, config)
     if config.phase == TRAIN:
         return Ensemble(assignment, config)
     if config.phase == MEANS:

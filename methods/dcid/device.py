@@ -1,6 +1,7 @@
 """DCID on a device: share, train, distil, measure, as the order's phase says.
 
     share                 images of its own, without labels            `site`
+    imprint               sums of its new images' features             `site`
     train, train-alone    DID (1), (2)                                 `training`
     distil                DCD (3), from its model after DID            `distilling`
     means                 sums of its anchors' features                `site`
@@ -19,6 +20,7 @@ from learning.training.work import Trained
 from methods.dcid import distilling, training
 from methods.dcid.assignment import (
     DISTIL,
+    IMPRINT,
     MEANS,
     SHARE,
     TRAIN_ALONE,
@@ -28,11 +30,14 @@ from methods.dcid.memory import read_memory
 from methods.dcid.site import (
     Site,
     SiteState,
+    begin_imprinting,
     begin_means,
     begin_sharing,
+    finish_imprinting,
     finish_means,
     finish_sharing,
     rows_of_means,
+    rows_to_imprint,
 )
 from methods.errors import MethodError
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -63,6 +68,8 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
         phase = instruction.round.phase
         if phase == SHARE:
             return begin_sharing(site)
+        if phase == IMPRINT:
+            return begin_imprinting(site)
         if phase in (TRAIN, TRAIN_ALONE):
             return training.begin(site)
         if phase == DISTIL:
@@ -82,12 +89,12 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
     ) -> Sequence[InferenceRequest]:
         """Return what the site asks of the model that was sent, and of the one before it."""
         phase = instruction.round.phase
-        if phase not in (TRAIN, TRAIN_ALONE, MEANS):
+        if phase not in (TRAIN, TRAIN_ALONE, IMPRINT, MEANS):
             return ()
         site = _site(assignment, instruction, data, memory, pictures, engine)
-        if phase != MEANS:
+        if phase not in (IMPRINT, MEANS):
             return training.looks_of(site)
-        rows = rows_of_means(site)
+        rows = rows_of_means(site) if phase == MEANS else rows_to_imprint(site)
         return (site.look(SENT, rows),) if rows else ()
 
     def finish(
@@ -100,9 +107,10 @@ class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):
 
     def measured(self, assignment: DcidAssignment, job: FitJob[SiteState]) -> ClientUpdate:
         """Return images, or sums of features; raise `MethodError`."""
-        if job.state.site.instruction.round.phase == SHARE:
+        phase = job.state.site.instruction.round.phase
+        if phase == SHARE:
             return finish_sharing(job)
-        return finish_means(job)
+        return finish_imprinting(job) if phase == IMPRINT else finish_means(job)
 
 
 DEVICE = DcidDevice()

@@ -2,8 +2,11 @@
 
     KL( softmax(zbar / tau) || softmax(z / tau) ), over the session's new classes or all
 
-No labels, no weight decay; the network is in use: normalised by its running statistics, which stay,
-for S is small.
+No labels, no weight decay. `distil_norm` says how batch normalisation passes:
+
+eval           by the running statistics, which stay, for S is small: gains and shifts are trained
+train          by the batch, which the running statistics follow: they become those of S
+train-frozen   by the batch, and the running statistics are put back afterwards
 
 DCD is the phase `distil` at a site. It begins with the site's own model after DID of this round,
 [theta_m]_0, and answers with what the ensemble made of it, and with its logits on the shared set
@@ -28,6 +31,7 @@ from learning.losses.anchor_terms import EnsembleDistillation
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.networks.conversion import to_arrays, to_tensors
 from learning.networks.pictures import Pictures
+from learning.networks.running_statistics import measured_statistics
 from learning.networks.torch_layers import Tensors
 from learning.training.chance import Chance
 from learning.training.loop import train_alone
@@ -50,6 +54,8 @@ from schemas.values import Digest
 _ENSEMBLE, _RANGE = "ensemble", "range"
 _COORDINATOR = "coordinator"
 _PHASE = "dad"
+_FEWEST = 2
+"""Images that a variance is measured on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +89,11 @@ def distilling_work(
             torch.zeros(images, dtype=torch.int64),
             {_ENSEMBLE: torch.from_numpy(ensemble)},
         ),
-        loss=ComposedLoss(assignment.network, (Weighted(1.0, term),), training="none"),
+        loss=ComposedLoss(
+            assignment.network,
+            (Weighted(1.0, term),),
+            training="none" if settings.distil_norm == "eval" else "all",
+        ),
         optimiser=Sgd(
             constant_rates(settings.distil_rate, settings.distil_epochs), settings.momentum
         ),
@@ -134,7 +144,7 @@ def finish(job: FitJob[SiteState], trained: Trained) -> ClientUpdate:
     kept = job.state
     assert isinstance(kept, _Kept)
     site = kept.site
-    parameters, buffers = trained.parameters, trained.buffers
+    parameters, buffers = trained.parameters, _buffers_after(site.assignment, job.work, trained)
     frame = model_frame(site.assignment, site.sent, len(kept.shared), len(site.names))
     logits = None
     if frame.logits is not None:
@@ -164,11 +174,9 @@ def distilled(
     Raises `MethodError` where training left the numbers, and where nobody said how pictures become
     inputs.
     """
-    if not config.mean:
-        raise MethodError("asked: has no mean and deviation of pictures, and DAD needs them")
-    settings = assignment.settings
+    settings, pictures = assignment.settings, _pictures_of(config)
     chance = Chance(config.seed, _COORDINATOR, round=config.round_of_stage, phase=_PHASE)
-    student = Student(*to_tensors(mean), teacher.images, Pictures(config.mean, config.deviation))
+    student = Student(*to_tensors(mean), teacher.images, pictures)
     work = distilling_work(
         assignment, student, teacher.ensemble, teacher.old, settings.tau2, chance
     )
@@ -177,7 +185,7 @@ def distilled(
             trained = train_alone(work, TrainingEngineSettings())
     except TrainingError as error:
         raise MethodError(f"DAD: {error}") from error
-    arrays = to_arrays(trained.parameters, trained.buffers)
+    arrays = to_arrays(trained.parameters, _buffers_after(assignment, work, trained))
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise MethodError("DAD: weights are not finite; set distil_rate lower")
     losses = trained.losses or (0.0,)
@@ -186,6 +194,45 @@ def distilled(
         f"(torch {torch.__version__}, one thread)"
     )
     return arrays, (remark,)
+
+
+def re_estimated(
+    assignment: DcidAssignment, config: RoundConfig, mean: Arrays, images: Images
+) -> Arrays:
+    """Return the mean with running statistics that are measured on the shared set.
+
+    Batches are of `distil_batch` images, in the order of S; a last one of one image is left out.
+    Raises `MethodError` where there are less than two images, or pictures become no inputs.
+    """
+    if len(images) < _FEWEST:
+        raise MethodError(
+            f"running_statistics: 're-estimated' on {len(images)} shared image, which has no "
+            "variance; set shared_per_class higher"
+        )
+    size, pictures = assignment.settings.distil_batch, _pictures_of(config)
+    starts = range(0, len(images) - 1, size)
+    parameters, buffers = to_tensors(mean)
+    inputs = (
+        pictures.normalise(torch.from_numpy(np.array(images[at : at + size]))) for at in starts
+    )
+    with one_torch_thread():
+        measured = measured_statistics(assignment.network, parameters, buffers, inputs)
+    return to_arrays(parameters, measured)
+
+
+def _pictures_of(config: RoundConfig) -> Pictures:
+    if not config.mean:
+        raise MethodError(
+            "asked: has no mean and deviation of pictures, and the coordinator needs them"
+        )
+    return Pictures(config.mean, config.deviation)
+
+
+def _buffers_after(assignment: DcidAssignment, work: Work | None, trained: Trained) -> Tensors:
+    """Return the running statistics that distilling leaves."""
+    assert work is not None, "it was trained"
+    frozen = assignment.settings.distil_norm == "train-frozen"
+    return work.buffers if frozen else trained.buffers
 
 
 @contextmanager

@@ -6,7 +6,8 @@
 | train | logits of its model after DID on the shared set | `logits`, one row for each image of S |
 | distil, train-alone | its weights | `methods.client_updates`, around the weights that were sent |
 | the same with DAD | its weights, and their logits on the shared set | both in one file |
-| means | sums of its anchors' features at length 1, and their number, by class | int64 |
+| imprint | sums of its new images' features at length 1, and their number, by class | int64 |
+| means | the same of its anchors | int64 |
 
 Sites are sent weights (`model`), the old model, the shared set, and after `train` the ensemble's
 logits: half precision, with the digest of the weights that the round began with.
@@ -118,7 +119,7 @@ class MeansFrame:
     classes: int
     width: int
     most: int
-    """Anchors of a class."""
+    """Images of a class."""
 
     def encode(self, sums: ScaledIntegers, counts: Integers) -> bytes:
         """Return an answer."""
@@ -142,7 +143,7 @@ class MeansFrame:
         sums, counts = tensors[_SUMS], tensors[_COUNTS]
         if counts.min() < 0 or counts.max() > self.most:
             raise ContributionError(
-                f"counts: {counts.min()} to {counts.max()} anchors; give 0 to {self.most} per class"
+                f"counts: {counts.min()} to {counts.max()} images; give 0 to {self.most} per class"
             )
         bounds = counts[:, np.newaxis] << np.int64(-UNIT_EXPONENT)
         if ((sums > bounds) | (sums < -bounds)).any():
@@ -157,6 +158,15 @@ def model_frame(assignment: DcidAssignment, sent: Arrays, images: int, classes: 
     settings = assignment.settings
     logits = LogitFrame(images, classes, settings.logits) if settings.aggregates else None
     return ModelFrame(UpdateFrame(sent, settings.upload), logits)
+
+
+MOST_IMPRINTED = 100_000
+"""Images of a class, of one site, in the sum that its row is imprinted by."""
+
+
+def imprinting_frame(assignment: DcidAssignment, classes: int) -> MeansFrame:
+    """Return what answers to `imprint` look like."""
+    return MeansFrame(classes, assignment.network.width, MOST_IMPRINTED)
 
 
 def means_frame(assignment: DcidAssignment, classes: int) -> MeansFrame:

@@ -23,6 +23,8 @@ HeadKind = Literal["linear", "cosine"]
 LogitForm = Literal["float16", "int8"]
 Omega = Literal["samples", "uniform"]
 SharedSet = Literal["devices", "public", "synthetic"]
+DistilNorm = Literal["eval", "train", "train-frozen"]
+RunningStatistics = Literal["averaged", "sent", "re-estimated"]
 
 Preset = Literal[
     "dcid-icarl",
@@ -101,6 +103,9 @@ class LearnerSettings(Strict):
     """K: new classes that an anchor's class is held against."""
     imprinting: bool = True
     """Whether LUCIR's new rows begin as the means of their classes."""
+    imprint_at: Literal["sites", "fleet"] = "sites"
+    """Whose images LUCIR's new rows are the means of: each site's own, or, once before a session's
+    rounds, those of all sites, so that all begin with equal rows."""
     hold_old_rows: bool = True
     """Whether LUCIR's rows of old classes stay as they are."""
     triples: int = Field(default=512, ge=1, le=1_000_000)
@@ -116,6 +121,11 @@ class LearnerSettings(Strict):
         """The lambda that is set, or the learner's own."""
         return _OWN[self.learner][1] if self.strength is None else self.strength
 
+    @property
+    def imprints_together(self) -> bool:
+        """Whether rows of new classes are imprinted by the images of all sites."""
+        return self.learner == "lucir" and self.imprinting and self.imprint_at == "fleet"
+
 
 class DistillationSettings(Strict):
     """Distillation on the shared set: at the sites (DCD), and at the coordinator (DAD)."""
@@ -124,6 +134,9 @@ class DistillationSettings(Strict):
     """Whether sites distil from the ensemble of all, equation (3)."""
     dad: bool = True
     """Whether the coordinator distils the ensemble into the mean, equation (5)."""
+    running_statistics: RunningStatistics = "averaged"
+    """Of the mean's batch normalisation: averaged as weights are; those that the round sent, as
+    where parameters alone are averaged; or measured anew on the shared set."""
     omega: Omega = "samples"
     """Weigh logits in the ensemble by the sites' numbers of samples, or alike."""
     softmax_range: Literal["new", "all"] = "new"
@@ -135,6 +148,9 @@ class DistillationSettings(Strict):
     distil_rate: float = Field(default=1e-4, gt=0)
     distil_epochs: int = Field(default=5, ge=1, le=10_000)
     distil_batch: int = Field(default=128, ge=2, le=65_536)
+    distil_norm: DistilNorm = "eval"
+    """Batch normalisation while distilling: by the running statistics, which stay; by the batch,
+    which they follow; or by the batch, while they stay."""
     shared_set: SharedSet = "devices"
     """Unlabelled images to distil on: of the devices whose owners allow it, given with the network,
     or made by both sides from the seed."""
@@ -179,6 +195,8 @@ class DcidSettings(LearnerSettings, DistillationSettings, AveragedSettings):
     base_decrease_epochs: tuple[int, ...] | None = None
     decrease_factor: float = Field(default=0.1, gt=0, le=1)
     """What the rate is multiplied with at each of them."""
+    rate_schedule: Literal["training", "session"] = "training"
+    """What `decrease_epochs` count: epochs of each local training, or of all of a session."""
     batch: int = Field(default=128, ge=2, le=65_536)
     smallest_batch: int = Field(default=8, ge=2, le=65_536)
     """A last batch of fewer samples is left out of an epoch, unless it is the only one."""
@@ -205,12 +223,17 @@ class DcidSettings(LearnerSettings, DistillationSettings, AveragedSettings):
             raise ValueError("head: 'linear', but LUCIR compares cosines; leave it out")
         if self.learner == "icarl" and self.scores == "sigmoid" and self.head == "cosine":
             raise ValueError("head: 'cosine', but sigmoids need a bias; give 'linear'")
+        if self.re_estimates and not self.shares:
+            raise ValueError(
+                "running_statistics: 're-estimated' without images to measure them on; give "
+                "shared_per_class above 0, or another shared_set"
+            )
         return self
 
     @property
     def shares(self) -> bool:
-        """Whether there is a set of images that all sites have."""
-        wanted = self.dcd or self.dad
+        """Whether there is a set of images that the coordinator has, and all sites may get."""
+        wanted = self.dcd or self.dad or self.re_estimates
         return wanted and (self.shared_set != "devices" or self.shared_per_class > 0)
 
     @property
@@ -222,3 +245,8 @@ class DcidSettings(LearnerSettings, DistillationSettings, AveragedSettings):
     def aggregates(self) -> bool:
         """Whether the coordinator distils the ensemble into the mean."""
         return self.dad and self.shares
+
+    @property
+    def re_estimates(self) -> bool:
+        """Whether the coordinator measures the mean's running statistics on the shared set."""
+        return self.running_statistics == "re-estimated"

@@ -3,6 +3,8 @@
 share    up to q of its images of each new class, without their labels. Which images, and their
          order in the file, follow from the round's seed and the site's name. The owner has allowed
          it, or this phase is never job (`publish_images` of the device's own settings)
+imprint  sums of its new images' features at length 1 under the model before the session, by which
+         the coordinator makes the head's new rows, equal for all sites
 means    sums of its anchors' features at length 1 under the general model: so a class's mean over
          all sites is known to the coordinator, and no anchor's feature is
 """
@@ -30,7 +32,7 @@ from learning.training.shared_inference import SENT, InferenceRequest
 from methods.dcid.assignment import DcidAssignment
 from methods.dcid.images import encode_images
 from methods.dcid.memory import Features, Memory, herded, rows_by_class
-from methods.dcid.messages import means_frame
+from methods.dcid.messages import MOST_IMPRINTED, MeansFrame, imprinting_frame, means_frame
 from methods.dcid.model import BEFORE, Before, Beginning
 from methods.device_updates import update_of
 from methods.errors import MethodError
@@ -233,6 +235,25 @@ def finish_sharing(job: FitJob[SiteState]) -> ClientUpdate:
     return update_of(job, images, site.memory)
 
 
+def begin_imprinting(site: Site) -> FitJob[SiteState] | None:
+    """Return what is measured, or None without images of the session's classes."""
+    rows = rows_to_imprint(site)
+    return FitJob(None, site.counted(rows), _Chosen(site, rows)) if rows else None
+
+
+def rows_to_imprint(site: Site) -> list[int]:
+    """Return the rows of the session's classes, as many of each as a sum may hold."""
+    new = set(site.instruction.stage_class_names)
+    by_class = rows_by_class(site.data).items()
+    return sorted(row for name, own in by_class if name in new for row in own[:MOST_IMPRINTED])
+
+
+def finish_imprinting(job: FitJob[SiteState]) -> ClientUpdate:
+    """Return sums and numbers by class; raise `MethodError` where features are not finite."""
+    site = job.state.site
+    return _summed(job, imprinting_frame(site.assignment, len(site.names)))
+
+
 def begin_means(site: Site) -> FitJob[SiteState] | None:
     """Return what is measured, or None without an anchor; raise `MethodError`.
 
@@ -275,6 +296,11 @@ def _anchors(site: Site) -> list[int]:
 
 def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
     """Return sums and numbers by class; raise `MethodError` where features are not finite."""
+    site = job.state.site
+    return _summed(job, means_frame(site.assignment, len(site.names)))
+
+
+def _summed(job: FitJob[SiteState], frame: MeansFrame) -> ClientUpdate:
     kept = job.state
     assert isinstance(kept, _Chosen)
     site, rows = kept.site, kept.rows
@@ -282,6 +308,5 @@ def finish_means(job: FitJob[SiteState]) -> ClientUpdate:
     try:
         sums, counts = unit_sums(features(rows), site.labels(rows), len(site.names))
     except LearningError as error:
-        raise MethodError(f"means: {error}") from error
-    payload = means_frame(site.assignment, len(site.names)).encode(sums, counts)
-    return update_of(job, payload, site.memory)
+        raise MethodError(f"{site.instruction.round.phase}: {error}") from error
+    return update_of(job, frame.encode(sums, counts), site.memory)

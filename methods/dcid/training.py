@@ -82,7 +82,7 @@ def begin(site: Site) -> FitJob[SiteState] | None:
     if not new or len(rows) < 2:  # a batch of one cannot be normalised
         return None
     shared = None
-    if settings.shares:
+    if settings.collaborates or settings.aggregates:
         shared = shared_samples(site)
     learner, session = learner_of(settings), Session(site.old, len(site.names) - site.old)
     parameters, buffers = _first_model(site, learner, new)
@@ -92,7 +92,7 @@ def begin(site: Site) -> FitJob[SiteState] | None:
         buffers=buffers,
         data=_data(site, rows, len(new)),
         loss=ComposedLoss(site.assignment.network, _terms(settings, learner, session)),
-        optimiser=Sgd(_rates(settings, session), settings.momentum, settings.weight_decay),
+        optimiser=Sgd(_rates(site, session), settings.momentum, settings.weight_decay),
         batching=_batching(settings, len(rows)),
         chance=site.chance,
         frozen=_frozen(site, session, trained, held),
@@ -177,12 +177,12 @@ def looks_of(site: Site) -> list[InferenceRequest]:
 
 
 def _imprints(site: Site, learner: Learner) -> bool:
-    """Whether rows of new classes are imprinted: in a session's first round.
+    """Whether this site imprints rows of new classes: in a session's first round.
 
     These rows are then still as the head has grown them.
     """
     before = site.before
-    if before is None or not learner.imprints:
+    if before is None or not learner.imprints or learner.settings.imprints_together:
         return False
     first = grown(before.arrays, before.names, site.names, site.assignment.settings.seed)
     return np.array_equal(first[WEIGHT][site.old :], site.sent[WEIGHT][site.old :])
@@ -232,14 +232,18 @@ def _frozen(
     return frozen
 
 
-def _rates(settings: DcidSettings, session: Session) -> tuple[float, ...]:
+def _rates(site: Site, session: Session) -> tuple[float, ...]:
     """Return the rate of each local epoch; a session without old classes may have its own."""
+    settings = site.assignment.settings
     epochs, rate, marks = settings.epochs, settings.rate, settings.decrease_epochs
     if not session.old:
         epochs = settings.base_epochs or epochs
         rate = settings.base_rate or rate
         marks = marks if settings.base_decrease_epochs is None else settings.base_decrease_epochs
-    return stepped_rates(rate, epochs, marks, settings.decrease_factor)
+    first = 0
+    if settings.rate_schedule == "session":
+        first = epochs * site.assignment.round_within(site.instruction.round.round_of_stage)
+    return stepped_rates(rate, epochs, marks, settings.decrease_factor, first)
 
 
 def _batching(settings: DcidSettings, samples: int) -> Batching:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from learning.networks.network import Network
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.registry import training_coordinator
+from methods.training import RoundParts
 from schemas.models import of_pictures
+from schemas.values import ClassName
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
 from simulator.engines.network_inputs import SampleInputs, inputs_of
@@ -18,6 +22,24 @@ from simulator.engines.scene_meter import Rows, SceneMeter
 from simulator.virtual.training import torch_device
 
 _BATCH = 512
+
+
+class PartsAccuracy(NamedTuple):
+    """Shares (0 to 1) of right answers of what a round's answers held."""
+
+    ensemble: float
+    """Of all models together, whose weighted scores are added."""
+    mean: float
+    """Of the mean of the models."""
+
+
+class Voters(NamedTuple):
+    """Networks of one kind whose scores are added."""
+
+    network: Network
+    names: Sequence[ClassName]
+    models: Sequence[Mapping[str, npt.NDArray[Any]]]
+    weights: Sequence[int]
 
 
 class NetworkMeter:
@@ -46,10 +68,7 @@ class NetworkMeter:
 
         Of a network that gives pixels classes it is the mIoU on some test scenes; see `SceneMeter`.
         """
-        import torch  # noqa: PLC0415 - heavy, and optional
-
-        from learning.networks.conversion import brought_home, to_tensors  # noqa: PLC0415
-        from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
+        from learning.networks.conversion import to_tensors  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
         side = training_coordinator(method)
@@ -59,16 +78,42 @@ class NetworkMeter:
             assert self._scenes is not None
             rows = Rows(network, *to_tensors(arrays, device), names)
             return self._scenes.mean_iou(rows, seen, device)
+        return self._share(Voters(network, names, (arrays,), (1,)), seen)
+
+    def parts_accuracy(
+        self, network: Network, names: Sequence[ClassName], parts: RoundParts
+    ) -> PartsAccuracy:
+        """Return how a round's models answer together, and their mean alone, on `names`.
+
+        `names` are the rows of the network's head.
+        """
+        seen = tuple(self._prepared.plan.class_names.index(name) for name in names)
+        return PartsAccuracy(
+            self._share(Voters(network, names, parts.models, parts.weights), seen),
+            self._share(Voters(network, names, (parts.mean,), (1,)), seen),
+        )
+
+    def _share(self, voters: Voters, seen: tuple[int, ...]) -> float:
+        """Return the share of right answers by the sum of the models' weighted scores."""
+        import torch  # noqa: PLC0415 - heavy, and optional
+
+        from learning.networks.conversion import brought_home, to_tensors  # noqa: PLC0415
+        from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
+
+        prepared = self._prepared
+        device = torch_device(prepared.scenario.engine.device)
         labels = prepared.split.test.labels
         asked = np.flatnonzero(np.isin(labels, seen)).astype(np.int64)
         infer = Inference(_BATCH, self._sight.pictures())
-        parameters, buffers = to_tensors(arrays, device)
+        models = [to_tensors(arrays, device) for arrays in voters.models]
         right = 0
-        label_of_row = np.array([prepared.plan.class_names.index(name) for name in names])
+        label_of_row = np.array([prepared.plan.class_names.index(name) for name in voters.names])
         for start in range(0, len(asked), _BATCH):
             chunk = asked[start : start + _BATCH]
             inputs = torch.from_numpy(self._sight.test(chunk)).to(device)
-            logits = infer(network, parameters, buffers, inputs).logits
+            scores = [infer(voters.network, *model, inputs).logits for model in models]
+            weighted = zip(scores, voters.weights, strict=True)
+            logits = torch.stack([score * weight for score, weight in weighted]).sum(dim=0)
             rows = brought_home(logits.argmax(dim=1)).numpy()
             right += int((label_of_row[rows] == labels[chunk]).sum())
         return right / len(asked)

@@ -31,6 +31,7 @@ from coordinator.topics.rounds.entries import (
 )
 from schemas.message import Strict
 from schemas.values import Digest
+from simulator.engines.network_meter import PartsAccuracy
 from simulator.records import RoundRecord
 from simulator.run.durable import append_line, whole_lines
 
@@ -105,6 +106,8 @@ class RoundLog:
     """Follows a ledger; `look` takes in what is new."""
 
     def __init__(self, ledger: LedgerReader, path: Path, every: int) -> None:
+        self.compared: dict[int, PartsAccuracy] = {}
+        """By number of a round, what its answers held, where somebody measures it."""
         self.done = (0, 0)
         """Rounds of the newest stage that are over, and how many it has."""
         self._ledger = ledger
@@ -202,12 +205,15 @@ class RoundLog:
         seconds = time.perf_counter() - first.began
         number = sum(kept.stage == opened.stage for kept in self._kept.values()) + 1
         wanted = number % self._every == 0 or self._is_last(opened)
+        parts = self.compared.pop(opened.number, None)
         record = RoundRecord(
             number=number,
             asked=ended.asked,
             counted=0 if averaged is None else len(averaged.inputs),
             seconds=seconds,
             accuracy=measure() if wanted and measure is not None else None,
+            ensemble_accuracy=None if parts is None else parts.ensemble,
+            mean_accuracy=None if parts is None else parts.mean,
             client_drift=None if averaged is None else averaged.client_drift,
             loss=None if averaged is None else first.loss,
             steps=None if averaged is None else first.steps,

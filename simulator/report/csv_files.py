@@ -38,7 +38,15 @@ _IOU = "iou_of_"
 """Before the name of a class, which stays as it is."""
 _BY_KIND = ("sent", "received")
 """Bytes by kind of payload."""
-_OF_ROUNDS = ("accuracy", "client_drift", "loss", "steps", "training_seconds")
+_OF_ROUNDS = (
+    "accuracy",
+    "ensemble_accuracy",
+    "mean_accuracy",
+    "client_drift",
+    "loss",
+    "steps",
+    "training_seconds",
+)
 _SPREADS = ("device_accuracy", "bytes_up", "bytes_down", "compute_seconds", "stored_samples")
 
 

@@ -245,6 +245,7 @@ def has_light_agents(scenario: Scenario) -> bool:
 def _check_agents(scenario: Scenario) -> None:
     """Check that nothing is asked of light agents that they leave out."""
     _check_workers(scenario)
+    _check_ensemble(scenario)
     _check_arithmetic(scenario.engine)
     if scenario.engine.agents != "light":
         return
@@ -273,6 +274,22 @@ def _check_workers(scenario: Scenario) -> None:
         raise ValueError(
             f"{field} beside {other} {value!r}; workers train light agents in a 'loop' on the CPU: "
             "leave one of them out"
+        )
+
+
+def _check_ensemble(scenario: Scenario) -> None:
+    """Check that answers pass through this process where their models are to be compared."""
+    if not scenario.evaluation.ensemble:
+        return
+    engine = scenario.engine
+    beside: dict[str, object] = {"engine.workers": engine.workers} if engine.workers else {}
+    beside |= {"engine.kind": engine.kind} if engine.kind != "inprocess" else {}
+    if not has_light_agents(scenario):
+        beside |= asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    for field, value in beside.items():
+        raise ValueError(
+            f"evaluation.ensemble: true beside {field} {value!r}; models are compared where light "
+            "agents train in this process alone: leave one of them out"
         )
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from methods.errors import MethodError
 from methods.registry import descriptor, statistics_coordinator, training_coordinator
+from methods.training_sides import TrainingCoordinator
 from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -54,6 +55,7 @@ def check_method(source: str, scenario: Scenario) -> None:
             f"{source}: evaluation.pooled_reference: {method.name!r} solves no ridge regression "
             "that could be repeated in one place; leave it out"
         )
+    _check_parts(source, scenario)
     if scenario.method.on_features is not None and (trainer is None or first is not None):
         raise ScenarioError(
             f"{source}: method.on_features: {str(scenario.method.on_features).lower()} goes with a "
@@ -61,6 +63,19 @@ def check_method(source: str, scenario: Scenario) -> None:
         )
     if trainer is not None:
         _check_training(source, scenario)
+
+
+def _check_parts(source: str, scenario: Scenario) -> None:
+    """Raise `ScenarioError` where a method does not tell the models that are to be compared."""
+    trainer = trainer_of(scenario)
+    if not scenario.evaluation.ensemble:
+        return
+    side = None if trainer is None else type(training_coordinator(trainer.method))
+    if side is None or side.parts_of is TrainingCoordinator.parts_of:
+        raise ScenarioError(
+            f"{source}: evaluation.ensemble: true, but {scenario.method.name!r} distils no "
+            "ensemble of the devices' models; leave it out, or take 'dcid'"
+        )
 
 
 def _check_settings(

@@ -397,6 +397,9 @@ class EvaluationSettings(Strict):
     that they run gets right."""
     every_rounds: int = Field(default=1, ge=1)
     """The network is measured after every so many rounds, and after the last of a stage."""
+    ensemble: bool = False
+    """Of a method whose coordinator distils the devices' models: measure in every round also how
+    they answer together, and how their mean does before it is distilled."""
 
 
 class Scenario(Strict):

@@ -138,10 +138,10 @@ def test_training_goes_on_from_the_head_not_from_the_means():
 
 
 MEANS = {
-    "too many anchors": (10, 100, "anchors"),
+    "too many anchors": (10, 100, "images"),
     "sums without anchors": (2**31, 0, "larger than so many"),
     "longer than features are": (5 * 2**30, 3, "larger than so many"),
-    "less than no anchor": (0, -1, "anchors"),
+    "less than no anchor": (0, -1, "images"),
 }
 
 

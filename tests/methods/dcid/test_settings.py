@@ -13,6 +13,8 @@ from methods.errors import MethodError
 from tests.methods.dcid.making import SHAPE, assignment
 
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")
+ALONE = {"dcd": False, "dad": False}
+LUCIR_PHASES = (("share", "imprint"), ("train", "distil"), ())
 
 
 def test_every_preset_is_a_learner_with_dcid_or_in_the_basic_framework():
@@ -52,6 +54,9 @@ def test_whatever_is_given_beside_a_preset_wins():
         ({"shared_per_class": 0}, ((), ("train-alone",), ())),
         ({"shared_set": "public", "shared_per_class": 0}, ((), ("train", "distil"), ())),
         ({"shared_set": "synthetic"}, ((), ("train", "distil"), ())),
+        ({"running_statistics": "re-estimated", **ALONE}, (("share",), ("train-alone",), ())),
+        ({"preset": "dcid-lucir", "imprint_at": "fleet"}, LUCIR_PHASES),
+        ({"imprint_at": "fleet", **ALONE}, ((), ("train-alone",), ())),
         ({"evaluation": "nearest-mean"}, (("share",), ("train", "distil"), ("means",))),
     ],
 )
@@ -64,17 +69,20 @@ def test_owners_can_tell_from_the_card_what_a_phase_sends():
     assert isinstance(DESCRIPTOR, Descriptor)
     kinds = {
         phase: DESCRIPTOR.kind_of(phase)
-        for phase in ("share", "train", "distil", "train-alone", "means")
+        for phase in ("share", "imprint", "train", "distil", "train-alone", "means")
     }
     assert kinds["share"] == "images"
     assert kinds["train"] == "logits"
-    assert {kinds[phase] for phase in ("distil", "train-alone", "means")} == {"weights"}
+    others = ("imprint", "distil", "train-alone", "means")
+    assert {kinds[phase] for phase in others} == {"weights"}
 
 
 def test_an_assignment_says_what_it_needs():
     assert assignment().coordinator_trains
     assert not assignment(dad=False).coordinator_trains
     assert not assignment(shared_per_class=0).coordinator_trains
+    assert assignment(**ALONE, running_statistics="re-estimated").coordinator_trains
+    assert not assignment(**ALONE, running_statistics="sent").coordinator_trains
     assert assignment(shared_set="public").needs_shared
     assert not assignment(shared_set="public", dcd=False, dad=False).needs_shared
     assert assignment(base="central").first_weights_suffice
@@ -93,6 +101,8 @@ def test_an_assignment_survives_the_ledger():
         ({"scores": "sigmoid", "head": "cosine"}, "sigmoids need a bias"),
         ({"preset": "dcid-ewc"}, "preset"),
         ({"tau1": 0}, "tau1"),
+        ({"running_statistics": "re-estimated", "shared_per_class": 0}, "give shared_per_class"),
+        ({"distil_norm": "frozen"}, "distil_norm"),
         ({"momentun": 0.5}, "momentun"),
     ],
 )

@@ -61,6 +61,12 @@ SWITCHES = {
     "distil_rate": ({}, {"distil_rate": 1e-4}),
     "distil_epochs": ({}, {"distil_epochs": 4}),
     "distil_batch": ({}, {"distil_batch": 4}),
+    "distil_norm-train": ({}, {"distil_norm": "train"}),
+    "distil_norm-frozen": ({"distil_norm": "train"}, {"distil_norm": "train-frozen"}),
+    "distil_norm-batch": ({}, {"distil_norm": "train-frozen"}),
+    "running_statistics-sent": (ALONE, {**ALONE, "running_statistics": "sent"}),
+    "running_statistics-measured": (ALONE, {**ALONE, "running_statistics": "re-estimated"}),
+    "running_statistics-before-dad": ({}, {"running_statistics": "re-estimated"}),
     "shared_set": ({}, {"shared_set": "synthetic", "synthetic_images": 20}),
     "synthetic_images": (
         {"shared_set": "synthetic", "synthetic_images": 20},
@@ -96,6 +102,7 @@ SWITCHES = {
     ),
     "ranking_hardest": ({**ALONE, **LUCIR}, {**ALONE, **LUCIR, "ranking_hardest": 1}),
     "imprinting": ({**ALONE, **LUCIR}, {**ALONE, **LUCIR, "imprinting": False}),
+    "imprint_at": ({**ALONE, **LUCIR}, {**ALONE, **LUCIR, "imprint_at": "fleet"}),
     "hold_old_rows": ({**ALONE, **LUCIR}, {**ALONE, **LUCIR, "hold_old_rows": False}),
     "triples": ({**ALONE, "learner": "erdil"}, {**ALONE, "learner": "erdil", "triples": 8}),
     "erdil-on-all": (
@@ -110,6 +117,10 @@ SWITCHES = {
     "decrease_factor": (
         {**ALONE, "decrease_epochs": (1,)},
         {**ALONE, "decrease_epochs": (1,), "decrease_factor": 0.5},
+    ),
+    "rate_schedule": (
+        {**ALONE, "decrease_epochs": (1,)},
+        {**ALONE, "decrease_epochs": (1,), "rate_schedule": "session"},
     ),
     "base_epochs": (ALONE, {**ALONE, "base_epochs": 4}),
     "base_rate": (ALONE, {**ALONE, "base_rate": 0.02}),

@@ -257,6 +257,40 @@ def test_the_first_session_has_no_anchor_loss_and_may_have_rates_of_its_own():
     assert later.optimiser.rates == pytest.approx((0.01, 0.001, 0.001))
 
 
+@pytest.mark.parametrize("dcd", [False, True])
+def test_rates_may_fall_over_the_epochs_of_a_session(dcd):
+    of = assignment(
+        dcd=dcd,
+        dad=False,
+        epochs=2,
+        rate=0.1,
+        decrease_epochs=(3, 4),
+        rate_schedule="session",
+    )
+    fleet = Fleet(of, {SITE: joined(samples(24, ANT, BEE), samples(20, CAT, DOG, seed=1))})
+    fleet.session(ANT, BEE)
+    fleet.stage += 1
+    if of.opening_phases:
+        fleet.phase("share", 1, 9, EVERY, (CAT, DOG))
+    found = []
+    for number in range(3):
+        place = 1 + len(of.opening_phases) + number * len(of.round_phases)
+        question = asked(
+            of,
+            *EVERY,
+            phase=of.round_phases[0],
+            round_of_stage=place,
+            rounds_of_stage=9,
+            weights=fleet.weights,
+            weights_class_names=(ANT, BEE),
+            extras=fleet.extras,
+        )
+        asks = order(question, 2, (CAT, DOG), SITE, 9)
+        begun = DEVICE.begin(of, asks, fleet.sites[SITE], fleet.memories[SITE], PICTURES)
+        found.append(begun.work.optimiser.rates)
+    assert found == [pytest.approx(rates) for rates in ((0.1, 0.1), (0.1, 0.01), (0.001, 0.001))]
+
+
 def test_a_site_without_new_images_has_nothing():
     of = assignment(shared_per_class=0)
     asks = order(asked(of), 1, (ANT, BEE), SITE, 1)

@@ -95,6 +95,23 @@ def test_nothing_is_shared_where_the_images_are_made_by_both_sides(tmp_path: Pat
     assert kinds == {"logits", "weights"}
 
 
+def test_both_kinds_of_agents_agree_however_norms_and_rows_are_treated(tmp_path: Path) -> None:
+    settings = {
+        "preset": "dcid-lucir",
+        "network": "mlp",
+        "imprint_at": "fleet",
+        "distil_norm": "train",
+        "running_statistics": "re-estimated",
+    }
+    what = prepared(distilling(method={"settings": settings}, rounds={"per_stage": 1}))
+    one = learn(InProcessEngine, what, tmp_path / "full")
+    other = learn(LightEngine, what, tmp_path / "light")
+    phases = [round_.phase for round_ in one.bodies(RoundOpened)]
+    assert phases == ["share", "imprint", "train", "distil"]
+    assert said(other.ledger) == said(one.ledger)
+    assert other.models == one.models
+
+
 def test_a_session_begins_without_the_files_of_the_one_before(tmp_path: Path) -> None:
     stages = {"classes": 6, "count": 3}
     learned = learn(LightEngine, prepared(distilling(stages=stages, engine=LIGHT)), tmp_path)

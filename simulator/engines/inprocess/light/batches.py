@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -101,6 +101,8 @@ class Adding:
     """
 
     def __init__(self, task: RoundTask, place: CohortResources, stopwatch: Stopwatch) -> None:
+        self.on_answer: Callable[[ClientUpdate], None] = lambda _answer: None
+        """Told of every answer, which is not kept here."""
         self._cohort = Cohort(task, place)
         self._known = task.known
         self._place = place
@@ -122,6 +124,7 @@ class Adding:
             if isinstance(outcome, Declined):
                 yield Added(device, outcome, None, seconds)
                 continue
+            self.on_answer(outcome)
             body = AnswerBody(outcome.payload, self._known.get(device))
             if not is_summed:
                 self._add(device, outcome)
@@ -177,6 +180,10 @@ class AnsweredHere:
         self._devices: Sequence[DeviceId] = ()
         self._hashing: deque[list[Added]] = deque()
         """Lots whose bodies the hasher has."""
+
+    def tell(self, on_answer: Callable[[ClientUpdate], None]) -> None:
+        """Tell somebody of every answer."""
+        self._adding.on_answer = on_answer
 
     def begin(self, devices: Sequence[DeviceId]) -> None:
         """Take the devices in."""

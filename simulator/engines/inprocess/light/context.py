@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from coordinator.core import inputs
+from methods.training import RoundParts
 from schemas.envelope import Sender
 from schemas.message import Message
 from schemas.proxy import PrototypeGradients
-from schemas.values import BootId, DeviceId
+from schemas.values import BootId, ClassName, DeviceId
 from simulator.engines.inprocess.light.cohort import CohortResources
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.hashing import AnswerHasher
@@ -44,6 +45,10 @@ class LightContext:
         return self.clock.time_ns() // 1_000_000
 
 
+Compare = Callable[[int, Sequence[ClassName], RoundParts], None]
+"""Is given a round's number, the rows of its head, and the models in its answers."""
+
+
 class TakesGradients(Protocol):
     """A proxy, as devices know it."""
 
@@ -66,6 +71,8 @@ class TrainingContext:
     """None where the method has none."""
     withheld: str = ""
     """What devices say that train: why their owners keep gradients from the proxy."""
+    compare: Compare | None = None
+    """Is given what answers to a round held; None where nobody compares."""
     told: set[DeviceId] = field(default_factory=set)
     """Who has said it since it is there."""
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from coordinator.topics.stages.commands import CloseStage, OpenStage
+from learning.networks.network import Network
+from methods.registry import training_coordinator
+from methods.training import RoundParts
+from schemas.values import ClassName
 from simulator.engines.inprocess.expected import ExpectedAnswers
 from simulator.engines.inprocess.light.fleet import LightFleet
 from simulator.engines.inprocess.stage_engine import StageEngine
@@ -33,6 +37,8 @@ class LightEngine(StageEngine):
         self._fleet = LightFleet(prepared, folder, watch)
         super().__init__(prepared, folder, watch, self._fleet)
         self._fleet.coordinator.engine.on_commit = self._rounds.committed
+        if prepared.scenario.evaluation.ensemble:
+            self._fleet.compare_with(self._compare)
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there, which otherwise join in when they are."""
@@ -42,6 +48,14 @@ class LightEngine(StageEngine):
         """Close all files, and let the collector go through everything again."""
         gc.unfreeze()
         super().close()
+
+    def _compare(self, number: int, names: Sequence[ClassName], parts: RoundParts) -> None:
+        """Measure what answers to a round held, for its record."""
+        network = self._state.lineages.trained
+        side = training_coordinator(network.method)
+        described = side.read_assignment(network.settings).network
+        assert isinstance(described, Network), "no method tells models that segment"
+        self._rounds.compared[number] = self._meter.parts_accuracy(described, names, parts)
 
     def _lead(self, stage: StagePlan) -> None:
         self._watch.phase(f"stage {stage.number}: data reach the devices")

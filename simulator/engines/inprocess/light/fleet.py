@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coordinator.core.inputs import CoordinatorConnected
@@ -19,7 +20,12 @@ from simulator.engines.inprocess.agents import rules_of, settings_of
 from simulator.engines.inprocess.features import LineageFeatures
 from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, make_home
 from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
+from simulator.engines.inprocess.light.context import (
+    Compare,
+    LightContext,
+    TrainingContext,
+    device_message,
+)
 from simulator.engines.inprocess.light.coordinator import LightCoordinator
 from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
 from simulator.engines.inprocess.light.hashing import AnswerHasher
@@ -134,6 +140,11 @@ class LightFleet:
                 features=features,
             ),
         )
+
+    def compare_with(self, compare: Compare) -> None:
+        """Give somebody the models in the answers to every round, where networks are trained."""
+        if self._training is not None:
+            self._training = replace(self._training, compare=compare)
 
     def wait_for_workers(self) -> None:
         """Wait until all workers are there; else whoever comes later joins in."""

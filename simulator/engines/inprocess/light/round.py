@@ -25,6 +25,7 @@ from device_agent.core.records import TrainingJob
 from device_agent.core.telling import problem
 from device_agent.training import made_gradients
 from methods.registry import descriptor
+from methods.training import ClientUpdate, CountedUpdate
 from schemas.contributions import Contribution, Nothing, PartKey
 from schemas.rounds import RoundAnswer
 from schemas.values import DeviceId, Digest
@@ -63,11 +64,9 @@ class LightRound:
         self._method, self._lineage = network.method, network.digest
         self._kind = descriptor(network.method).kind_of(opened.phase)
         self._lookup = lookup = _lookup(training, task)
-        self._answering: Answering = (
-            AnsweredHere(task, lookup, training.place, training.hasher, context.stopwatch)
-            if training.pool is None
-            else AnsweredByWorkers(task, lookup, training.pool, context.stopwatch)
-        )
+        self._answers: list[CountedUpdate] = []
+        """Of a round whose models are compared with what comes of them."""
+        self._answering = self._made_answering(lookup)
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
         self._done = 0
@@ -115,10 +114,34 @@ class LightRound:
     def average(self, request: AverageRound) -> Finished:
         """Return the mean of the answers in the ledger, which must be those of the sum."""
         networks = self._context.coordinator.maker.networks
+        self._compare()
         if Counter(item.payload for item in request.inputs) != Counter(self._summed):
             reason = "answers: a former run's, and training again gave other ones"
             return Finished(RoundNotAveraged(request.opened.number, reason))
         return networks.average(request, self._answering.total())
+
+    def _made_answering(self, lookup: DatasetLookup) -> Answering:
+        task, training, stopwatch = self._task, self._training, self._context.stopwatch
+        if training.pool is not None:
+            return AnsweredByWorkers(task, lookup, training.pool, stopwatch)
+        here = AnsweredHere(task, lookup, training.place, training.hasher, stopwatch)
+        if training.compare is not None:
+            here.tell(self._keep)
+        return here
+
+    def _keep(self, answer: ClientUpdate) -> None:
+        read = partial(bytes, answer.payload)
+        self._answers.append(CountedUpdate(sum(answer.samples.values()), read))
+
+    def _compare(self) -> None:
+        """Have the models in the answers compared with what comes of them, where somebody does."""
+        compare = self._training.compare
+        if compare is None or not self._answers:
+            return
+        with self._context.stopwatch.phase("evaluation"):
+            parts = self._task.parts(self._answers)
+            if parts is not None:
+                compare(self._opened.number, self._opened.class_names, parts)
 
     def sum_again(self, devices: Sequence[DeviceId]) -> None:
         """Add the answers of a closed round again; they are in the ledger already."""

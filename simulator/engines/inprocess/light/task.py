@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from coordinator.topics.rounds.entries import RoundOpened
 from coordinator.topics.rounds.state import Round
 from device_agent.training import instruction_of
 from methods.registry import training_coordinator
-from methods.training import FitInstruction, Summing
+from methods.training import CountedUpdate, FitInstruction, RoundConfig, RoundParts, Summing
 from schemas.assignments import Assignment
 from schemas.values import DeviceId, Digest
 
@@ -78,9 +78,18 @@ class RoundTask:
     def summing(self) -> Summing:
         """Return the empty sum; raise what the method's side raises."""
         side = training_coordinator(self.network.method)
-        config = config_of(self.network, self.opened, self.files.__getitem__)
         own = side.read_assignment(self.network.settings)
-        return side.summing(own, config, len(self.opened.cohort))
+        return side.summing(own, self._config, len(self.opened.cohort))
+
+    def parts(self, updates: Sequence[CountedUpdate]) -> RoundParts | None:
+        """Return the models in all answers and their mean; None of a phase that has none."""
+        side = training_coordinator(self.network.method)
+        own = side.read_assignment(self.network.settings)
+        return side.parts_of(own, self._config, updates)
+
+    @property
+    def _config(self) -> RoundConfig:
+        return config_of(self.network, self.opened, self.files.__getitem__)
 
 
 def _known(state: State, round_: Round) -> dict[DeviceId, Digest]:
