@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.dcid_tables import norm_cases, norm_tables
 from benchmarks.dcid_tables.cases import CASES, EIGHT, SCENARIOS, Data
+from benchmarks.dcid_tables.norm_cases import chosen, key_of
 from benchmarks.dcid_tables.tables import tables
 from simulator.scenario.loading import load_scenario
 
@@ -69,3 +71,53 @@ def test_bytes_stand_beside_those_of_weights_alone() -> None:
 def test_the_eight_are_beside_the_papers_ablation() -> None:
     assert len(EIGHT) == 8
     assert all(case.printed is not None for case in EIGHT.values())
+
+
+@pytest.mark.parametrize("name", norm_cases.CASES)
+@pytest.mark.torch
+def test_a_case_about_norms_is_a_scenario_whose_rounds_are_compared(name: str) -> None:
+    case = norm_cases.CASES[name]
+    rates = {case.tuned: norm_cases.RATES[case.tuned][0]}
+    scenario = load_scenario(norm_cases.SCENARIO, case.changes(2, rates, Path("core.npz")))
+    assert scenario.seeds == (2,)
+    assert scenario.evaluation.ensemble
+    assert scenario.method.settings[case.tuned] == rates[case.tuned]
+
+
+def norm_run(head: float) -> dict[str, Any]:
+    rounds = [
+        {"session": session, "round": number, "ensemble": head - 1, "mean": head, "general": head}
+        for session in (2, 3)
+        for number in (1, 2)
+    ]
+    figures = dict.fromkeys(("head", "head_final", "model", "model_final", "base"), head)
+    return {**figures, "rounds": rounds, "processor_seconds": 20.0}
+
+
+def norm_runs(name: str, best: float, heads: dict[int, float]) -> dict[str, dict[str, Any]]:
+    """Runs of all rates with the seed of choosing, and of the best one with others."""
+    rates = norm_cases.RATES[norm_cases.CASES[name].tuned]
+    tried = {key_of(name, rate, 0): norm_run(90.0 if rate == best else 80.0) for rate in rates}
+    return tried | {key_of(name, best, seed): norm_run(head) for seed, head in heads.items()}
+
+
+def test_the_best_rate_is_that_of_a_seed_which_no_figure_is_of() -> None:
+    runs = norm_runs("mean-averaged", 0.02, {1: 40.0, 2: 42.0, 3: 41.0})
+    runs |= norm_runs("dcid-train", 1e-3, {1: 43.0, 2: 44.0, 3: 42.0})
+    del runs[key_of("dcid-train", 1e-2, 0)]
+    best = {name: chosen(runs, name) for name in norm_cases.CASES}
+    assert best["mean-averaged"] == 0.02
+    assert best["dcid-train"] is None, "not all of its rates were tried"
+    text = norm_tables.tables({"machine": {"cpu": "a dream"}, "chosen": best, "runs": runs})
+    assert "| mean, statistics averaged | rate 0.02 | 3 | 41.00 ± 2.48 |" in text
+    assert "Not all seeds were run of mean-sent," in text
+
+
+def test_differences_are_seed_by_seed_with_their_interval() -> None:
+    runs = norm_runs("mean-averaged", 0.02, {1: 40.0, 2: 42.0, 3: 41.0})
+    runs |= norm_runs("dcid-train", 1e-3, {1: 43.0, 2: 44.5, 3: 44.0})
+    best = {name: chosen(runs, name) for name in norm_cases.CASES}
+    text = norm_tables.tables({"machine": {"cpu": "a dream"}, "chosen": best, "runs": runs})
+    lines = text.splitlines()
+    row = next(line for line in lines if line.startswith("| DCID, norms in train | distil_rate"))
+    assert "| +2.83 (+2.12 to +3.55) |" in row

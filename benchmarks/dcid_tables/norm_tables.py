@@ -1,0 +1,142 @@
+"""The results about batch normalisation as Markdown: cases, differences, and rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.dcid_tables.norm_cases import BESIDE, CASES, ICARL, SEEDS, TUNED_ON, key_of
+from simulator.metrics.over_seeds import paired_difference, summary
+
+Run = Mapping[str, Any]
+BySeed = Mapping[int, Run]
+_PLAIN, _FITTING = "mean-averaged", "mean-estimated"
+
+
+def tables(result: Mapping[str, Any]) -> str:
+    """Return all tables, of what has been measured so far."""
+    told = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
+    cases = {name: found for name in CASES if (found := _by_seed(result, name))}
+    parts = [
+        "# Batch normalisation in DCID and in its baseline\n",
+        "Written by `python -m benchmarks.dcid_tables.norms`;"
+        " [benchmarks/dcid_tables](../dcid_tables/README.md#batch-normalisation) says what was\n"
+        "asked and what the figures say. Accuracies are in percent, averages over the sessions "
+        "after the first; means\nover seeds with the 95 % interval of Student's t, differences "
+        "seed by seed.\n",
+        f"Machine: {told}.\n",
+        *_cases(result, {name: cases[name] for name in ICARL if name in cases}),
+        "## Round by round\n",
+        "What a round's answers hold: the sites' models together (ensemble), their mean before the "
+        "coordinator trains\non, and the general model that comes of it, by the head, on all "
+        "classes seen.\n",
+        *_rounds(cases),
+    ]
+    beside = {name: cases[name] for name in BESIDE if name in cases}
+    if beside:
+        parts += ["## Beside them\n", *_cases(result, beside)]
+    missing = [name for name in CASES if len(cases.get(name, {})) < len(SEEDS)]
+    if missing:
+        parts.append(f"Not all seeds were run of {', '.join(missing)}.\n")
+    parts += ["## The rates that were tried\n", *_tried(result)]
+    return "\n".join(parts)
+
+
+def _by_seed(result: Mapping[str, Any], name: str) -> dict[int, Run]:
+    """Return a case's runs with its best rate, by seed; none of the seed of choosing."""
+    best = result["chosen"].get(name)
+    if best is None:
+        return {}
+    keys = {seed: key_of(name, best, seed) for seed in SEEDS}
+    return {seed: result["runs"][key] for seed, key in keys.items() if key in result["runs"]}
+
+
+def _cases(result: Mapping[str, Any], cases: Mapping[str, BySeed]) -> Iterator[str]:
+    plain, fitting = (_by_seed(result, name) for name in (_PLAIN, _FITTING))
+    head = (
+        "case",
+        "rate chosen",
+        "n",
+        "head, average",
+        "over the averaged mean",
+        "over the mean measured on S",
+        "head, final",
+        "model, average",
+        "processor, s per seed",
+    )
+    rows = [
+        (
+            CASES[name].title,
+            f"{CASES[name].tuned} {result['chosen'][name]:g}",
+            str(len(runs)),
+            _over([run["head"] for run in runs.values()]),
+            _difference(plain, runs) if name in ICARL and name != _PLAIN else "",
+            _difference(fitting, runs) if name in ICARL and name != _FITTING else "",
+            _over([run["head_final"] for run in runs.values()]),
+            _over([run["model"] for run in runs.values()]),
+            _seconds(runs),
+        )
+        for name, runs in cases.items()
+    ]
+    return _table(head, rows)
+
+
+def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:
+    places = [(session, number) for session in (2, 3) for number in (1, 2)]
+    head = ("case", "of", *(f"session {session}, round {number}" for session, number in places))
+    rows = []
+    for name, runs in cases.items():
+        for field in ("ensemble", "mean", "general"):
+            cells = [_over(_at(runs, place, field)) for place in places]
+            rows.append((CASES[name].title if field == "ensemble" else "", field, *cells))
+    return _table(head, rows)
+
+
+def _at(runs: BySeed, place: tuple[int, int], field: str) -> list[float]:
+    return [
+        one[field]
+        for run in runs.values()
+        for one in run["rounds"]
+        if (one["session"], one["round"]) == place and one[field] is not None
+    ]
+
+
+def _tried(result: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (key, f"{run['head']:.2f}", f"{run['model']:.2f}")
+        for key, run in result["runs"].items()
+        if key.endswith(f"/seed-{TUNED_ON}")
+    ]
+    return _table(("run", "head, average", "model, average"), rows)
+
+
+def _over(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    found = summary(values)
+    half = found.half_width
+    return f"{found.mean:.2f}" if half is None else f"{found.mean:.2f} ± {half:.2f}"
+
+
+def _difference(first: BySeed, second: BySeed) -> str:
+    found = paired_difference(
+        {seed: run["head"] for seed, run in first.items()},
+        {seed: run["head"] for seed, run in second.items()},
+    )
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.2f} (n = 1)"
+    return f"{found.mean:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+
+
+def _seconds(runs: BySeed) -> str:
+    spent = [run["processor_seconds"] for run in runs.values()]
+    known = [one for one in spent if one is not None]
+    return f"{sum(known) / len(known):.0f}" if known else ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(row)} |"
+    yield ""
