@@ -44,6 +44,13 @@ class NormCase:
     """The rate that is chosen from three."""
     rate_of: str | None = None
     """The case whose local rate is taken, where that of distilling is chosen."""
+    only: float | None = None
+    """The one rate of a case that has no choice."""
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """What is chosen from."""
+        return RATES[self.tuned] if self.only is None else (self.only,)
 
     def changes(self, seed: int, rates: Mapping[str, float], core: Path | None = None) -> list[str]:
         """Return what the case sets in the scenario, with its rates, for one seed."""
@@ -55,9 +62,14 @@ class NormCase:
         return [f"{name}={value}" for name, value in told.items()]
 
 
-def _dcid(title: str, **settings: str) -> NormCase:
+def _dcid(title: str, only: float | None = None, **settings: str) -> NormCase:
     return NormCase(
-        f"DCID, {title}", "dcid-icarl", {**_MEANS, **settings}, "distil_rate", "mean-averaged"
+        f"DCID, {title}",
+        "dcid-icarl",
+        {**_MEANS, **settings},
+        "distil_rate",
+        "mean-averaged",
+        only,
     )
 
 
@@ -77,6 +89,9 @@ ICARL: Mapping[str, NormCase] = {
     ),
     "dcid-eval": _dcid("norms in eval"),
     "dcid-train": _dcid("norms in train", distil_norm="train"),
+    "dcid-train-still": _dcid(
+        "norms in train, no learning: statistics alone", 1e-12, distil_norm="train"
+    ),
     "dcid-train-sent": _dcid(
         "norms in train, statistics as sent", distil_norm="train", running_statistics="sent"
     ),
@@ -102,7 +117,9 @@ def key_of(name: str, rate: float, seed: int) -> str:
 
 def chosen(kept: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
     """Return the best of a case's rates with the seed of choosing; None until all were tried."""
-    rates = RATES[CASES[name].tuned]
+    rates = CASES[name].rates
+    if len(rates) == 1:
+        return rates[0]
     tried = [kept.get(key_of(name, rate, TUNED_ON)) for rate in rates]
     found = {run["head"]: rate for run, rate in zip(tried, rates, strict=True) if run is not None}
     return found[max(found)] if all(run is not None for run in tried) else None

@@ -399,7 +399,8 @@ class EvaluationSettings(Strict):
     """The network is measured after every so many rounds, and after the last of a stage."""
     ensemble: bool = False
     """Of a method whose coordinator distils the devices' models: measure in every round also how
-    they answer together, and how their mean does before it is distilled."""
+    they answer together, and how their mean does before it is distilled. A round's answers are in
+    memory for it."""
 
 
 class Scenario(Strict):
