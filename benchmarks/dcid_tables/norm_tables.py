@@ -10,7 +10,13 @@ from simulator.metrics.over_seeds import paired_difference, summary
 
 Run = Mapping[str, Any]
 BySeed = Mapping[int, Run]
-_PLAIN, _FITTING = "mean-averaged", "mean-estimated"
+_BESIDE = {
+    "mean-averaged": "over the averaged mean",
+    "mean-estimated": "over the mean measured on S",
+    "dcid-train-still": "over statistics alone",
+    "mean-sent": "over the mean as sent",
+}
+"""What other cases are compared with."""
 
 
 def tables(result: Mapping[str, Any]) -> str:
@@ -26,6 +32,11 @@ def tables(result: Mapping[str, Any]) -> str:
         "seed by seed.\n",
         f"Machine: {told}.\n",
         *_cases(result, {name: cases[name] for name in ICARL if name in cases}),
+        "## Differences\n",
+        "By the head:\n",
+        *_differences(cases, "head"),
+        "By the nearest mean of exemplars:\n",
+        *_differences(cases, "model"),
         "## Round by round\n",
         "What a round's answers hold: the sites' models together (ensemble), their mean before the "
         "coordinator trains\non, and the general model that comes of it, by the head, on all "
@@ -52,14 +63,11 @@ def _by_seed(result: Mapping[str, Any], name: str) -> dict[int, Run]:
 
 
 def _cases(result: Mapping[str, Any], cases: Mapping[str, BySeed]) -> Iterator[str]:
-    plain, fitting = (_by_seed(result, name) for name in (_PLAIN, _FITTING))
     head = (
         "case",
         "rate chosen",
         "n",
         "head, average",
-        "over the averaged mean",
-        "over the mean measured on S",
         "head, final",
         "model, average",
         "processor, s per seed",
@@ -70,8 +78,6 @@ def _cases(result: Mapping[str, Any], cases: Mapping[str, BySeed]) -> Iterator[s
             f"{CASES[name].tuned} {result['chosen'][name]:g}",
             str(len(runs)),
             _over([run["head"] for run in runs.values()]),
-            _difference(plain, runs) if name in ICARL and name != _PLAIN else "",
-            _difference(fitting, runs) if name in ICARL and name != _FITTING else "",
             _over([run["head_final"] for run in runs.values()]),
             _over([run["model"] for run in runs.values()]),
             _seconds(runs),
@@ -79,6 +85,23 @@ def _cases(result: Mapping[str, Any], cases: Mapping[str, BySeed]) -> Iterator[s
         for name, runs in cases.items()
     ]
     return _table(head, rows)
+
+
+def _differences(cases: Mapping[str, BySeed], field: str) -> Iterator[str]:
+    beside = {name: cases[name] for name in _BESIDE if name in cases}
+    rows = [
+        (
+            CASES[name].title,
+            str(len(runs)),
+            *(
+                "" if name == other else _difference(theirs, runs, field)
+                for other, theirs in beside.items()
+            ),
+        )
+        for name, runs in cases.items()
+        if name in ICARL
+    ]
+    return _table(("case", "n", *(_BESIDE[name] for name in beside)), rows)
 
 
 def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:
@@ -118,10 +141,10 @@ def _over(values: Sequence[float]) -> str:
     return f"{found.mean:.2f}" if half is None else f"{found.mean:.2f} ± {half:.2f}"
 
 
-def _difference(first: BySeed, second: BySeed) -> str:
+def _difference(first: BySeed, second: BySeed, field: str) -> str:
     found = paired_difference(
-        {seed: run["head"] for seed, run in first.items()},
-        {seed: run["head"] for seed, run in second.items()},
+        {seed: run[field] for seed, run in first.items()},
+        {seed: run[field] for seed, run in second.items()},
     )
     if found is None:
         return ""

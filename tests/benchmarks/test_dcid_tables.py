@@ -116,8 +116,8 @@ def test_the_best_rate_is_that_of_a_seed_which_no_figure_is_of() -> None:
 def test_differences_are_seed_by_seed_with_their_interval() -> None:
     runs = norm_runs("mean-averaged", 0.02, {1: 40.0, 2: 42.0, 3: 41.0})
     runs |= norm_runs("dcid-train", 1e-3, {1: 43.0, 2: 44.5, 3: 44.0})
+    runs[key_of("dcid-train-still", 1e-12, 1)] = norm_run(43.0)
     best = {name: chosen(runs, name) for name in norm_cases.CASES}
     text = norm_tables.tables({"machine": {"cpu": "a dream"}, "chosen": best, "runs": runs})
-    lines = text.splitlines()
-    row = next(line for line in lines if line.startswith("| DCID, norms in train | distil_rate"))
-    assert "| +2.83 (+2.12 to +3.55) |" in row
+    assert text.count("| DCID, norms in train | 3 | +2.83 (+2.12 to +3.55) |") == 2
+    assert "| case | n | over the averaged mean | over statistics alone |" in text
