@@ -42,6 +42,8 @@ def tables(result: Mapping[str, Any]) -> str:
         "coordinator trains\non, and the general model that comes of it, by the head, on all "
         "classes seen.\n",
         *_rounds(cases),
+        "Beside the mean, averaged over the four rounds of a seed:\n",
+        *_beside_the_mean(cases),
     ]
     beside = {name: cases[name] for name in BESIDE if name in cases}
     if beside:
@@ -113,6 +115,17 @@ def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:
             cells = [_over(_at(runs, place, field)) for place in places]
             rows.append((CASES[name].title if field == "ensemble" else "", field, *cells))
     return _table(head, rows)
+
+
+def _beside_the_mean(cases: Mapping[str, BySeed]) -> Iterator[str]:
+    rows = []
+    for name, runs in cases.items():
+        cells = []
+        for field in ("ensemble", "general"):
+            gains = [[one[field] - one["mean"] for one in run["rounds"]] for run in runs.values()]
+            cells.append(_over([sum(of_seed) / len(of_seed) for of_seed in gains]))
+        rows.append((CASES[name].title, str(len(runs)), *cells))
+    return _table(("case", "n", "ensemble", "general model"), rows)
 
 
 def _at(runs: BySeed, place: tuple[int, int], field: str) -> list[float]:
