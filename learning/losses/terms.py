@@ -154,14 +154,14 @@ class Proximal:
 
 @dataclass(frozen=True)
 class FedMax:
-    """The divergence of the activations before the head from uniform."""
+    """The divergence of the inputs of the last layer, behind a hidden one too, from uniform."""
 
     direction: FedMaxDirection = "uniform_first"
     reduction: FedMaxReduction = "mean"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        return fedmax(step.outputs.features, step.batch.weight, self.direction, self.reduction)
+        return fedmax(step.outputs.row_inputs, step.batch.weight, self.direction, self.reduction)
 
 
 @dataclass(frozen=True)
