@@ -127,7 +127,9 @@ def test_a_trunk_is_for_networks_that_give_every_pixel_a_class() -> None:
 
 
 def test_disjoint_tasks_are_for_pictures_with_masks() -> None:
-    with pytest.raises(ScenarioError, match=r"stages.scenes: 'disjoint', but 'digits' has no masks"):
+    with pytest.raises(
+        ScenarioError, match=r"stages.scenes: 'disjoint', but 'digits' has no masks"
+    ):
         parse(data={"set": "digits"}, stages={"scenes": "disjoint"}, method={"name": "stsa"})
 
 
