@@ -69,6 +69,10 @@ class ScoringOrder(Message):
     weights: Offer
     class_names: Items[ClassName] = Field(min_length=1, max_length=MAX_HEAD_CLASSES)
     """Rows of the head in those weights."""
+    class_stages: Items[Annotated[int, Field(ge=1, lt=2**31)]] = Field(
+        default=(), max_length=MAX_HEAD_CLASSES
+    )
+    """The stage that brought each of these classes, by which gradients are filed."""
     aliases: PerClass[ClassName] = Field(default_factory=dict, max_length=MAX_HEAD_CLASSES)
     """Other names of these classes, under which the proxy may know them."""
     preprocessing: Preprocessing

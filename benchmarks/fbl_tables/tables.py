@@ -38,6 +38,7 @@ def _rows(
     head = [
         "method",
         *(f"task {number}" for number in range(1, tasks + 1)),
+        "average",
         "old",
         "new",
         "over finetuning",
@@ -48,6 +49,7 @@ def _rows(
         [
             METHODS[name],
             *_told([*run["miou"], *[None] * (tasks - len(run["miou"]))]),
+            f"{sum(run['miou']) / len(run['miou']):.1f}",
             *_told([run["old"], run["new"]]),
             _gain(runs, name),
             f"{run['processor_seconds']:.0f}",

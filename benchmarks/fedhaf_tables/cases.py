@@ -75,6 +75,12 @@ CASES: Mapping[str, Case] = {
         ce_scope="seen",
         ce_rows="all",
     ),
+    "own-task": fedhaf(
+        "FedHAF, exemplars in L_CE within their own task",
+        "fedhaf",
+        ce_scope="own-task",
+        ce_rows="all",
+    ),
     "replay": fedhaf("FedHAF, preset `replay`", "replay"),
     "replay-wo-fam": fedhaf("FedHAF, preset `replay`, without FAM", "replay", adapter="none"),
     "calibrated": fedhaf("FedHAF, preset `calibrated`", "calibrated"),

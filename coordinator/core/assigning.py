@@ -6,7 +6,7 @@ from coordinator.core.state import State
 from coordinator.topics.rounds.state import Round
 from schemas.assignments import Assignment
 from schemas.rounds import RoundOrder
-from schemas.values import ClassName, DeviceId
+from schemas.values import DeviceId
 
 _ANY_SAMPLES = 1_000_000
 """What an assignment says where nothing bounds the samples."""
@@ -83,19 +83,10 @@ def _order_of(state: State, asked: Round, *, observes: bool) -> RoundOrder:
         weights=opened.weights,
         weights_class_names=opened.weights_class_names,
         class_names=opened.class_names,
-        class_stages=_class_stages(state, opened.class_names),
+        class_stages=state.class_stages(opened.class_names),
         observes=observes,
         aliases=state.classes.other_names(opened.class_names),
         extras=opened.extras,
         seed=opened.seed,
         deadline_seconds=opened.deadline_seconds,
     )
-
-
-def _class_stages(state: State, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
-    """Return the stage that brought each row; of names for one class, the earliest counts."""
-    first: dict[ClassName, int] = {}
-    for number in sorted(state.stages.by_number):
-        for name in state.stages.by_number[number].class_names:
-            first.setdefault(state.classes.resolve(name), number)
-    return tuple(first[state.classes.resolve(row)] for row in rows)

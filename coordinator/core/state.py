@@ -39,7 +39,7 @@ from coordinator.topics.shards.entries import LOG_SHARDS
 from coordinator.topics.shards.state import LogShardState
 from coordinator.topics.stages.entries import STAGES
 from coordinator.topics.stages.state import StagesState
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 
 TOPICS: tuple[LedgerTopic[Any], ...] = (
     CLOCK,
@@ -122,6 +122,14 @@ class State:
             change(body, at)
         self.size += 1
         self.last_ns = time_ns - (self.clock.set_back_ns - set_back_ns)
+
+    def class_stages(self, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
+        """Return the stage that brought each row; of names for one class, the earliest counts."""
+        first: dict[ClassName, int] = {}
+        for number in sorted(self.stages.by_number):
+            for name in self.stages.by_number[number].class_names:
+                first.setdefault(self.classes.resolve(name), number)
+        return tuple(first[self.classes.resolve(row)] for row in rows)
 
     def _all(self) -> Iterator[tuple[type[EntryBody], Change]]:
         """Give every topic its part, in the order of `TOPICS`; the types say which is whose."""

@@ -94,6 +94,11 @@ def _scored(given: _Given, began: float) -> OrderScored:
         raise ProxyError(
             f"class_names: {len(order.class_names)} in the order, and the head has {len(rows)} rows"
         )
+    if order.class_stages and len(order.class_stages) != len(order.class_names):
+        raise ProxyError(
+            f"class_stages: {len(order.class_stages)} in the order, for {len(order.class_names)} "
+            "classes"
+        )
     rules = replace(assignment.proxy_rules, device=given.device)
     now = proxy.read_state(assignment.encoding, given.state)
     for item in fresh:
@@ -107,6 +112,7 @@ def _scored(given: _Given, began: float) -> OrderScored:
         # A class may have been renamed since the file was written.
         class_names=order.class_names,
         pictures=Pictures(order.preprocessing.mean, order.preprocessing.deviation),
+        class_stages=order.class_stages,
     )
     after, outcome = proxy.score(rules, now.renamed(order.aliases), model, order.seed)
     return OrderScored(

@@ -239,4 +239,5 @@ def _in_full(outputs: Outputs) -> Outputs:
     features, kind = outputs.features, torch.float32
     if features.dtype == torch.float64:
         kind = torch.float64
-    return Outputs(features.to(kind), lambda: outputs.logits.to(kind), outputs.buffers)
+    rows = None if outputs.rows is None else lambda: outputs.row_inputs.to(kind)
+    return Outputs(features.to(kind), lambda: outputs.logits.to(kind), outputs.buffers, rows)

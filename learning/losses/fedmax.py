@@ -1,6 +1,7 @@
-"""FedMAX: activations before the head shall spread evenly (Chen et al., ECML PKDD 2020).
+"""FedMAX: activations before the last layer shall spread evenly (Chen et al., ECML PKDD 2020).
 
-a = input of the last linear layer (D numbers), U the uniform distribution over D.
+a = input of the last linear layer (D numbers; behind a head with a hidden layer what that makes of
+the features), U the uniform distribution over D.
 
     released   mean over samples and over D of the terms of KL(U || softmax(a))
     DCID (7)   KL(softmax(a) || U), summed over D

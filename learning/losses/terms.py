@@ -9,7 +9,7 @@ from torch import Tensor
 
 from learning.losses.balance import feature_balance
 from learning.losses.composing import Lesson, Step
-from learning.losses.cross_entropy import cross_entropy
+from learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
 from learning.losses.distillation import Direction, distillation, divergence
 from learning.losses.ewc import ewc_penalty
 from learning.losses.features import feature_angle, feature_distance
@@ -23,22 +23,27 @@ class CrossEntropy:
     """Cross-entropy over the classes of the mask `scope`, or over all.
 
     `rows` names samples' extras (0 or 1) that say on which samples, `prior` what is added to the
-    scores of classes.
+    scores of classes, and `tasks`, instead of a mask, the task of each class: then a sample is
+    compared with the classes of its own.
     """
 
     scope: str | None = None
     rows: str | None = None
     prior: str | None = None
+    tasks: str | None = None
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        return cross_entropy(
+        logits, targets, weight = (
             step.outputs.logits,
             step.batch.targets,
             weight_of(step, self.rows),
-            step.mask(self.scope),
-            None if self.prior is None else step.frozen[self.prior],
         )
+        prior = None if self.prior is None else step.frozen[self.prior]
+        if self.tasks is not None:
+            tasks = step.frozen[self.tasks]
+            return cross_entropy_within_tasks(logits, targets, weight, tasks, prior)
+        return cross_entropy(logits, targets, weight, step.mask(self.scope), prior)
 
 
 @dataclass(frozen=True)
@@ -154,14 +159,14 @@ class Proximal:
 
 @dataclass(frozen=True)
 class FedMax:
-    """The divergence of the activations before the head from uniform."""
+    """The divergence of the inputs of the last layer, behind a hidden one too, from uniform."""
 
     direction: FedMaxDirection = "uniform_first"
     reduction: FedMaxReduction = "mean"
 
     def __call__(self, step: Step) -> Tensor:
         """Return its value (...)."""
-        return fedmax(step.outputs.features, step.batch.weight, self.direction, self.reduction)
+        return fedmax(step.outputs.row_inputs, step.batch.weight, self.direction, self.reduction)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ class Outputs:
     scores: Tensor | Callable[[], Tensor]
     """The logits, or what makes them once somebody asks: a term on features never does."""
     buffers: Tensors
+    rows: Callable[[], Tensor] | None = None
+    """What makes the inputs of the head's rows; None where these are the features."""
     _made: list[Tensor] = field(default_factory=list)
     """The logits, once they are; a `cached_property` has a lock, which `torch.compile` cannot
     look through."""
@@ -89,6 +91,11 @@ class Outputs:
         if not self._made:
             self._made.append(self.scores())
         return self._made[0]
+
+    @property
+    def row_inputs(self) -> Tensor:
+        """Return what the head's rows see (..., n, row width), the input of the last layer."""
+        return self.features if self.rows is None else self.rows()
 
 
 def forward(
@@ -123,13 +130,19 @@ def forward_lazily(
     body = TorchLayers(parameters, buffers, mode)
     features = network.body.features(body, inputs)
     head = TorchLayers(parameters, buffers, head_mode or mode)
+    seen: list[Tensor] = []  # once: a second pass would draw and measure anew
+
+    def rows() -> Tensor:
+        if not seen:
+            seen.append(row_inputs(network.head, head, features, network.head_dropout))
+        return seen[0]
 
     def scores() -> Tensor:
-        seen = row_inputs(network.head, head, features, network.head_dropout)
-        return head_logits(parameters, seen)
+        return head_logits(parameters, rows())
 
     logits = scores() if head.mode.measured else scores
-    return Outputs(features, logits, {**buffers, **body.changed, **head.changed})
+    changed = {**buffers, **body.changed, **head.changed}
+    return Outputs(features, logits, changed, rows if network.head == "hidden" else None)
 
 
 def head_logits(parameters: Tensors, features: Tensor) -> Tensor:

@@ -41,12 +41,14 @@ from methods.fedhaf.terms import (
     OLD,
     PRIOR,
     TASK,
+    TASKS,
     TEACHER,
     Part,
     device_prior,
     loss_of,
     parts_of,
     task_mask,
+    tasks_of,
 )
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from schemas.values import ClassName
@@ -195,6 +197,8 @@ def _frozen(local: _Local) -> dict[str, Any]:
     """Return what the terms look at, by name."""
     settings = local.assignment.settings
     frozen: dict[str, Any] = {TASK: task_mask(local.instruction)}
+    if settings.ce_scope == "own-task":
+        frozen[TASKS] = tasks_of(local.instruction)
     if settings.ce_prior == "device":
         frozen[PRIOR] = device_prior(settings, local.instruction, local.data)
     old = old_model(local.assignment, local.instruction, local.device)

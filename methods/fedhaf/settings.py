@@ -67,8 +67,9 @@ class LossSettings(Strict):
 
     cross_entropy: float = Field(default=1.0, gt=0)
     """lambda_CE of equation (4)."""
-    ce_scope: Literal["task", "seen"] = "task"
-    """Classes that it compares: those of the stage, or all that the head has."""
+    ce_scope: Literal["task", "own-task", "seen"] = "task"
+    """Classes that it compares: those of the stage; those of the stage that brought the sample's
+    class, so that exemplars count within theirs; or all that the head has."""
     ce_rows: Literal["new", "all"] = "new"
     """Samples that it looks at: those of the stage's classes, or exemplars too."""
     ce_prior: Literal["none", "device"] = "none"
@@ -144,7 +145,7 @@ class FedHafSettings(LossSettings, AveragedSettings):
     def _fits_together(self) -> Self:
         if self.ce_rows == "all" and self.ce_scope == "task":
             raise ValueError(
-                "ce_scope: 'task' leaves out the classes of exemplars; give 'seen', "
+                "ce_scope: 'task' leaves out the classes of exemplars; give 'own-task' or 'seen', "
                 "or ce_rows = 'new'"
             )
         return self

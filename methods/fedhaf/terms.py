@@ -2,7 +2,7 @@
 
 | equation | setting | term | looks at |
 | --- | --- | --- | --- |
-| (4) | cross_entropy, ce_scope, ce_rows, ce_prior | cross-entropy | `task`, rows `new`, `prior` |
+| (4) | cross_entropy, `ce_...` | cross-entropy | `task` or `tasks`, rows `new`, `prior` |
 | (5) | distillation, kd_direction, temperature | divergence | `old_model`, `known`, rows `old` |
 | (2) | feature_distance, fd_reduction | feature distance | `old_model`, rows `old` |
 | (3) | feature_balance | feature balance | `task` |
@@ -22,6 +22,7 @@ from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.prior import log_prior
 from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
 from learning.training.work import Data
+from methods.errors import MethodError
 from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from methods.fedhaf.exemplars import Samples
 from methods.fedhaf.settings import FedHafSettings
@@ -30,7 +31,7 @@ from methods.training import FitInstruction
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
 
-TASK, TEACHER, KNOWN, PRIOR = "task", "old_model", "known", "prior"
+TASK, TASKS, TEACHER, KNOWN, PRIOR = "task", "tasks", "old_model", "known", "prior"
 NEW, OLD = "new", "old"
 
 
@@ -74,6 +75,20 @@ def task_mask(instruction: FitInstruction) -> Tensor:
     return torch.tensor([name in new for name in instruction.round.class_names])
 
 
+def tasks_of(instruction: FitInstruction) -> Tensor:
+    """Return the stage that brought each of the head's rows (C,).
+
+    Raises `MethodError` where the order lacks it.
+    """
+    names, stages = instruction.round.class_names, instruction.class_stages
+    if len(stages) != len(names):
+        raise MethodError(
+            f"class_stages: {len(stages)} for {len(names)} classes, and ce_scope 'own-task' "
+            "compares classes of one stage; update the coordinator"
+        )
+    return torch.tensor(stages)
+
+
 def device_prior(settings: FedHafSettings, instruction: FitInstruction, data: Data) -> Tensor:
     """Return tau ln n_c (C,) of the head's rows, n_c counting the samples that L_CE looks at."""
     looked_at = data.extras[NEW] if settings.ce_rows == "new" else None
@@ -86,7 +101,8 @@ def _head_terms(settings: FedHafSettings, *, taught: bool) -> list[Weighted]:
     scope = TASK if settings.ce_scope == "task" else None
     rows = NEW if settings.ce_rows == "new" else None
     prior = PRIOR if settings.ce_prior == "device" else None
-    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, rows, prior))]
+    tasks = TASKS if settings.ce_scope == "own-task" else None
+    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, rows, prior, tasks))]
     if settings.distillation and taught:
         keeping = Divergence(TEACHER, settings.temperature, KNOWN, OLD, settings.kd_direction)
         terms.append(Weighted(settings.distillation, keeping))

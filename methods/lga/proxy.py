@@ -1,6 +1,7 @@
 """The proxy's side of LGA: a pool of pictures from gradients, and scores of the fleet's models.
 
     receive   gradients of a device wait until the next model is to be scored
+    filed     each belongs to the task that brought its class, whatever round its device trained in
     score     what waits is shuffled and inverted; the model is scored by the pictures of the
               present task; the slots of old models follow (LGA, section "selection of the best
               old model")
@@ -75,6 +76,17 @@ class Model:
     arrays: Arrays
     class_names: tuple[ClassName, ...]
     pictures: Pictures
+    class_stages: tuple[int, ...] = ()
+    """The stage that brought each class, as the coordinator's registry has it; empty: not told."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Filed:
+    """A set of gradients with the class and the task that it belongs to."""
+
+    gradients: GradientSet
+    label: int
+    task: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class Outcome:
 
     newest: ScoredModel | None
     gradients: int
-    """Sets that waited for it."""
+    """Sets of the present task that waited for it."""
     shifted: bool
     remarks: tuple[str, ...]
 
@@ -102,16 +114,12 @@ def score(
     rules: ProxyRules, state: ProxyState, model: Model, seed: int
 ) -> tuple[ProxyState, Outcome]:
     """Return the state after a model was scored, and what came of it; chance is drawn by `seed`."""
-    task = max((item.task for item in state.waiting), default=0)
-    task = max(task, state.slots.task)
-    fresh = [item for item in state.waiting if item.task == task]
-    remarks = [
-        f"gradients of stage {item.task} came in stage {task}, and are left out"
-        for item in state.waiting
-        if item.task != task
-    ]
-    begun = _in_task(rules, state, task, arrived=bool(fresh))
-    sets = _shuffled([one for item in fresh for one in _sets(rules, item)], seed)
+    filed, remarks = _filed(rules, state.waiting, model)
+    task = max([state.slots.task, *(item.task for item in filed)])
+    late = sorted({item.task for item in filed if item.task != task})
+    remarks += [f"gradients of stage {one} came in stage {task}, and are left out" for one in late]
+    sets = _shuffled([item for item in filed if item.task == task], seed)
+    begun = _in_task(rules, state, task, arrived=bool(sets))
     found, told = _prototypes(rules, sets, model.class_names, seed)
     grown = replace(
         begun, pool=(*begun.pool, *found), waiting=(), gradients=begun.gradients + len(sets)
@@ -161,44 +169,56 @@ def _in_task(rules: ProxyRules, state: ProxyState, task: int, *, arrived: bool) 
     )
 
 
-def _sets(rules: ProxyRules, waiting: Waiting) -> tuple[GradientSet, ...]:
-    return decode_gradients(rules.encoding, waiting.payload)
+def _filed(
+    rules: ProxyRules, waiting: Sequence[Waiting], model: Model
+) -> tuple[list[_Filed], list[str]]:
+    """Return what waits by class and task, and remarks on sets of no class that the fleet has.
+
+    The class is read from the gradients, its task from the registry: what a device says of them
+    counts only where the coordinator tells no stages.
+    """
+    filed, remarks, known = [], [], len(model.class_names)
+    for item in waiting:
+        for one in decode_gradients(rules.encoding, item.payload):
+            label = recover_label(one.gradients[_LAST].numpy())
+            if label < known:
+                task = model.class_stages[label] if model.class_stages else item.task
+                filed.append(_Filed(one, label, task))
+            else:
+                remarks.append(
+                    f"gradients of output {label}, and the fleet has {known} classes: left out"
+                )
+    return filed, remarks
 
 
-def _shuffled(sets: Sequence[GradientSet], seed: int) -> list[GradientSet]:
+def _shuffled(sets: Sequence[_Filed], seed: int) -> list[_Filed]:
     """Return the pool in an order that does not tell which device sent what, nor who came first."""
 
-    def place(item: GradientSet) -> bytes:
-        own = item.gradients[_LAST].numpy().tobytes()
+    def place(item: _Filed) -> bytes:
+        own = item.gradients.gradients[_LAST].numpy().tobytes()
         return hashlib.sha256(b"%d/" % seed + own).digest()
 
     return sorted(sets, key=place)
 
 
 def _prototypes(
-    rules: ProxyRules, sets: Sequence[GradientSet], names: Sequence[ClassName], seed: int
+    rules: ProxyRules, sets: Sequence[_Filed], names: Sequence[ClassName], seed: int
 ) -> tuple[list[Prototype], list[str]]:
     """Return the pictures that were found, and remarks on those that were not."""
-    labelled = [(item, recover_label(item.gradients[_LAST].numpy())) for item in sets]
-    known = [(item, label) for item, label in labelled if label < len(names)]
-    remarks = [
-        f"gradients of output {label}, and the fleet has {len(names)} classes: left out"
-        for _, label in labelled
-        if label >= len(names)
-    ]
-    if not known:
-        return [], remarks
-    gradients = [item.gradients for item, _ in known]
-    labels = [label for _, label in known]
+    if not sets:
+        return [], []
+    gradients = [item.gradients.gradients for item in sets]
+    labels = [item.label for item in sets]
     searched = invert(rules.encoding, gradients, labels, rules.inversion, seed, rules.device)
-    found = []
-    for row, (item, label) in enumerate(known):
-        distance = searched.distances[row]
+    found, remarks = [], []
+    for row, item in enumerate(sets):
+        distance, name = searched.distances[row], names[item.label]
         if distance <= rules.worst_distance:  # false for one that is not a number
-            found.append(Prototype(names[label], searched.iterates[:, row].float(), item.trace))
+            trace = item.gradients.trace
+            found.append(Prototype(name, searched.iterates[:, row].float(), trace))
         else:
             remarks.append(
-                f"no picture of {names[label]!r} has these gradients: {distance:.3g} away after "
+                f"no picture of {name!r} has these gradients: {distance:.3g} away after "
                 f"{rules.inversion.search.steps} steps; left out"
             )
     return found, remarks

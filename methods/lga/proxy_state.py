@@ -47,6 +47,7 @@ class Waiting:
     """Gradients that no model was scored by yet."""
 
     task: int
+    """The stage of the round in which their device trained."""
     payload: bytes
 
 

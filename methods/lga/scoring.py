@@ -9,9 +9,12 @@ and is right where the head says the class that the picture's gradients told. om
 
     omega_t = (C_old omega_{t-1} + sum over new classes of Tr(Delta_c) / d) / (C_old + C_new),
 
-which is a variance: its square root scales noise of unit variance, and sigma_i^2 is the trace that
-devices sent. As printed (`square_root = False`) omega itself scales noise whose deviations sigma_i
-are those of the model's features of a class's pictures.
+which is a variance, the mean over the classes so far; sigma_i^2 is the trace that devices sent. So
+noise has the variance xi omega in each direction: as long as the bound allows to a class of mean
+spread, and a class that is tighter has it cut to its own bound. With the variance omega itself the
+bound would be exceeded tenfold, every draw would be cut to it, and (12) would decide nothing. As
+printed (`square_root = False`) omega itself scales noise whose deviations sigma_i are those of the
+model's features of a class's pictures.
 """
 
 from __future__ import annotations
@@ -55,21 +58,41 @@ def augmented(
     """
     if not settings.draws:
         return features
-    scale = sqrt(omega) if settings.square_root else omega
-    deviations = np.ones_like(variances) if settings.square_root else np.sqrt(variances)
-    longest = settings.xi * float(variances.sum())
-    rows, width = len(features) * settings.draws, features.shape[1]
+    deviations = deviations_of(variances, omega, settings)
+    noise, _ = bounded_noise(
+        deviations, settings.xi * float(variances.sum()), len(features) * settings.draws, seed
+    )
+    return np.repeat(features, settings.draws, axis=0) + noise
+
+
+def deviations_of(variances: Floats, omega: float, settings: AugmentationSettings) -> Floats:
+    """Return the standard deviations (d,) of the noise of (11) before it is bounded."""
+    if settings.square_root:
+        return np.full_like(variances, sqrt(settings.xi * omega))
+    return omega * np.sqrt(variances)
+
+
+def bounded_noise(
+    deviations: Floats, longest: float, rows: int, seed: bytes
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return noise (rows, d) of squared lengths up to `longest`, and whether it was drawn so.
+
+    What is too long is drawn again; the last of `TRIES` draws is cut, and its length is `longest`.
+    """
+    width = len(deviations)
     noise = np.zeros((rows, width))
     left = np.arange(rows)
     for attempt in range(TRIES):
         drawn = normal_noise(seed + b"/%d" % attempt, rows * width).reshape(rows, width)
-        noise[left] = scale * deviations * drawn[left]
+        noise[left] = deviations * drawn[left]
         left = left[np.square(noise[left]).sum(axis=1) > longest]
         if not len(left):
             break
     lengths = np.square(noise[left]).sum(axis=1, keepdims=True)
     noise[left] *= np.sqrt(longest / lengths)
-    return np.repeat(features, settings.draws, axis=0) + noise
+    kept = np.ones(rows, np.bool_)
+    kept[left] = False
+    return noise, kept
 
 
 def share_right(logits: npt.NDArray[np.floating], rows: Sequence[int]) -> float:

@@ -182,7 +182,8 @@ class ProxySettings(Strict):
     xi: float = Field(default=0.1, gt=0)
     """The longest noise of (11)."""
     square_root: bool = True
-    """Take omega of (12) for a variance, which it is; false scales noise by it, as printed."""
+    """Take omega of (12) for a variance, which it is, and noise for the share xi of it; false
+    scales noise by it, as printed."""
     slots_shift: Literal["task", "always"] = "task"
     """When the best model becomes the one of the task before: with the first gradients of a task,
     or as released with all that arrive."""

@@ -39,7 +39,7 @@ class Slots:
     """The state: what is in the slots, and the scores of the present task."""
 
     task: int = 0
-    """Stage of the gradients that arrived last; 0 before any."""
+    """The newest stage of which gradients arrived; 0 before any."""
     previous: Digest | None = None
     current: Digest | None = None
     best: float | None = None

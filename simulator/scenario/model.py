@@ -117,6 +117,9 @@ class StageSettings(Strict):
     lists: tuple[tuple[ClassName, ...], ...] = ()
     """The classes of every stage by name; instead of `order`, `classes`, `count`, `first` and
     `setting`."""
+    scenes: Literal["overlapped", "disjoint"] = "overlapped"
+    """Of pictures with masks, those of a stage: all with any of its classes, in whose masks classes
+    of later stages are background; or only those of them that show no class of a later stage."""
     opened_by: Literal["schedule", "reports"] = "schedule"
     """`schedule`: the operator opens each stage when its data have come. `reports`: the operator
     opens the first, and what devices report as new opens the others."""

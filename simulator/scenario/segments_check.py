@@ -28,6 +28,11 @@ def check_segmenting(source: str, scenario: Scenario) -> None:
             f"{source}: data.set: {scenario.data.set!r}, but {method.name!r} learns a class for "
             f"every pixel from masks; give one of {', '.join(SCENES)}"
         )
+    if scenario.stages.scenes != "overlapped" and not scenario.data.with_masks:
+        raise ScenarioError(
+            f"{source}: stages.scenes: {scenario.stages.scenes!r}, but {scenario.data.set!r} "
+            "has no masks; leave it out"
+        )
     if method.trunk is not None and not segments:
         raise ScenarioError(
             f"{source}: method.trunk: {method.trunk!r}, but {method.name!r} trains no network that "

@@ -100,7 +100,7 @@ def rows_of(name: str, **runs: dict[str, Any]) -> dict[str, list[str]]:
 
 def test_a_row_has_its_gain_over_finetuning_and_no_figure_where_there_is_none() -> None:
     rows = rows_of("digits", fbl=run(70.0, 44.46), finetuning=run(70.0, 20.16))
-    assert rows["FBL"] == ["FBL", "70.0", "44.5", "30.0", "", "+24.3", "62"]
+    assert rows["FBL"] == ["FBL", "70.0", "44.5", "57.2", "30.0", "", "+24.3", "62"]
     assert rows["finetuning"][-2] == ""
 
 

@@ -130,3 +130,14 @@ def test_cases_without_choices_are_not_in_their_table() -> None:
         "| paper, lga | 1.2 (0.50 to 0.75) | 2.1 (0.25 to 0.25) |",
         "| paper, without-sbm | 1.4 (0.50 to 0.75) |  |",
     ]
+
+
+@pytest.mark.torch
+def test_omega_decides_where_a_draw_meets_the_bound() -> None:
+    """A class of twice the mean spread, one of a tenth; width 64, so lengths differ by a sixth."""
+    from benchmarks.lga_tables.omega import Drawn, shares
+
+    wide, tight = Drawn(0.2, 0.4, 64), Drawn(0.2, 0.02, 64)
+    assert shares([wide], 0.1) == {"whole": 0.0, "share": 100.0, "printed": 100.0}
+    assert shares([wide, tight], 0.1)["share"] == 50.0
+    assert shares([Drawn(0.6, 0.6, 64)], 0.1)["printed"] == 0.0

@@ -117,6 +117,7 @@ EXAMPLES: tuple[Message, ...] = (
         lineage=DIGEST,
         weights=OFFER,
         class_names=(CAT,),
+        class_stages=(2,),
         preprocessing=PREPROCESSING,
         seed=5,
     ),

@@ -84,6 +84,7 @@ class Proxy:
             lineage=network.digest,
             weights=averaged.weights,
             class_names=names,
+            class_stages=state.class_stages(names),
             aliases=state.classes.other_names(names),
             preprocessing=of_pictures(network.preprocessing),
             seed=opened.seed,

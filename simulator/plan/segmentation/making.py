@@ -20,6 +20,7 @@ from simulator.plan.segmentation.overlapped import (
     Presence,
     count_unreached,
     pictures_with,
+    without_later,
 )
 from simulator.plan.stages import Stages, divide_classes
 from simulator.plan.streams import random_stream
@@ -32,7 +33,8 @@ class _Planner:
 
     settings: DeviceSettings
     roster: Roster
-    presence: Presence
+    presences: Sequence[Presence]
+    """Of the pictures that each stage may have, the first stage's first."""
     class_names: Sequence[ClassName]
     seed: int
 
@@ -53,8 +55,9 @@ def make_segmentation_plan(
             "are dealt by 'class-share'"
         )
     divided = divide_classes(stages, train.class_names, seed)
-    _check_pictures(divided, train)
-    planner = _Planner(devices, Roster.of(devices), train.presence, train.class_names, seed)
+    presences = _presences(stages, divided, train)
+    _check_pictures(stages, divided, presences, train.class_names)
+    planner = _Planner(devices, Roster.of(devices), presences, train.class_names, seed)
     plans = [_plan_stage(planner, number, labels) for number, labels in enumerate(divided, start=1)]
     _check_first_stage(plans[0], planner)
     return FleetPlan(seed, train.class_names, tuple(plans))
@@ -68,7 +71,7 @@ def _plan_stage(planner: _Planner, number: int, labels: tuple[int, ...]) -> Stag
     excluded = excluded_devices(planner.settings.groups, planner.roster, groups)
     devices = device_stages(groups, shares, presence, excluded)
     notes = (
-        _describe_unreached(planner, labels, shares),
+        _describe_unreached(planner, number, labels, shares),
         describe_offline(devices.values()),
         describe_excluded(len(excluded)),
     )
@@ -85,31 +88,51 @@ def _deal(
         )
     random = random_stream(planner.seed, "partition", number)
     settings = planner.settings.partition
-    parts = deal_pictures(planner.presence, labels, len(receivers), settings, random)
+    presence = planner.presences[number - 1]
+    parts = deal_pictures(presence, labels, len(receivers), settings, random)
     return dict(zip(receivers, parts, strict=True))
 
 
 def _describe_unreached(
-    planner: _Planner, labels: tuple[int, ...], shares: Mapping[int, Indices]
+    planner: _Planner, number: int, labels: tuple[int, ...], shares: Mapping[int, Indices]
 ) -> str | None:
     """Say how many pictures of a stage reach no device; None where every one has a device."""
-    lost, nowhere = count_unreached(planner.presence, labels, shares.values())
+    presence = planner.presences[number - 1]
+    lost, nowhere = count_unreached(presence, labels, shares.values())
     if not lost:
         return None
     names = ", ".join(planner.class_names[label] for label in nowhere)
     nobody = f"; nobody has {names}" if nowhere else ""
-    whole = len(pictures_with(planner.presence, labels))
+    whole = len(pictures_with(presence, labels))
     return f"{lost} of {whole} pictures of the stage reach no device{nobody}"
 
 
-def _check_pictures(stages: Stages, train: SegmentedSamples) -> None:
-    """Raise `PlanError` where a class of a stage is in no training picture."""
-    for number, labels in enumerate(stages, start=1):
+def _presences(
+    settings: StageSettings, divided: Stages, train: SegmentedSamples
+) -> Sequence[Presence]:
+    """Return, for every stage, which classes are in which of the pictures that it may have."""
+    if settings.scenes == "overlapped":
+        return [train.presence] * len(divided)
+    later = [
+        [label for labels in divided[n:] for label in labels] for n in range(1, len(divided) + 1)
+    ]
+    return [without_later(train.presence, labels) for labels in later]
+
+
+def _check_pictures(
+    settings: StageSettings,
+    divided: Stages,
+    presences: Sequence[Presence],
+    class_names: Sequence[ClassName],
+) -> None:
+    """Raise `PlanError` where a class of a stage is in none of the stage's training pictures."""
+    alone = " without a class of a later stage" if settings.scenes == "disjoint" else ""
+    for number, (labels, presence) in enumerate(zip(divided, presences, strict=True), start=1):
         for label in labels:
-            if not train.presence[:, label].any():
+            if not presence[:, label].any():
                 raise PlanError(
-                    f"stages: {train.class_names[label]!s} of stage {number} is in no training "
-                    "picture; add some, or name the classes of the stages with lists"
+                    f"stages: {class_names[label]!s} of stage {number} is in no training "
+                    f"picture{alone}; add some, or name the classes of the stages with lists"
                 )
 
 

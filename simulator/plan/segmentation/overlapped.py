@@ -1,7 +1,9 @@
 """Which pictures belong to which task: in the overlapped setting, all with any of its classes.
 
 So a picture comes again with another task, and its mask then shows other classes
-(`simulator.datasets.segmentation.masking`). `presence` is bool, (N, C): picture by class.
+(`simulator.datasets.segmentation.masking`). In the disjoint setting a picture waits for the task
+with the last of its classes, as in Cermelli et al. (MiB, CVPR 2020). `presence` is bool, (N, C):
+picture by class.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ def pictures_with(presence: Presence, labels: Sequence[int]) -> Indices:
     Of training pictures with a task's classes, of test pictures with all classes seen so far.
     """
     return np.flatnonzero(presence[:, list(labels)].any(axis=1)).astype(np.int64)
+
+
+def without_later(presence: Presence, later: Sequence[int]) -> Presence:
+    """Return the presence without the pictures with a class of `later`: the disjoint setting."""
+    return presence & ~presence[:, list(later)].any(axis=1, keepdims=True)
 
 
 def count_unreached(

@@ -35,6 +35,25 @@ def test_a_gpu_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert "set cpu or auto" in failed.reason
 
 
+def test_an_order_whose_stages_are_not_its_classes_is_refused() -> None:
+    file = weights()
+    failed = score(order(file, class_stages=(1,)), None, [], file)
+    assert isinstance(failed, OrderFailed)
+    assert failed.reason == "class_stages: 1 in the order, for 2 classes"
+
+
+def test_late_gradients_of_an_old_class_begin_no_task() -> None:
+    file, new, late = weights(), payload(0, seed=1), payload(1, seed=2)
+    first, second = (
+        Fresh(Name(PartKey(stage=stage, part=stage), Digest.of(data)), data)
+        for stage, data in ((1, new), (2, late))
+    )
+    state = change(score(order(file, class_stages=(1, 1)), None, [first], file)).state
+    asked = order(file, stage=2, class_stages=(1, 1))
+    told = change(score(asked, state, [second], file)).scored
+    assert (told.task, told.answer.gradients, told.answer.shifted) == (1, 2, False)
+
+
 def test_models_are_scored_where_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
     file, data, seen = weights(), payload(0, seed=1), []
     fresh = Fresh(Name(PartKey(stage=1, part=1), Digest.of(data)), data)

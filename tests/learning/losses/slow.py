@@ -26,6 +26,16 @@ def cross_entropy(logits, targets, classes):
     return mean(losses)
 
 
+def cross_entropy_within_tasks(logits, targets, tasks, prior):
+    """Mean over the samples, softmax over the classes of the sample's own task alone."""
+    losses = []
+    for scores, target in zip(logits, targets, strict=True):
+        classes = [c for c in range(len(tasks)) if tasks[c] == tasks[target]]
+        p = softmax([scores[c] + prior[c] for c in classes])
+        losses.append(-log(p[classes.index(target)]))
+    return mean(losses)
+
+
 def prior_cross_entropy(logits, targets, counts, strength):
     """Mean of -ln of n_y^tau e^(z_y) as a share of the sum over all classes."""
     losses = []

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -29,6 +30,7 @@ from learning.networks.mlp import Mlp
 from learning.networks.network import Network
 from learning.networks.torch_layers import Mode, forward
 from learning.training.work import Batch
+from tests.learning.losses import slow
 from tests.learning.training.agents import CLASSES, INPUTS, make_data, tensors
 
 pytestmark = pytest.mark.torch
@@ -126,3 +128,59 @@ def test_a_teacher_with_fewer_classes_is_compared_on_these():
     value, _ = compute(ComposedLoss(NETWORK, (Weighted(1.0, Distillation("teacher")),)), frozen)
     wanted = distillation(OUT.logits[:, :2], TAUGHT.logits[:, :2], ALL)
     assert float(value) == pytest.approx(float(wanted), rel=1e-12)
+
+
+HIDDEN = Network(Mlp(INPUTS, (8, 8)), "hidden")
+
+
+def seen_by_the_rows(parameters, inputs):
+    """Behind the hidden layer in use, number by number: norm by running statistics, then relu."""
+    features = forward(HIDDEN, parameters, tensors(HIDDEN, torch.float64)[1], inputs, Mode())
+    layer = {name: value.numpy() for name, value in parameters.items() if "head" in name}
+    made = features.features.numpy() @ layer["head.hidden.weight"].T + layer["head.hidden.bias"]
+    normed = layer["head.norm.weight"] * made / np.sqrt(1 + 1e-5) + layer["head.norm.bias"]
+    return np.maximum(normed, 0)
+
+
+def test_fedmax_sees_the_inputs_of_the_last_layer_behind_a_hidden_one_too():
+    parameters, buffers = tensors(HIDDEN, torch.float64)
+    given = {name: value.requires_grad_() for name, value in parameters.items()}
+    loss = ComposedLoss(HIDDEN, (Weighted(1.0, FedMax("softmax_first", "sum")),), "none")
+    value, _ = loss(given, buffers, {}, {}, BATCH)
+    still = {name: value.detach() for name, value in parameters.items()}
+    seen = seen_by_the_rows(still, DATA.inputs)
+    assert seen.shape == (9, 128)
+    wanted = slow.fedmax(seen, "softmax_first", "sum")
+    assert float(value.detach()) == pytest.approx(wanted, rel=1e-9)
+    value.backward()
+    assert bool(given["head.hidden.weight"].grad.abs().sum() > 0)
+    assert given["head.weight"].grad is None
+
+
+def test_a_hidden_layer_is_drawn_and_measured_once_for_all_terms():
+    parameters, buffers = tensors(HIDDEN, torch.float64)
+    drawn = []
+
+    def dropout(values, rate, layer):
+        drawn.append(layer)
+        return values * (1 - rate)
+
+    batch = replace(BATCH, dropout=dropout)
+    terms = (Weighted(1.0, FedMax()), Weighted(1.0, CrossEntropy()))
+    _, together = ComposedLoss(HIDDEN, terms)(parameters, buffers, {}, {}, batch)
+    assert len(drawn) == 1
+    _, alone = ComposedLoss(HIDDEN, terms[:1])(parameters, buffers, {}, {}, batch)
+    assert all(torch.equal(together[name], alone[name]) for name in buffers)
+
+
+def test_in_a_stack_each_agent_has_its_own_hidden_layer():
+    models = [tensors(HIDDEN, torch.float64, seed)[0] for seed in (0, 1)]
+    buffers = tensors(HIDDEN, torch.float64)[1]
+    loss = ComposedLoss(HIDDEN, (Weighted(1.0, FedMax()),), "none")
+    one_by_one = [float(loss(model, buffers, {}, {}, BATCH)[0]) for model in models]
+    stacked = {name: torch.stack([model[name] for model in models]) for name in models[0]}
+    inputs = torch.stack([DATA.inputs, DATA.inputs])
+    batch = Batch(inputs, DATA.targets.expand(2, -1), torch.ones(2, 9).double())
+    values, _ = loss(stacked, buffers, {}, {}, batch)
+    assert values.tolist() == pytest.approx(one_by_one, rel=1e-9)
+    assert one_by_one[0] != one_by_one[1]

@@ -6,7 +6,7 @@ import torch
 
 from learning.losses.balance import feature_balance
 from learning.losses.binary import binary_cross_entropy, one_hot_with_old
-from learning.losses.cross_entropy import cross_entropy
+from learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
 from learning.losses.distillation import distillation, divergence
 from learning.losses.features import feature_angle, feature_distance
 from learning.losses.fedmax import fedmax
@@ -31,6 +31,7 @@ LOGITS = generator.normal(size=(AGENTS, ROWS, CLASSES))
 TEACHER = generator.normal(size=(AGENTS, ROWS, OLD))
 TARGETS = generator.integers(0, CLASSES, (AGENTS, ROWS))
 MASKS = np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]], bool)
+TASKS = np.array([[1, 1, 2, 2, 3, 3], [1, 1, 1, 1, 1, 1], [1, 2, 1, 2, 1, 2], [1, 2, 3, 4, 5, 6]])
 LABELS = generator.uniform(size=(AGENTS, ROWS, CLASSES))
 FACTOR = generator.uniform(size=(AGENTS, ROWS))
 COUNTS = np.stack([3 * np.bincount(row, minlength=CLASSES) for row in TARGETS])
@@ -60,6 +61,14 @@ FORMS = {
             take(LOGITS), take(TARGETS), w, take(np.stack([scope(k) for k in range(AGENTS)]))
         ),
         lambda k, n: slow.cross_entropy(LOGITS[k, :n], TARGETS[k, :n], members(scope(k))),
+    ),
+    "cross-entropy within tasks": (
+        lambda take, w: cross_entropy_within_tasks(
+            take(LOGITS), take(TARGETS), w, take(TASKS), take(priors(1.0))
+        ),
+        lambda k, n: slow.cross_entropy_within_tasks(
+            LOGITS[k, :n], TARGETS[k, :n], TASKS[k], priors(1.0)[k]
+        ),
     ),
     "cross-entropy with a prior": (
         lambda take, w: cross_entropy(take(LOGITS), take(TARGETS), w, prior=take(priors(0.0))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,4 +66,6 @@ def order(
     """What a device is told of a round."""
     told = told_of(question, stage, aliases=aliases or {})
     new = task or question.class_names
-    return FitInstruction(stage, new, told, question.weights, question.extras, device_name)
+    stages = tuple(stage if name in new else stage - 1 for name in question.class_names)
+    asks = FitInstruction(stage, new, told, question.weights, question.extras, device_name)
+    return replace(asks, class_stages=stages)

@@ -92,6 +92,8 @@ class Round:
     order: Order
     momentum: float = 0.9
     weight_decay: float = 5e-4
+    exemplars_too: bool = False
+    """Whether L_CE looks at exemplars, over the old classes, which are one task here."""
 
     def train(
         self, sent: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray], **how: float
@@ -147,13 +149,14 @@ class Round:
 
     def cross_entropy(self, rows: list[int], scores: Tensor) -> Tensor:
         """(4), over the task's logits."""
-        losses = [
-            -torch.log_softmax(scores[place][self.old_classes :], dim=0)[
-                self.labels[row] - self.old_classes
-            ]
-            for place, row in enumerate(rows)
-            if not self.old[row]
-        ]
+        losses = []
+        for place, row in enumerate(rows):
+            label = self.labels[row]
+            if label >= self.old_classes:
+                new = torch.log_softmax(scores[place][self.old_classes :], dim=0)
+                losses.append(-new[label - self.old_classes])
+            elif self.exemplars_too:
+                losses.append(-torch.log_softmax(scores[place][: self.old_classes], dim=0)[label])
         return _mean(losses)
 
     def divergence(self, rows: list[int], scores: Tensor, taught: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, Feat
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.work import Work
-from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TEACHER
+from methods.errors import MethodError
+from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TASKS, TEACHER
 from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
 from tests.methods.fedhaf.training import Taught
 from tests.methods.making import only
@@ -93,6 +94,16 @@ def test_a_switch_of_the_losses_changes_its_term_alone(settings, expected):
     made, plain = works(**settings), works()
     assert losses(made) == expected
     assert [shape(work) for work in made] == [shape(work) for work in plain]
+
+
+def test_exemplars_may_count_within_the_classes_of_their_own_task():
+    fleet = Taught(assignment(ce_scope="own-task", ce_rows="all"))
+    work = fleet.begun().work
+    assert losses([work]) == {"head": (Weighted(1.0, CrossEntropy(None, None, None, TASKS)), KD)}
+    assert work.frozen[TASKS].tolist() == [1, 1, 2, 2]
+    fleet.order = replace(fleet.order, class_stages=(1,))
+    with pytest.raises(MethodError, match="class_stages: 1 for 4 classes, and ce_scope"):
+        fleet.begun()
 
 
 @pytest.mark.parametrize("preset", ["fedhaf", "replay", "fedavg-replay"])

@@ -1,7 +1,7 @@
 """The proxy: a pool that tells nothing of devices, tasks that begin once, and scores of models."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -124,6 +124,62 @@ def test_gradients_of_an_earlier_task_are_left_out_with_a_remark(together):
     assert outcome.remarks == ("gradients of stage 1 came in stage 2, and are left out",)
     assert state.names == (NAMES[2],)
     assert state.slots.task == 2
+
+
+STAGES = (1, 1, 2, 2, 3)
+"""Of `NAMES`."""
+
+
+def filed_slowly(rounds):
+    """File classes one by one: (said stage, outputs) a round; return task and names after each."""
+    task, pool, told = 0, set(), []
+    for sets in rounds:
+        stages = [STAGES[label] for _, labels in sets for label in labels]
+        newest = max([task, *stages])
+        pool = pool if newest == task else set()
+        task = newest
+        pool |= {NAMES[label] for _, labels in sets for label in labels if STAGES[label] == task}
+        told.append((task, tuple(sorted(pool))))
+    return told
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        [[(1, (0,))], [(2, (1,))], [(2, (2,))]],  # one that trains late, before the new task came
+        [[(1, (0,))], [(2, (1,)), (2, (3,))], [(2, (0,))]],  # with it, and after it
+        [[(1, (0,))], [(3, (1, 2)), (2, (4,))], [(3, (2,))]],  # classes of several tasks at once
+    ],
+)
+def test_gradients_are_filed_under_the_task_of_their_class(rounds):
+    quick = replace(RULES, worst_distance=1e9, inversion=QUICK)
+    state, told, shifts = proxy.ProxyState(), [], []
+    for number, sets in enumerate(rounds, start=1):
+        asked = replace(model(number), class_stages=STAGES)
+        arrived = [(said, sent(*labels)) for said, labels in sets]
+        state, outcome = after(quick, *arrived, asked, state=state)
+        told.append((state.slots.task, state.names))
+        shifts.append(outcome.shifted)
+    wanted = filed_slowly(rounds)
+    assert told == wanted
+    tasks = [0, *(task for task, _ in wanted)]
+    assert shifts == [now != before for before, now in pairwise(tasks)]
+
+
+def test_a_device_cannot_begin_a_task_by_saying_so():
+    state, _ = after(RULES, (1, sent(0)), replace(model(1), class_stages=STAGES))
+    best = state.slots.current
+    state, outcome = after(
+        RULES, (3, sent(1, 5)), replace(model(2), class_stages=STAGES), state=state
+    )
+    assert (state.slots.task, state.slots.previous, outcome.shifted) == (1, None, False)
+    assert outcome.remarks == ("gradients of output 5, and the fleet has 5 classes: left out",)
+    state, outcome = after(
+        RULES, (2, sent(2)), (2, sent(0)), replace(model(3), class_stages=STAGES), state=state
+    )
+    assert state.slots.previous in {best, model(2).weights}
+    assert outcome.remarks == ("gradients of stage 1 came in stage 2, and are left out",)
+    assert outcome.gradients == 1
 
 
 def test_a_class_that_the_fleet_does_not_know_is_left_out_with_a_remark():

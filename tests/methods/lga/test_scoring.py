@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from methods.lga.scoring import AugmentationSettings, augmented, next_omega, share_right
+from learning.numerics.noise import normal_noise
+from methods.lga.scoring import (
+    TRIES,
+    AugmentationSettings,
+    augmented,
+    bounded_noise,
+    deviations_of,
+    next_omega,
+    share_right,
+)
 
 generator = np.random.default_rng(1)
 FEATURES = generator.normal(size=(6, 40))
@@ -33,12 +42,45 @@ def test_no_noise_is_longer_than_it_may_be(square_root: bool, omega: float) -> N
 
 
 def test_small_noise_is_drawn_and_not_cut() -> None:
-    """Its variance is omega, or omega squared times that of the class."""
+    """Its variance is the share xi of omega, or omega squared times that of the class."""
     many = np.zeros((400, 40))
-    for square_root, expected in ((True, np.full(40, 1e-3)), (False, 1e-6 * VARIANCES)):
+    for square_root, expected in ((True, np.full(40, 1e-4)), (False, 1e-6 * VARIANCES)):
         settings = AugmentationSettings(draws=5, square_root=square_root)
         drawn = augmented(many, VARIANCES, 1e-3, settings, b"seed")
         np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=0.2)
+
+
+def lengths(omega: float, variances: np.ndarray) -> np.ndarray:
+    drawn = augmented(np.zeros((200, 40)), variances, omega, AugmentationSettings(), b"seed")
+    return np.square(drawn).sum(axis=1)
+
+
+def test_omega_decides_how_long_noise_is_unless_a_class_is_tighter_than_the_mean() -> None:
+    """And the class's own bound, where it is tighter: the length is xi d min(omega, spread)."""
+    spread = np.full(40, 2.0)
+    means = {omega: lengths(omega, spread).mean() for omega in (0.5, 1.0, 2.0, 8.0)}
+    for omega in (0.5, 1.0):
+        assert means[omega] == pytest.approx(0.1 * 40 * omega, rel=0.1)
+    assert 0.1 * 40 * 1.2 < means[2.0] < 0.1 * 40 * 2.0
+    assert lengths(8.0, spread) == pytest.approx(0.1 * 40 * 2.0)
+
+
+def test_noise_is_drawn_again_until_it_is_short_enough_or_cut() -> None:
+    """Draw by draw: the first of ten that is short enough, else the tenth at full length."""
+    settings, variances = AugmentationSettings(), np.full(40, 1.0)
+    for omega, share in ((0.7, (0.99, 1.0)), (1.2, (0.3, 1.0)), (3.0, (0.0, 0.0))):
+        deviations = deviations_of(variances, omega, settings)
+        noise, kept = bounded_noise(deviations, 4.0, 50, b"seed")
+        assert share[0] <= kept.mean() <= share[1]
+        for row in range(50):
+            draws = [
+                deviations * normal_noise(b"seed/%d" % n, 50 * 40).reshape(50, 40)[row]
+                for n in range(TRIES)
+            ]
+            short = [draw for draw in draws if (draw**2).sum() <= 4.0]
+            assert bool(kept[row]) == bool(short)
+            wanted = short[0] if short else draws[-1] * np.sqrt(4.0 / (draws[-1] ** 2).sum())
+            np.testing.assert_allclose(noise[row], wanted)
 
 
 def test_draws_are_told_by_their_seed() -> None:

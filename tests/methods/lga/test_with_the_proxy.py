@@ -33,6 +33,7 @@ class Fleet:
 
     def round(self, names, stages, data, round_of_stage=1):
         self.number += 1
+        self.stages = stages
         slots = self.state.slots
         extras = {
             name: self.files[digest]
@@ -64,7 +65,9 @@ class Fleet:
         digest = Digest.of(self.weights)
         self.files[digest] = self.weights
         network, arrays, names = COORDINATOR.network_of(self.of, self.weights)
-        model = proxy.Model(digest, self.number, round_of_stage, network, arrays, names, PICTURES)
+        model = proxy.Model(
+            digest, self.number, round_of_stage, network, arrays, names, PICTURES, self.stages
+        )
         self.state, outcome = proxy.score(self.rules, self.state, model, seed=self.number)
         return outcome
 
@@ -92,6 +95,19 @@ def test_the_best_model_of_a_task_teaches_the_next_one():
     assert fleet.state.slots.previous == best
     assert fleet.state.names == (CAT, DOG)
     assert fleet.round(BOTH, (1, 1, 2, 2), SECOND, 2).gradients == 0
+
+
+def test_who_trains_late_on_old_classes_begins_no_task():
+    fleet = Fleet()
+    fleet.memories = {"dev-1": None}
+    fleet.round((ANT, BEE), (1, 1), FIRST)
+    fleet.memories = {"dev-2": None}
+    late = fleet.round(BOTH, (1, 1, 2, 2), FIRST)
+    assert (late.gradients, late.shifted) == (1, False)
+    assert (fleet.state.slots.task, fleet.state.slots.previous) == (1, None)
+    entered = fleet.round(BOTH, (1, 1, 2, 2), SECOND, 2)
+    assert (fleet.state.slots.task, entered.shifted) == (2, True)
+    assert fleet.state.names == (DOG,)
 
 
 def test_a_devices_old_model_is_the_one_that_the_proxy_chose():

@@ -126,6 +126,13 @@ def test_a_trunk_is_for_networks_that_give_every_pixel_a_class() -> None:
         parse(data={"set": "digits"}, method={"name": "stsa", "trunk": "t.safetensors"})
 
 
+def test_disjoint_tasks_are_for_pictures_with_masks() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"stages.scenes: 'disjoint', but 'digits' has no masks"
+    ):
+        parse(data={"set": "digits"}, stages={"scenes": "disjoint"}, method={"name": "stsa"})
+
+
 def test_a_method_for_pixels_wants_masks() -> None:
     with pytest.raises(ScenarioError, match=r"data.set: 'digits', but 'fbl' learns a class for"):
         parse(data={"set": "digits"}, method={"name": "fbl"})

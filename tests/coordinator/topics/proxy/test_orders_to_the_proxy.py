@@ -32,6 +32,7 @@ def test_what_a_round_gave_is_offered_to_the_proxy_alone() -> None:
     assert (order.round_of_stage, order.rounds_of_stage) == (1, 9)
     assert order.weights == offer("weights 1")
     assert order.class_names == names("cat", "dog")
+    assert order.class_stages == (1, 1)
     assert (order.lineage, order.preprocessing) == (SCORED.digest, SCORED.preprocessing)
     assert order.seed == opened.seed
 

@@ -61,6 +61,30 @@ def test_a_picture_comes_again_with_another_task(train: SegmentedImages):
     assert arrived[0] & arrived[1]
 
 
+def test_disjoint_tasks_have_no_picture_of_a_later_class(train: SegmentedImages):
+    setting = FOUR_TWO.stages(10).model_copy(update={"scenes": "disjoint"})
+    made = make_segmentation_plan(train, setting, FOUR_TWO.devices(), 1)
+    for stage in made.stages:
+        last = max(stage.classes)
+        for device in stage.devices.values():
+            for picture in device.indices:
+                shown = np.flatnonzero(train.presence[picture])
+                assert max(shown) <= last
+                assert set(shown) & set(stage.classes)
+    assert {len(d.indices) for d in made.stages[-1].devices.values()} == {
+        len(d.indices) for d in plan(train).stages[-1].devices.values()
+    }
+
+
+def test_a_class_that_never_comes_without_later_ones_is_refused_in_disjoint_tasks(
+    train: SegmentedImages,
+):
+    scenes = train.take(np.flatnonzero(~train.presence[:, 5] | train.presence[:, 9]))
+    setting = FOUR_TWO.stages(10).model_copy(update={"scenes": "disjoint"})
+    with pytest.raises(PlanError, match="5 of stage 2 is in no training picture without a class"):
+        make_segmentation_plan(scenes, setting, FOUR_TWO.devices(), seed=1)
+
+
 def test_who_is_old_is_drawn_anew_for_every_task(train: SegmentedImages):
     made = plan(train, "1-1", groups={"rule": "redrawn", "new_share": 0.5, "joining": 0})
     old = [

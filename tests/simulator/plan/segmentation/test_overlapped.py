@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from simulator.plan.segmentation.overlapped import count_unreached, pictures_with
+from simulator.plan.segmentation.overlapped import (
+    count_unreached,
+    pictures_with,
+    without_later,
+)
 
 PRESENCE = np.array(
     [
@@ -24,6 +28,12 @@ def test_a_picture_belongs_to_every_task_of_which_it_has_a_class():
 
 def test_a_picture_of_background_alone_belongs_to_none():
     assert 2 not in pictures_with(PRESENCE, range(4))
+
+
+def test_a_picture_with_a_later_class_is_none_of_a_disjoint_task():
+    assert pictures_with(without_later(PRESENCE, (2, 3)), (0, 1)).tolist() == [1]
+    assert pictures_with(without_later(PRESENCE, (3,)), (1, 2)).tolist() == [1, 3]
+    assert np.array_equal(without_later(PRESENCE, ()), PRESENCE)
 
 
 def test_pictures_and_classes_that_nobody_has_are_counted():

@@ -1,0 +1,93 @@
+"""The tables of `benchmarks.fbl_tables.forms_run` as Markdown: means over seeds, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.fbl_tables.forms import FOOTINGS, FORMS
+from simulator.metrics.over_seeds import paired_difference, summary
+
+Run = Mapping[str, Any]
+_BESIDE = "every-guess"
+"""The form with which others are compared seed by seed."""
+
+
+def forms_table(result: Mapping[str, Any]) -> str:
+    """Return the whole file: a table for each footing that was measured."""
+    told = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
+    parts = [
+        "# Forms of FBL\n",
+        "Written by `python -m benchmarks.fbl_tables.forms_run`; "
+        "[benchmarks/fbl_tables](../fbl_tables/README.md) says\nwhat was asked, under which "
+        "settings, and what the figures say. mIoU in percent over background and all classes "
+        "seen:\nthe mean over seeds and, after ±, half of the 95 % interval of Student's t. "
+        "Average is over the tasks; old and new are the\nclasses of earlier tasks and of the last "
+        "one, after the last. Beside: the average minus that of "
+        f'"{FORMS[_BESIDE].title}",\nseed by seed, with its interval.\n',
+        f"Machine: {told}.\n",
+    ]
+    for name, footing in FOOTINGS.items():
+        if name in result["runs"]:
+            parts += [
+                f"## {footing.title[0].upper()}{footing.title[1:]}\n",
+                f"`{name}`: `{footing.scenario}` with {_fields(footing.fields)}.\n",
+            ]
+            parts += _rows(result["runs"][name])
+    return "\n".join(parts)
+
+
+def _rows(forms: Mapping[str, Mapping[str, Run]]) -> Iterator[str]:
+    tasks = max(len(run["miou"]) for runs in forms.values() for run in runs.values())
+    numbered = [f"task {number}" for number in range(1, tasks + 1)]
+    yield _line(["form", "seeds", *numbered, "average", "beside", "old", "new", "processor, s"])
+    yield _line(["---"] * (tasks + 7))
+    beside = forms.get(_BESIDE, {})
+    for name, form in FORMS.items():
+        runs = forms.get(name)
+        if not runs:
+            continue
+        every = list(runs.values())
+        yield _line(
+            [
+                form.title,
+                ", ".join(sorted(runs)),
+                *(_mean([run["miou"][task] for run in every]) for task in range(tasks)),
+                _mean([average(run) for run in every]),
+                _difference(beside, runs) if name != _BESIDE else "",
+                _mean([run["old"] for run in every]),
+                _mean([run["new"] for run in every]),
+                f"{summary([run['processor_seconds'] for run in every]).mean:.0f}",
+            ]
+        )
+    yield ""
+
+
+def average(run: Run) -> float:
+    """Return the mean of the mIoU over the tasks."""
+    return float(sum(run["miou"]) / len(run["miou"]))
+
+
+def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
+    found = paired_difference(
+        {int(seed): average(run) for seed, run in beside.items()},
+        {int(seed): average(run) for seed, run in runs.items()},
+    )
+    if found is None:
+        return ""
+    return f"{found.mean:+.1f}" + (
+        "" if found.low is None else f" ({found.low:+.1f}, {found.high:+.1f})"
+    )
+
+
+def _mean(values: Sequence[float]) -> str:
+    found = summary(values)
+    return f"{found.mean:.1f}" + ("" if found.half_width is None else f" ± {found.half_width:.1f}")
+
+
+def _fields(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name} = {value}`" for name, value in fields.items())
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
