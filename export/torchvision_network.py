@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ _CLASSIFIERS = ("classifier", "fc", "heads", "head")
 _INCEPTION = {"transform_input": True, "init_weights": True}
 _ARGUMENTS = {"googlenet": _INCEPTION, "inception_v3": _INCEPTION}
 """The published weights of these expect another mean; the network itself converts to it."""
+_SETTLING = 4
+"""Pictures of noise by which random networks are settled."""
 _DETECTION_OPERATORS = ("nms", "qnms")
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
@@ -92,8 +95,9 @@ def find_recipe(name: str, weights_file: str = "") -> Recipe:
 def build_network(name: str, size: int, seed: int = 0) -> FeatureNetwork:
     """Return the network with random weights from `seed`, its classifier cut off.
 
-    Raises `NetworkExportError` if torchvision has no classification network of that name, or none
-    for pictures of `size` pixels along a side.
+    Its normalisations are set so that features stay of a size that can be computed with. Raises
+    `NetworkExportError` if torchvision has no classification network of that name, or none for
+    pictures of `size` pixels along a side.
     """
     models = _models_with(name)
     if not 1 <= size <= MAX_SIDE:
@@ -102,7 +106,32 @@ def build_network(name: str, size: int, seed: int = 0) -> FeatureNetwork:
         warnings.simplefilter("ignore", FutureWarning)  # about other ways to draw the weights
         torch.manual_seed(seed)
         module = models.get_model(name, weights=None, **_arguments(name, size))
+        settle_norms(module, size)
     return FeatureNetwork(name, size, module.eval(), _cut_classifier(module))
+
+
+def settle_norms(module: nn.Module, size: int) -> None:
+    """Give every batch normalisation the variance that random weights make of noise.
+
+    Left at 1, a deep residual network doubles its values with every block; ResNet-152 ends above a
+    million. Variances are rounded to a power of two each, the same for all channels, so that the
+    last bits of another machine change nothing.
+    """
+    layers = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
+    if not layers:
+        return
+
+    def keep(layer: nn.BatchNorm2d, inputs: tuple[torch.Tensor, ...]) -> None:
+        variance = float(inputs[0].var(correction=0))
+        layer.get_buffer("running_var").fill_(
+            2.0 ** round(math.log2(variance)) if variance else 1.0
+        )
+
+    hooks = [layer.register_forward_pre_hook(keep) for layer in layers]  # before each, in order
+    with torch.inference_mode():
+        module.eval()(torch.randn(_SETTLING, 3, size, size))
+    for hook in hooks:
+        hook.remove()
 
 
 @contextmanager

@@ -103,6 +103,13 @@ DashboardPort = Annotated[
         show_default="8787, or any that is free",
     ),
 ]
+Tiny = Annotated[
+    bool,
+    typer.Option(
+        "--tiny",
+        help="Cut to one tiny step, to try it out; what is not at hand is made up.",
+    ),
+]
 ListAsJson = Annotated[bool, typer.Option("--json", help="With --list: print it as JSON.")]
 ListShipped = Annotated[bool, typer.Option("--list", help="List the scenarios that ship.")]
 Show = Annotated[str | None, typer.Option(metavar="NAME", help="Print a scenario that ships.")]
@@ -119,6 +126,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     chaos: Chaos = None,
     resume: Resume = None,
     budget: BudgetOption = None,
+    tiny: Tiny = False,
     dashboard: Dashboard = False,
     dashboard_port: DashboardPort = None,
     list_shipped: ListShipped = False,
@@ -140,6 +148,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     told += [f"seeds=[{seeds}]"] if seeds else []
     overrides = [*(changes or []), *told]
     showing = _showing(wanted=dashboard, port=dashboard_port)
+    if tiny:
+        _only_one({"--tiny": True, "--resume": resume, "--list": list_shipped, "--show": show})
     if showing and chaos is not None:
         _only_one({"--chaos": True, "--dashboard": True})
     if list_shipped:
@@ -156,10 +166,10 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         assert scenario is not None
         _stop_in_order()
         if chaos is None:
-            simulating.simulate(scenario, overrides, out, budget, showing)
+            simulating.simulate(scenario, overrides, out, budget, showing, tiny=tiny)
         else:
             _only_one({"--chaos": True, "--budget": budget is not None})
-            simulating.trouble(scenario, overrides, chaos, out)
+            simulating.trouble(scenario, overrides, chaos, out, tiny=tiny)
 
 
 @simulate.command()

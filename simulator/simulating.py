@@ -41,18 +41,34 @@ def simulate(
     out: Path | None,
     budget: float | None = None,
     showing: Showing | None = None,
+    *,
+    tiny: bool = False,
 ) -> None:
-    """Run a scenario, for so many seconds at most, and print what came out."""
+    """Run a scenario or a tiny step of it, for so many seconds at most, and print what came out."""
     from simulator.run.budget import Budget  # noqa: PLC0415 - as below
     from simulator.run.running import run_scenario  # noqa: PLC0415 - the listing needs none of it
 
     loaded = load_scenario(scenario, overrides)
+    if tiny:
+        loaded = _tiny(loaded)
     folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
     console = Console()
     with _shown(console, loaded, showing) as shown:
         results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
         _print_end(console, results, folder)
         shown.stay()
+
+
+def _tiny(scenario: Scenario) -> Scenario:
+    """Return a scenario cut to a tiny step, and tell on stderr what was done to it."""
+    from simulator.run.at_hand import absent_here  # noqa: PLC0415 - as above
+    from simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
+
+    step = tiny_step(scenario, absent_here(scenario))
+    console = Console(stderr=True)
+    for remark in step.remarks:
+        console.print(f"tiny: {remark}", markup=False, highlight=False, soft_wrap=True)
+    return step.scenario
 
 
 def resume(root: Path, budget: float | None = None, showing: Showing | None = None) -> None:
@@ -78,7 +94,9 @@ def _shown(console: Console, scenario: Scenario, showing: Showing | None) -> Run
     return shown
 
 
-def trouble(scenario: str, overrides: Sequence[str], seed: int, out: Path | None) -> None:
+def trouble(
+    scenario: str, overrides: Sequence[str], seed: int, out: Path | None, *, tiny: bool = False
+) -> None:
     """Run a scenario's fleet undisturbed and through the troubles of a seed, and compare the ends.
 
     What the fleet left stays in `out`, where one is given. Raises `ChaosError` where a promise was
@@ -88,11 +106,14 @@ def trouble(scenario: str, overrides: Sequence[str], seed: int, out: Path | None
     from simulator.run.folder import RunFolder  # noqa: PLC0415
 
     loaded = load_scenario(scenario, overrides)
+    if tiny:
+        loaded = _tiny(loaded)
     with fast_folder() if out is None else nullcontext(RunFolder.create(out).root) as folder:
         report = _trouble(Console(), loaded, seed, folder)
     if report.broken:
         changes = "".join(f" --set {change}" for change in overrides)
-        raise report.failure(f"fleetledger simulate {scenario}{changes} --chaos {seed}")
+        cut = " --tiny" if tiny else ""
+        raise report.failure(f"fleetledger simulate {scenario}{changes}{cut} --chaos {seed}")
 
 
 def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> ChaosReport:

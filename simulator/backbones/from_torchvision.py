@@ -27,7 +27,7 @@ def torchvision_backbone(name: str, weights: str | None, size: int | None) -> Ba
     Raises `BackboneError` without torch, without the weights, or where the export cannot be kept;
     `NetworkError`, `WeightsError` or `ParityError` where the network cannot be exported.
     """
-    file = None if weights is None else _weights_file(name, weights)
+    file = None if weights is None else weights_file(name, weights)
     kept = kept_backbone(name, _decides(name, file, size), lambda: _export(name, file, size))
     assert isinstance(kept.preprocessing, Preprocessing)  # torchvision's networks look at pictures
     seen = kept.preprocessing.size[0]
@@ -53,8 +53,11 @@ def _version(package: str) -> str:
         raise _no_torch() from error
 
 
-def _weights_file(name: str, weights: str) -> Path:
-    """Return the file of weights that are given by path or by torchvision's name."""
+def weights_file(name: str, weights: str) -> Path:
+    """Return the file of weights that are given by path or by torchvision's name.
+
+    Raises `BackboneError` where there is none, with how to get it.
+    """
     path = Path(weights).expanduser()
     if path.suffix not in _FILE_ENDINGS:
         return _published(name, weights)

@@ -10,6 +10,7 @@ from simulator.datasets.images import Split
 from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.npz import load_npz
 from simulator.datasets.omniglot import load_omniglot
+from simulator.datasets.patterns import split_patterns
 from simulator.datasets.roots import root_of
 from simulator.datasets.samples import SampleSet, first_of_every_class
 from simulator.datasets.speeches import read_speeches
@@ -23,6 +24,8 @@ from simulator.datasets.torchvision_sets import (
 )
 from simulator.errors import DatasetError
 from simulator.scenario.model import DataSettings
+
+_BY_TORCHVISION = {"cifar10": CIFAR10, "cifar100": CIFAR100, "fashion-mnist": FASHION_MNIST}
 
 
 def load_split(data: DataSettings, seed: int) -> Split:
@@ -49,16 +52,14 @@ def _whole(data: DataSettings, seed: int) -> Split:
             return split_digits(seed, data.test_share)
         case "npz":
             return load_npz(root_of(data, "the .npz file"))
-        case "cifar10":
-            return load_torchvision(CIFAR10, root_of(data))
-        case "cifar100":
-            return load_torchvision(CIFAR100, root_of(data))
-        case "fashion-mnist":
-            return load_torchvision(FASHION_MNIST, root_of(data))
+        case "cifar10" | "cifar100" | "fashion-mnist":
+            return load_torchvision(_BY_TORCHVISION[data.set], root_of(data))
         case "omniglot":
             return load_omniglot(root_of(data), data.test_share, seed)
         case "image-folder":
             return load_image_folder(root_of(data), data.test_share, seed)
+        case "patterns":
+            return split_patterns(data.patterns, seed)
         case "tiny-imagenet":
             return load_tiny_imagenet(root_of(data))
         case "mini-imagenet":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ONLY_WITHOUT_LISTS = ("order", "classes", "count", "first", "setting")
 """Fields of `[stages]` that say what `lists` says too."""
 _SAID_BY_SETTING = ("count", "first")
-WITH_OWNERS = ("omniglot", "npz", "shakespeare", "grammar")
+WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
 _SHARED_GPU = 0.5
 """Of a GPU: two that ask for no more can be given the same one."""

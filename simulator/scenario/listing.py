@@ -12,11 +12,10 @@ from rich.table import Table
 
 from schemas.shown import Report
 from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from simulator.scenario.model import WITHOUT_FILES, Scenario
 from simulator.scenario.shipped import shipped_names
 from simulator.scenario.trainer import trainer_of
 
-WITHOUT_FILES = ("digits", "digit-scenes", "grammar")
 EXPORTED_BY_TORCH = ("torchvision", "characters")
 READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 

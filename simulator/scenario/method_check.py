@@ -78,6 +78,19 @@ def _check_parts(source: str, scenario: Scenario) -> None:
         )
 
 
+def settings_of(name: str, given: Settings) -> BaseModel:
+    """Return the settings of a method with its defaults and presets filled in.
+
+    Raises `UnknownMethodError` for a method that is none, `MethodError` or `ValidationError` for
+    settings that it does not take.
+    """
+    known = descriptor(name)
+    shape = _ANY_FEATURES if known.on_features else _ANY_PICTURE
+    assign = _training(name, shape) if known.trains else _statistics(name)
+    settings: BaseModel = assign(given).settings
+    return settings
+
+
 def _check_settings(
     source: str, field: str, assign: Callable[[Settings], Any], given: Settings
 ) -> BaseModel:

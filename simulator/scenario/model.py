@@ -17,6 +17,7 @@ from methods.training import Exemplars
 from schemas.former_names import Renamed
 from schemas.message import Strict, is_absent
 from schemas.values import ClassName
+from simulator.datasets.patterns import PatternSettings
 from simulator.datasets.segmentation.digit_scenes import SceneSettings
 from simulator.scenario.backbone import BackboneSettings
 from simulator.scenario.base_session import BaseSession
@@ -37,6 +38,7 @@ DataSet = Literal[
     "fashion-mnist",
     "omniglot",
     "image-folder",
+    "patterns",
     "tiny-imagenet",
     "mini-imagenet",
     "imagenet",
@@ -52,6 +54,8 @@ TEXTS = ("shakespeare", "grammar")
 """Data sets of texts."""
 SCENES = ("digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz")
 """Data sets of pictures with a class for every pixel."""
+WITHOUT_FILES = ("digits", "patterns", "grammar", "digit-scenes")
+"""Data sets that are made on the spot or come with a library."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -78,7 +82,7 @@ class DataSettings(Strict):
     """Name of the data set; docs/datasets.md describes them."""
     root: str | None = None
     """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
-    `digits`, `digit-scenes` and `grammar` need none."""
+    `digits`, `patterns`, `digit-scenes` and `grammar` need none."""
     per_class: int | None = Field(default=None, ge=1)
     """At most so many training images of every class; left out, all. Of pictures with masks, which
     show several classes, the first so many with each, so that a class may come to more."""
@@ -90,6 +94,8 @@ class DataSettings(Strict):
     every speaker says; of digit-scenes that of the scans which only test scenes are drawn from."""
     text: TextSettings = TextSettings()
     """How texts become samples."""
+    patterns: PatternSettings = PatternSettings()
+    """Number and size of `patterns`."""
     scenes: SceneSettings = SceneSettings()
     """Number and size of `digit-scenes`."""
 

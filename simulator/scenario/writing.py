@@ -15,8 +15,13 @@ from simulator.scenario.model import Scenario
 
 def scenario_to_toml(scenario: Scenario) -> str:
     """Return the scenario as TOML; fields that are left out (None) stay so."""
+    return tomli_w.dumps(scenario_content(scenario), multiline_strings=True)
+
+
+def scenario_content(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario's fields as a file of it has them, nested by section."""
     content: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
     if scenario.stages.lists:  # they say what these fields say, and may not stand beside them
         for field in ONLY_WITHOUT_LISTS:
             content["stages"].pop(field, None)
-    return tomli_w.dumps(content, multiline_strings=True)
+    return content

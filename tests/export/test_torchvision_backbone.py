@@ -31,7 +31,7 @@ from export.torchvision_backbone import (
     to_onnx,
     torch_features,
 )
-from export.torchvision_network import FeatureNetwork, build_network, find_recipe
+from export.torchvision_network import FeatureNetwork, build_network, find_recipe, settle_norms
 from learning.numerics.preprocessing import preprocess
 from tests.export.networks import load
 
@@ -61,12 +61,13 @@ def lively_weights() -> dict[str, npt.NDArray[np.float32]]:
 
 
 def original(name: str, size: int = SIZE) -> nn.Module:
-    """The network of seed 0 as torchvision makes it, with its classifier."""
+    """The network of seed 0 as torchvision makes it, its norms settled, with its classifier."""
     build_network(name, size)  # imports torchvision, also one whose operators do not load
     from torchvision import models
 
     torch.manual_seed(0)
     module: nn.Module = models.get_model(name, weights=None).eval()
+    settle_norms(module, size)
     return module
 
 
@@ -277,3 +278,11 @@ def test_torchvision_is_used_even_if_its_compiled_operators_do_not_load() -> Non
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "224\n"), done.stderr
+
+
+def test_features_of_a_deep_network_of_random_weights_stay_of_a_usual_size():
+    network = build_network("resnet50", SIZE)
+    noise = np.random.default_rng(1).normal(size=(4, 3, SIZE, SIZE)).astype(np.float32)
+    features = torch_features(network, noise)
+    assert 0.1 < features.std() < 10
+    assert np.abs(features).max() < 100

@@ -10,10 +10,10 @@ from simulator.datasets.digits import split_digits
 from simulator.datasets.loading import load_split
 from simulator.datasets.npz import load_npz, save_npz
 from simulator.errors import DatasetError
-from simulator.scenario.model import SCENES, DataSet, DataSettings
+from simulator.scenario.model import SCENES, WITHOUT_FILES, DataSet, DataSettings
 from tests.simulator.datasets.drawing import draw_all
 
-NEEDS_ROOT = sorted(set(get_args(DataSet)) - {"digits", "grammar", *SCENES})
+NEEDS_ROOT = sorted(set(get_args(DataSet)) - {*WITHOUT_FILES, *SCENES})
 
 
 def test_digits_are_split_by_the_share_and_the_seed():

@@ -17,6 +17,7 @@ from simulator.engines.mqtt.engine import MqttEngine
 from simulator.records import StageRecord
 from simulator.run.preparing import PreparedSeed
 from simulator.scenario.loading import load_scenario
+from simulator.scenario.model import WITHOUT_FILES
 from simulator.scenario.shipped import shipped_names
 from tests.simulator.rounds.small import Watching
 
@@ -168,8 +169,7 @@ def test_training_is_recorded_alike(name: str, tmp_path: Path):
 
 def test_every_shipped_scenario_that_needs_no_file_is_compared():
     compared = {*QUICK, *SUMS, *TRAINING, *NOT_HERE}
-    free = {"digits", "digit-scenes", "grammar"}
-    assert compared == {n for n in shipped_names() if load_scenario(n).data.set in free}
+    assert compared == {n for n in shipped_names() if load_scenario(n).data.set in WITHOUT_FILES}
 
 
 def test_every_field_that_an_engine_has_of_its_own_is_one():

@@ -1,0 +1,36 @@
+"""What of a scenario's files is on this machine, for a run that does without the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simulator.backbones.from_torchvision import weights_file
+from simulator.errors import BackboneError
+from simulator.scenario.backbone import BackboneSettings
+from simulator.scenario.model import WITHOUT_FILES, Scenario
+from simulator.scenario.tiny import Absent
+
+
+def absent_here(scenario: Scenario) -> Absent:
+    """Return what the scenario names and is not there; nothing is opened."""
+    data, backbone = scenario.data, scenario.backbone
+    return Absent(
+        data=data.set not in WITHOUT_FILES and not _is_there(data.root),
+        weights=backbone.weights is not None and not _has_weights(backbone, backbone.weights),
+        file=backbone.network == "file" and not _is_there(backbone.file),
+        trunk=scenario.method.trunk is not None and not _is_there(scenario.method.trunk),
+    )
+
+
+def _is_there(path: str | None) -> bool:
+    return path is not None and Path(path).expanduser().exists()
+
+
+def _has_weights(backbone: BackboneSettings, weights: str) -> bool:
+    if backbone.network != "torchvision" or backbone.name is None:
+        return _is_there(weights)
+    try:
+        weights_file(backbone.name, weights)
+    except BackboneError:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""Every scenario that ships starts and trains one tiny step, whatever of its files is missing.
+
+What takes longest and repeats another one's method is left to the night.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from simulator.run.at_hand import absent_here
+from simulator.run.folder import RunFolder
+from simulator.run.running import run_scenario
+from simulator.scenario.listing import needs
+from simulator.scenario.loading import load_scenario
+from simulator.scenario.model import Scenario
+from simulator.scenario.shipped import shipped_names
+from simulator.scenario.tiny import NO_RESULT, tiny_step
+from simulator.scenario.trainer import JOINT, trainer_of
+
+BY_DAY = frozenset(
+    {
+        "camvid-fbl",
+        "cifar100-best",
+        "cifar100-dcid-5",
+        "cifar100-lga-small",
+        "omniglot",
+        "shakespeare-fedhaf",
+    }
+)
+"""One of each method, and of each kind of data; the others by night."""
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    scenario = load_scenario(name)
+    found = [] if name in BY_DAY else [pytest.mark.nightly]
+    if "torch" in needs(tiny(scenario)):
+        found.append(pytest.mark.torch)
+    if scenario.backbone.network == "torchvision":
+        found.append(pytest.mark.torchvision)
+    return found
+
+
+def tiny(scenario: Scenario) -> Scenario:
+    """Return the step in one process, where a scenario asks for programs."""
+    step = tiny_step(scenario, absent_here(scenario)).scenario
+    if step.engine.kind == "inprocess":
+        return step
+    engine = step.engine.model_copy(update={"kind": "inprocess", "broker": "auto", "keys": False})
+    evaluation = step.evaluation.model_copy(update={"on_devices": False})
+    return step.model_copy(update={"engine": engine, "evaluation": evaluation})
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=marks(name)) for name in shipped_names()]
+)
+def test_it_starts_and_trains_one_tiny_step(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
+    step = tiny(load_scenario(name))
+    results = run_scenario(step, tmp_path / "run", Console(file=io.StringIO()))
+    assert len(results.first.stages) == step.stages.total
+    folder = RunFolder.open(tmp_path / "run")
+    rounds = [done for stage in folder.seed(step.seeds[0]).records() for done in stage.rounds]
+    assert bool(rounds) == (trainer_of(step) is not None and step.method.name != JOINT)
+    assert all(done.counted >= 1 and (done.steps is None or done.steps >= 1) for done in rounds)
+    assert NO_RESULT in folder.scenario.read_text().lower()
+    assert NO_RESULT in (tmp_path / "run" / "report.html").read_text().lower()
