@@ -1,4 +1,4 @@
-"""8-bit pictures become inputs: normalised, and while training cropped and flipped by chance.
+"""8-bit pictures become inputs: normalised; in training cropped, flipped and lit by chance.
 
 Pictures stay bytes on the device until their batch comes, a quarter of the memory. Crop, flip and
 normalisation are batched tensor operations.
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+_LIGHTS = 1 << 24
+"""Factors of brightness that may be drawn: as many as float32 tells apart."""
 _KEPT = 8
 """Constants of a kind of pictures on a device that stay there."""
 
@@ -22,18 +24,20 @@ class Pictures:
     """Bytes b become (b / 255 - mean) / deviation per channel.
 
     While training, a window of the picture's own size is cut from the picture with `pad` black
-    pixels around it, and half of the pictures are mirrored where `flip`.
+    pixels around it, half of the pictures are mirrored where `flip`, and the values of each are
+    multiplied by a factor from 1 - `brightness` to 1 + `brightness`, as torchvision's ColorJitter.
     """
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     pad: int = 0
     flip: bool = False
+    brightness: float = 0.0
 
     @property
     def shakes(self) -> bool:
         """Whether training changes pictures by chance."""
-        return self.pad > 0 or self.flip
+        return self.pad > 0 or self.flip or self.brightness > 0
 
     def on(self, device: torch.device) -> Normaliser:
         """Return what normalises bytes there; it is copied there once."""
@@ -44,18 +48,26 @@ class Pictures:
         return self.on(raw.device)(raw)
 
     def windows(self, words: Tensor) -> Windows:
-        """Return what is cut from pictures, and which are mirrored; `words` (...) are chance.
+        """Return what is cut from pictures, mirrored and lit; `words` (...) are chance.
 
-        Bits 0 to 15 of a picture's word choose the row, 16 to 31 the column, bit 32 the mirror.
+        Bits 0 to 15 of a picture's word choose the row, 16 to 31 the column, bit 32 the mirror, and
+        bits 33 to 56 the light.
         """
         places = 2 * self.pad + 1
         top = (words & 0xFFFF) * places >> 16
         left = (words >> 16 & 0xFFFF) * places >> 16
         mirrored = (words >> 32 & 1).bool() if self.flip else torch.zeros_like(words).bool()
-        return Windows(top, left, mirrored)
+        return Windows(top, left, mirrored, self._light(words))
+
+    def _light(self, words: Tensor) -> Tensor | None:
+        """Return what pictures are multiplied with, uniform; None where nothing is."""
+        if not self.brightness:
+            return None
+        drawn = (words >> 33 & (_LIGHTS - 1)).to(torch.float32)
+        return 1 + self.brightness * (drawn * (2 / (_LIGHTS - 1)) - 1)
 
     def augment(self, raw: Tensor, words: Tensor) -> Tensor:
-        """Return `raw` (..., c, h, w) uint8 cropped and flipped; `words` (...) int64 are chance."""
+        """Return `raw` (..., c, h, w) uint8 cropped, flipped, lit; `words` (...) are chance."""
         flat = raw.reshape(-1, *raw.shape[-3:])
         rows = torch.arange(len(flat), device=raw.device).reshape(words.shape)
         return PictureSource.of(self, flat).shaken(rows, self.windows(words))
@@ -91,10 +103,19 @@ class Windows:
     top: Tensor
     left: Tensor
     mirrored: Tensor
+    light: Tensor | None = None
+    """What their values are multiplied with, float32 (...); None: nothing."""
 
     def __getitem__(self, places: slice | tuple[slice, slice]) -> Windows:
         """Return those of some pictures."""
-        return Windows(self.top[places], self.left[places], self.mirrored[places])
+        light = None if self.light is None else self.light[places]
+        return Windows(self.top[places], self.left[places], self.mirrored[places], light)
+
+    def lit(self, pictures: Tensor) -> Tensor:
+        """Return pictures (..., c, h, w) uint8 as light as they are drawn, rounded down."""
+        if self.light is None:
+            return pictures
+        return (pictures * self.light[..., None, None, None]).clamp_(0, 255).to(torch.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +140,11 @@ class PictureSource:
         return cls(pictures, pixels, down, across)
 
     def shaken(self, rows: Tensor, windows: Windows) -> Tensor:
-        """Return pictures (..., c, h, w) uint8 of `rows` (...), cropped and flipped."""
+        """Return pictures (..., c, h, w) uint8 of `rows` (...), cropped, flipped and lit."""
+        return windows.lit(self._cut(rows, windows))
+
+    def _cut(self, rows: Tensor, windows: Windows) -> Tensor:
+        """Return pictures cropped and flipped."""
         mirrored = windows.mirrored
         if not self.pictures.pad:
             found = self.pixels[rows]

@@ -91,7 +91,9 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
         return ProxyRules(
             encoding=self.encoding,
             inversion=InversionSettings(search, settings.inversion_kept, settings.inversion_start),
-            augmentation=AugmentationSettings(settings.draws, settings.xi, settings.square_root),
+            augmentation=AugmentationSettings(
+                settings.draws, settings.xi, settings.square_root, settings.radius == "released"
+            ),
             slots=SlotRules(
                 best=settings.old_model == "best",
                 shift_always=settings.slots_shift == "always",

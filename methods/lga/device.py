@@ -175,7 +175,9 @@ def _work(assignment: LgaAssignment, kept: _Kept, samples: Data, found: Looked) 
             round_.seed, instruction.device, instruction.stage, round_.number, round_.phase
         ),
         frozen=frozen_parts(settings, instruction, found.current, found.memory, old),
-        pictures=replace(kept.pictures, pad=settings.pad, flip=settings.flip),
+        pictures=replace(
+            kept.pictures, pad=settings.pad, flip=settings.flip, brightness=settings.brightness
+        ),
     )
 
 

@@ -28,7 +28,7 @@ from methods.lga.gradient_sets import GradientSet, decode_gradients
 from methods.lga.inversion import InversionSettings, invert
 from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
 from methods.lga.recovery import recover_label
-from methods.lga.scoring import AugmentationSettings, augmented, share_right
+from methods.lga.scoring import AugmentationSettings, augmented, released_radius, share_right
 from methods.lga.slots import PAPER, SlotRules
 from methods.network_weights import Arrays
 from schemas.proxy import Scored, ScoredModel
@@ -164,9 +164,15 @@ def _in_task(rules: ProxyRules, state: ProxyState, task: int, *, arrived: bool) 
         slots=slots,
         pool=(),
         gradients=0,
-        omega_before=state.omega,
+        omega_before=_omega_after(rules, state),
         old_classes=state.old_classes + len(state.names),
     )
+
+
+def _omega_after(rules: ProxyRules, state: ProxyState) -> float:
+    """Return what is remembered of a task's omega: as released that of the first one, for ever."""
+    stays = rules.augmentation.released and state.old_classes > 0
+    return state.omega_before if stays else state.omega
 
 
 def _filed(
@@ -228,6 +234,9 @@ def _score(rules: ProxyRules, state: ProxyState, model: Model, seed: int) -> flo
     """Return the share of features around the pool's pictures that the model names rightly."""
     parameters, buffers = to_tensors(model.arrays, rules.device)
     infer = Inference(pictures=model.pictures, device=rules.device)
+    scale = state.omega
+    if rules.augmentation.released:
+        scale = released_radius(state.old_classes, state.omega_before)
     features, rows = [], []
     for name in state.names:
         if name not in model.class_names:
@@ -239,7 +248,7 @@ def _score(rules: ProxyRules, state: ProxyState, model: Model, seed: int) -> flo
         around = augmented(
             every[ends].astype(np.float64),
             _variances(rules, mine, every),
-            state.omega,
+            scale,
             rules.augmentation,
             f"{seed}/{name}".encode(),
         )
@@ -257,7 +266,7 @@ def _variances(rules: ProxyRules, mine: Iterable[Prototype], features: np.ndarra
     One picture has no variance: then it is 1, and noise is omega in every direction.
     """
     width = features.shape[1]
-    if rules.augmentation.square_root:
+    if rules.augmentation.square_root and not rules.augmentation.released:
         return np.full(width, float(np.mean([item.trace for item in mine])))
     if len(features) < 2:
         return np.ones(width)

@@ -15,6 +15,11 @@ spread, and a class that is tighter has it cut to its own bound. With the varian
 bound would be exceeded tenfold, every draw would be cut to it, and (12) would decide nothing. As
 printed (`square_root = False`) omega itself scales noise whose deviations sigma_i are those of the
 model's features of a class's pictures.
+
+The released program has no (12). Its radius is `FIRST_RADIUS` in the first task, and from then on
+the root of the mean of Tr(Delta_c) / d over that task's classes, which it computes once. It squares
+the variances of a class's features: the squares are the noise's deviations, and xi times their sum
+bounds its squared length (`released`).
 """
 
 from __future__ import annotations
@@ -33,6 +38,10 @@ TRIES = 10
 """Draws of a noise before the last one is brought down to the longest that is allowed."""
 
 
+FIRST_RADIUS = 0.15
+"""Of the released program, before its first task is over."""
+
+
 @dataclass(frozen=True)
 class AugmentationSettings:
     """Draws for each picture, and how long noise may be; 0 draws: the features themselves."""
@@ -40,6 +49,7 @@ class AugmentationSettings:
     draws: int = 5
     xi: float = 0.1
     square_root: bool = True
+    released: bool = False
 
 
 def next_omega(omega: float, old_classes: int, traces: Sequence[float]) -> float:
@@ -47,6 +57,11 @@ def next_omega(omega: float, old_classes: int, traces: Sequence[float]) -> float
     if not traces:
         return omega
     return (old_classes * omega + sum(traces)) / (old_classes + len(traces))
+
+
+def released_radius(old_classes: int, first_mean: float) -> float:
+    """Return the released program's radius by the mean of the first task's traces."""
+    return sqrt(first_mean) if old_classes else FIRST_RADIUS
 
 
 def augmented(
@@ -59,14 +74,20 @@ def augmented(
     if not settings.draws:
         return features
     deviations = deviations_of(variances, omega, settings)
+    spread = np.square(variances) if settings.released else variances
     noise, _ = bounded_noise(
-        deviations, settings.xi * float(variances.sum()), len(features) * settings.draws, seed
+        deviations, settings.xi * float(spread.sum()), len(features) * settings.draws, seed
     )
     return np.repeat(features, settings.draws, axis=0) + noise
 
 
 def deviations_of(variances: Floats, omega: float, settings: AugmentationSettings) -> Floats:
-    """Return the standard deviations (d,) of the noise of (11) before it is bounded."""
+    """Return the standard deviations (d,) of the noise of (11) before it is bounded.
+
+    `omega` is the radius, where noise is that of the released program.
+    """
+    if settings.released:
+        return omega * np.square(variances)
     if settings.square_root:
         return np.full_like(variances, sqrt(settings.xi * omega))
     return omega * np.sqrt(variances)

@@ -29,6 +29,8 @@ Preset = Literal[
     "without-npb",
     "fedavg",
     "fedavg-exemplars",
+    "released",
+    "released-glfc",
 ]
 
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -56,19 +58,21 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 }
 """What each mode sets beside the defaults, which are the paper's."""
 
+_GLFC: Mapping[str, Any] = {
+    "groups": "two",
+    "exponent": "one",
+    "bounds": (),
+    "cross_entropy": 0.5,
+    "distillation": 0.5,
+    "balanced_distillation": False,
+    "draws": 0,
+}
+_AS_RELEASED: Mapping[str, Any] = {"mode": "code", "pad": 4, "flip": True, "brightness": 63 / 255}
 _FEDAVG: Mapping[str, Any] = {"balanced_cross_entropy": False, "distillation": 0.0}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "lga": {},
-    "glfc": {
-        "groups": "two",
-        "exponent": "one",
-        "bounds": (),
-        "cross_entropy": 0.5,
-        "distillation": 0.5,
-        "balanced_distillation": False,
-        "draws": 0,
-    },
+    "glfc": _GLFC,
     "without-cbl": {"balanced_cross_entropy": False},
     "without-sdl": {"distillation_kind": "icarl"},
     "without-psr": {"old_model": "random"},
@@ -77,8 +81,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "without-npb": {"perturbation_steps": 0},
     "fedavg": {**_FEDAVG, "memory": 0},
     "fedavg-exemplars": _FEDAVG,
+    "released": {**_AS_RELEASED, "radius": "released"},
+    "released-glfc": {**_GLFC, **_AS_RELEASED},
 }
-"""What each preset sets beside the defaults and the mode."""
+"""What each preset sets beside the defaults and the mode. `released` and `released-glfc` are LGA
+and GLFC as their authors' programs run, which takes more than mode `code`: how pictures are changed
+by chance, and the noise that models are scored with."""
 
 
 class LossSettings(Strict):
@@ -184,6 +192,9 @@ class ProxySettings(Strict):
     square_root: bool = True
     """Take omega of (12) for a variance, which it is, and noise for the share xi of it; false
     scales noise by it, as printed."""
+    radius: Literal["recursion", "released"] = "recursion"
+    """What noise of (11) is scaled by: omega of (12); or as released 0.15 in the first task and
+    from then on the root of the mean variance of its classes, times the square of each variance."""
     slots_shift: Literal["task", "always"] = "task"
     """When the best model becomes the one of the task before: with the first gradients of a task,
     or as released with all that arrive."""
@@ -225,6 +236,9 @@ class LgaSettings(
     """Black pixels around a picture, of which a window of its size is cut by chance."""
     flip: bool = False
     """Whether half of the pictures are mirrored by chance."""
+    brightness: float = Field(default=0.0, ge=0, le=1)
+    """Pictures are made lighter or darker by chance, by a factor of at most 1 + this, and of at
+    least 1 - this."""
 
     averaging: Literal["plain", "samples"] = "plain"
     """Weigh answers alike, or by their number of samples."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageEnhance
 
 from learning.networks.pictures import Pictures
 
@@ -41,6 +42,34 @@ def test_every_window_and_mirror_occurs():
     marked[:, :, 4, 4] = 255
     cut = Pictures((0.0,), (1.0,), pad=4).augment(marked, words)
     assert {tuple(place[2:].tolist()) for place in cut.nonzero()} == set(np.ndindex(9, 9))
+
+
+def test_pictures_are_as_light_as_pillow_makes_them():
+    """torchvision's ColorJitter brightens 8-bit pictures by Pillow's own enhancer."""
+    share = 63 / 255
+    words = np.random.default_rng(2).integers(-(2**63), 2**63, 40)
+    raw = np.random.default_rng(3).integers(0, 256, (40, 3, 6, 7), dtype=np.uint8)
+    lit = Pictures((0.5,), (0.5,), brightness=share).augment(
+        torch.from_numpy(raw), torch.from_numpy(words)
+    )
+    for row, word in enumerate(words):
+        factor = 1 + share * ((int(word) >> 33 & 0xFFFFFF) * 2 / 0xFFFFFF - 1)
+        picture = Image.fromarray(raw[row].transpose(1, 2, 0))
+        wanted = np.asarray(ImageEnhance.Brightness(picture).enhance(factor)).transpose(2, 0, 1)
+        assert np.abs(lit[row].numpy().astype(int) - wanted).max() <= 1  # Pillow rounds in float64
+        assert (lit[row].numpy() == wanted).mean() > 0.98
+
+
+def test_light_is_uniform_between_its_bounds_and_leaves_crop_and_mirror_as_they_are():
+    words = torch.from_numpy(np.random.default_rng(1).integers(-(2**63), 2**63, 4000))
+    lit = Pictures((0.0,), (1.0,), pad=4, flip=True, brightness=0.25).windows(words)
+    still = Pictures((0.0,), (1.0,), pad=4, flip=True).windows(words)
+    assert lit.light is not None
+    assert 0.75 <= float(lit.light.min()) < 0.76
+    assert 1.24 < float(lit.light.max()) <= 1.25
+    assert abs(float(lit.light.mean()) - 1) < 0.01
+    assert torch.equal(lit.top, still.top)
+    assert torch.equal(lit.mirrored, still.mirrored)
 
 
 def test_without_chance_pictures_stay_whole():

@@ -83,7 +83,7 @@ def test_what_is_given_wins_and_a_dumped_assignment_is_the_same_again():
 
 def test_who_needs_an_old_model_and_who_looks():
     for preset in PRESETS:
-        assert assignment(preset=preset).settings.needs_old_model == (preset != "finetuning")
+        assert FblSettings(preset=preset).needs_old_model == (preset != "finetuning")
     assert assignment().everybody_observes
     assert not assignment(observers="cohort").everybody_observes
 

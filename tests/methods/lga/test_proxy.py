@@ -223,6 +223,16 @@ def test_omega_is_the_mean_over_the_classes_of_all_tasks():
     assert state.omega == pytest.approx((0.4 + 0.1 + 0.7 + 0.0) / 4)
 
 
+def test_as_released_later_tasks_leave_the_mean_of_the_first_one_as_it_is():
+    rules = replace(RULES, augmentation=AugmentationSettings(released=True))
+    state, _ = after(rules, (1, sent(0, 1, traces=[0.4, 0.2])), model())
+    assert (state.old_classes, state.omega_before) == (0, 0.0)
+    for task in (2, 3):
+        state, _ = after(rules, (task, sent(task, traces=[0.9])), model(task), state=state)
+        assert state.omega_before == pytest.approx(0.3)
+    assert state.old_classes == 3
+
+
 @pytest.fixture(scope="module")
 def pooled():
     """A pool with a picture of every class, and no model in a slot yet."""

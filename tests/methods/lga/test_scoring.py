@@ -11,6 +11,7 @@ from methods.lga.scoring import (
     bounded_noise,
     deviations_of,
     next_omega,
+    released_radius,
     share_right,
 )
 
@@ -81,6 +82,28 @@ def test_noise_is_drawn_again_until_it_is_short_enough_or_cut() -> None:
             assert bool(kept[row]) == bool(short)
             wanted = short[0] if short else draws[-1] * np.sqrt(4.0 / (draws[-1] ** 2).sum())
             np.testing.assert_allclose(noise[row], wanted)
+
+
+def test_noise_of_the_released_program_is_that_of_its_loop() -> None:
+    """Deviations are radius v^2 of the variances v; again while ||noise||^2 > 0.1 sum v^2."""
+    settings = AugmentationSettings(draws=2, released=True)
+    radius, noise = 0.3, np.empty((12, 40))
+    v = VARIANCES * VARIANCES
+    for row in range(12):
+        for attempt in range(TRIES):
+            standard = normal_noise(b"seed/%d" % attempt, 12 * 40).reshape(12, 40)[row]
+            noise[row] = radius * v * standard
+            if sum(value * value for value in noise[row]) <= 0.1 * sum(v):
+                break
+        else:
+            noise[row] *= np.sqrt(0.1 * sum(v) / sum(noise[row] ** 2))
+    drawn = augmented(FEATURES, VARIANCES, radius, settings, b"seed")
+    np.testing.assert_allclose(drawn - np.repeat(FEATURES, 2, axis=0), noise, rtol=1e-9)
+
+
+def test_the_released_radius_is_fixed_by_the_first_task() -> None:
+    assert released_radius(0, 0.0) == 0.15
+    assert released_radius(4, 0.09) == pytest.approx(0.3)
 
 
 def test_draws_are_told_by_their_seed() -> None:
