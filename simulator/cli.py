@@ -189,7 +189,8 @@ def compare(
 @simulate.command()
 def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     scenarios: Annotated[
-        list[str] | None, typer.Argument(help="Names of scenarios that ship, or TOML files.")
+        list[str] | None,
+        typer.Argument(help="Names of scenarios or studies that ship, or TOML files."),
     ] = None,
     changes: Changes = None,
     vary: Annotated[
@@ -217,21 +218,28 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     resume: Annotated[
         Path | None, typer.Option(metavar="SWEEP", help="Go on with the sweep in this folder.")
     ] = None,
+    tiny: Tiny = False,
+    list_studies: Annotated[
+        bool, typer.Option("--list", help="List the studies that ship.")
+    ] = False,
 ) -> None:
     """Run scenarios with many values and seeds: one table, one plot, with confidence intervals."""
     from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
     from simulator.sweep.running import Beside  # noqa: PLC0415
 
-    _only_one({"SCENARIO": scenarios, "--resume": resume})
+    _only_one({"SCENARIO": scenarios, "--resume": resume, "--list": list_studies})
+    if list_studies:
+        simulating.list_studies()
+        return
     beside = Beside(jobs, address, cpus)
     _stop_in_order()
     if resume is not None:
         _only_one({"--resume": resume, "--set": changes, "--vary": vary, "--out": out})
-        _only_one({"--resume": resume, "--seeds": seeds})
+        _only_one({"--resume": resume, "--seeds": seeds, "--tiny": tiny})
         simulating.resume_sweep(resume, beside)
         return
     told = [*(changes or []), *([f"seeds=[{seeds}]"] if seeds else [])]
-    simulating.sweep(scenarios or [], told, vary or [], out, beside)
+    simulating.sweep(scenarios or [], told, vary or [], out, beside, tiny=tiny)
 
 
 def _only_one(given: dict[str, object]) -> None:

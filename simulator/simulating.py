@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,14 +165,25 @@ def sweep(
     vary: Sequence[str],
     out: Path | None,
     beside: Beside,
+    *,
+    tiny: bool = False,
 ) -> None:
-    """Run scenarios with all combinations of values and seeds, and put them side by side."""
+    """Run scenarios and studies with all values and seeds, or a tiny step of each, and compare."""
     from simulator.sweep.cases import Axis, make_cases, write_cases  # noqa: PLC0415 - as above
 
     folder = out or RUNS / f"sweep-{_now()}"
     cases = make_cases(folder, scenarios, overrides, [Axis.read(text) for text in vary])
+    if tiny:
+        cases = [replace(case, scenario=_tiny(case.scenario)) for case in cases]
     write_cases(folder, cases)
     _sweep(folder, cases, beside)
+
+
+def list_studies() -> None:
+    """Print the studies that ship."""
+    from simulator.scenario.listing import studies_table  # noqa: PLC0415 - as above
+
+    Console().print(studies_table())
 
 
 def resume_sweep(folder: Path, beside: Beside) -> None:

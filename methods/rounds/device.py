@@ -203,9 +203,10 @@ def _rows(instruction: FitInstruction, data: LocalData, memory: Memory) -> list[
 
 def _rates(assignment: RoundsAssignment, instruction: FitInstruction) -> tuple[float, ...]:
     """Return the learning rate of each local epoch."""
-    settings = assignment.settings
+    settings, round_ = assignment.settings, instruction.round
+    done = round_.round_of_stage - 1
     rate = settings.rate
     if settings.schedule == "cosine":
-        progress = (instruction.round.round_of_stage - 1) / instruction.round.rounds_of_stage
-        rate *= 0.5 * (1 + cos(pi * progress))
+        rate *= 0.5 * (1 + cos(pi * done / round_.rounds_of_stage))
+    rate *= settings.decrease_factor ** sum(mark <= done for mark in settings.decrease_rounds)
     return (rate,) * settings.epochs

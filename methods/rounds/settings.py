@@ -87,6 +87,10 @@ class RoundsSettings(LossSettings, AveragedSettings):
     rate: float = Field(default=0.05, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine`: the rate falls to zero over a stage's rounds."""
+    decrease_rounds: tuple[int, ...] = Field(default=(), max_length=100)
+    """Rounds of a stage after which the rate is lower."""
+    decrease_factor: float = Field(default=0.1, gt=0, le=1)
+    """What the rate is multiplied with after each of them."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: float = Field(default=0.0, ge=0)
     pad: int = Field(default=0, ge=0, le=64)

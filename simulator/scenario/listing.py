@@ -14,6 +14,8 @@ from schemas.shown import Report
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import WITHOUT_FILES, Scenario
 from simulator.scenario.shipped import shipped_names
+from simulator.scenario.studies import study_names
+from simulator.scenario.study import load_study
 from simulator.scenario.trainer import trainer_of
 
 EXPORTED_BY_TORCH = ("torchvision", "characters")
@@ -70,6 +72,18 @@ def shipped_table(rows: Iterable[ListedScenario]) -> Table:
         seeds = f"{row.seeds} seed{'s' if row.seeds != '1' else ''}"
         facts = f"{row.method} on {row.data}, {row.devices} devices, {row.stages} stages, {seeds}"
         table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)
+    return table
+
+
+def studies_table() -> Table:
+    """Return the studies that ship as a table for the terminal; it fits 80 characters."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what")
+    for name in study_names():
+        study = load_study(name)
+        forms = sum(1 for _ in study.forms())
+        table.add_row(name, f"{study.title}\n[dim]{forms} forms of {study.base}[/dim]")
     return table
 
 

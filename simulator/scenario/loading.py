@@ -22,6 +22,7 @@ from simulator.scenario.overrides import (
     with_present_names_below,
 )
 from simulator.scenario.shipped import shipped_names, shipped_text
+from simulator.scenario.studies import study_names
 from simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
 if sys.version_info >= (3, 11):
@@ -37,6 +38,8 @@ PATHS = (
     ("method", "trunk"),
 )
 """Fields that hold a path; in a file it is relative to the file, in `--set` to where one stands."""
+MOST_BASES = 4
+"""Scenarios that stand behind one another, each the base of the next."""
 DATA_VARIABLE = "FLEETLEDGER_DATA"
 """Names the folder that files of scenarios that ship lie in; else it is where one stands."""
 
@@ -55,20 +58,64 @@ def parse_scenario(
     source: str, text: str, folder: Path, changes: Content | None = None
 ) -> Scenario:
     """Return the scenario in `text`; `source` and `folder` say where it is from."""
+    return checked(source, changed(read_content(source, text, folder), changes or {}))
+
+
+def checked(source: str, content: Content) -> Scenario:
+    """Return a scenario with everything checked that can be before it runs."""
     try:
-        content = with_present_names_below(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{source}: not TOML: {error}; mend that line") from error
-    except ValueError as error:
-        raise ScenarioError(f"{source}: {error}") from error
-    changes = changes or {}
-    merged = merge(_for_method(resolve_paths(content, folder), changes), changes)
-    try:
-        scenario = Scenario.model_validate(merged)
+        scenario = Scenario.model_validate(content)
     except ValidationError as error:
         raise ScenarioError(f"{source}: {tell(error, Scenario)}") from error
     check_method(source, scenario)
     return scenario
+
+
+def load_content(path_or_name: str, folder: Path, above: tuple[str, ...] = ()) -> Content:
+    """Return the whole content of what a file in `folder` names as its base.
+
+    `above` are the files that this one is a base of. Raises `ScenarioError` for a cycle or too long
+    a chain.
+    """
+    shipped = path_or_name in shipped_names()
+    source, text, base_folder = _find(path_or_name if shipped else str(folder / path_or_name))
+    if source in above:
+        raise ScenarioError(
+            f"{above[-1]}: base: {path_or_name!r} has it for a base itself, by "
+            f"{' and '.join(above)}; leave one of them out"
+        )
+    if len(above) > MOST_BASES:
+        raise ScenarioError(
+            f"{above[0]}: base: a chain of more than {MOST_BASES} ({', '.join(above[1:])}, "
+            f"{path_or_name}); name the one that most of it is from"
+        )
+    return read_content(source, text, base_folder, above)
+
+
+def read_content(source: str, text: str, folder: Path, above: tuple[str, ...] = ()) -> Content:
+    """Return what a file says over what its base says, with paths made absolute."""
+    content = resolve_paths(read_toml(source, text), folder)
+    base = content.pop("base", None)
+    if base is None:
+        return content
+    if not isinstance(base, str) or not base:
+        raise ScenarioError(f"{source}: base: {base!r}; give the name of a scenario, or a file")
+    return changed(load_content(base, folder, (*above, source)), content)
+
+
+def read_toml(source: str, text: str) -> Content:
+    """Return the content of a file under the names of now; raise `ScenarioError`."""
+    try:
+        return with_present_names_below(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{source}: not TOML: {error}; mend that line") from error
+    except ValueError as error:
+        raise ScenarioError(f"{source}: {error}") from error
+
+
+def changed(content: Content, changes: Content) -> Content:
+    """Return content with changes; another method leaves out the settings of the one before."""
+    return merge(_for_method(content, changes), changes)
 
 
 def resolve_paths(content: Content, folder: Path) -> Content:
@@ -119,6 +166,11 @@ def _find(path_or_name: str) -> tuple[str, str, Path]:
 
 
 def _not_there(path_or_name: str, names: Sequence[str]) -> str:
+    if path_or_name in study_names():
+        return (
+            f"scenario: {path_or_name!r} is a study, which has several; run it by "
+            f"`fleetledger simulate sweep {path_or_name}`"
+        )
     close: list[Any] = difflib.get_close_matches(path_or_name, names, n=1)
     way_out = f"did you mean {close[0]!r}? " if close else ""
     return (

@@ -1,4 +1,4 @@
-"""The generated parts of docs/scenarios.md: every field of a scenario, every one that ships.
+"""The generated parts of docs/scenarios.md: every field, and every scenario and study that ships.
 
 `python -m simulator.scenario.reference` brings the page up to date; a test fails while it is stale.
 Run it from the root of the source tree, or name the page.
@@ -22,6 +22,8 @@ from schemas.describing import describe_fields
 from schemas.setting_faults import model_in
 from simulator.scenario.listing import shipped_rows
 from simulator.scenario.model import Scenario
+from simulator.scenario.studies import study_names
+from simulator.scenario.study import load_study
 
 PAGE = Path("docs", "scenarios.md")
 _BOUNDS = {
@@ -36,7 +38,7 @@ _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean":
 def parts() -> dict[str, str]:
     """Return the generated parts of the page by name."""
     describe_fields()
-    return {"fields": field_tables(), "shipped": shipped_table()}
+    return {"fields": field_tables(), "shipped": shipped_table(), "studies": studies_table()}
 
 
 def field_tables() -> str:
@@ -51,6 +53,16 @@ def shipped_table() -> str:
         f"| `{row.name}` | {row.title} | {row.data} | {row.devices} | {row.stages} | {row.seeds} | "
         f"{row.needs} |"
         for row in shipped_rows()
+    )
+
+
+def studies_table() -> str:
+    """Return the studies that ship."""
+    head = "| name | what | base | forms |\n" + "| --- " * 4 + "|\n"
+    studies = {name: load_study(name) for name in study_names()}
+    return head + "\n".join(
+        f"| `{name}` | {study.title} | `{study.base}` | {sum(1 for _ in study.forms())} |"
+        for name, study in studies.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""What a sweep runs: every scenario with every combination of values, each with every seed."""
+"""What a sweep runs: every scenario, or every form of a study, with every combination of values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from schemas.message import Strict, explain
 from simulator.errors import RunError, ScenarioError
 from simulator.run.durable import replace_file
-from simulator.scenario.loading import load_scenario, parse_scenario
+from simulator.scenario.loading import parse_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.overrides import read_value
 from simulator.scenario.shipped import SUFFIX
+from simulator.scenario.study import load_forms
 from simulator.scenario.writing import scenario_to_toml
 
 MOST_RUNS = 10_000
@@ -98,11 +99,11 @@ def make_cases(
         for values in product(*(axis.values for axis in axes)):
             varied = list(zip(axes, values, strict=True))
             told = [f"{axis.field}={json.dumps(value)}" for axis, value in varied]
-            parts = [Path(scenario).name.removesuffix(SUFFIX)]
-            parts += [f"{axis.name}={_short(value)}" for axis, value in varied]
-            name = _UNSAFE.sub("_", ",".join(parts))
-            loaded = load_scenario(scenario, [*changes, *told])
-            cases.append(Case(name, out / _CASES / name, loaded))
+            parts = [f"{axis.name}={_short(value)}" for axis, value in varied]
+            for form in load_forms(scenario, [*changes, *told]):
+                first = [Path(scenario).name.removesuffix(SUFFIX), *filter(None, [form.name])]
+                name = _UNSAFE.sub("_", ",".join([*first, *parts]))
+                cases.append(Case(name, out / _CASES / name, form.scenario))
     runs = sum(len(case.scenario.seeds) for case in cases)
     if runs > MOST_RUNS:
         raise ScenarioError(f"sweep: {runs:,} runs; give values for at most {MOST_RUNS:,}")

@@ -7,16 +7,16 @@ from importlib.resources import files
 SUFFIX = ".toml"
 
 
-def shipped_names() -> tuple[str, ...]:
-    """Return the names of all scenarios that ship, sorted, with numbers by size."""
-    names = (item.name for item in files(__name__).iterdir())
+def shipped_names(package: str = __name__) -> tuple[str, ...]:
+    """Return the names of all files in a folder that ship, sorted, with numbers by size."""
+    names = (item.name for item in files(package).iterdir())
     shipped = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
     return tuple(sorted(shipped, key=_with_numbers))
 
 
-def shipped_text(name: str) -> str:
+def shipped_text(name: str, package: str = __name__) -> str:
     """Return one of them as it was written, with its comments."""
-    return files(__name__).joinpath(name + SUFFIX).read_text(encoding="utf-8")
+    return files(package).joinpath(name + SUFFIX).read_text(encoding="utf-8")
 
 
 def _with_numbers(name: str) -> list[tuple[int, str]]:

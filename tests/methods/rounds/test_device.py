@@ -36,6 +36,16 @@ def test_it_learns() -> None:
     assert trained.losses[-1] < 0.2 * trained.losses[0]
 
 
+@pytest.mark.parametrize(
+    ("round_of_stage", "rate"), [(1, 0.1), (50, 0.1), (51, 0.05), (75, 0.05), (76, 0.025)]
+)
+def test_the_rate_is_lower_after_the_rounds_that_say_so(round_of_stage: int, rate: float) -> None:
+    of = assignment(rate=0.1, epochs=3, decrease_rounds=(50, 75), decrease_factor=0.5)
+    asks = order(of, round_of_stage=round_of_stage, rounds_of_stage=100)
+    optimiser = begun(of, asks, images(10, CAT, DOG)).work.optimiser
+    assert optimiser.rates == pytest.approx((rate,) * 3)
+
+
 def test_images_of_earlier_stages_are_left_alone_without_a_memory() -> None:
     of = assignment()
     asks = order(of, CAT, DOG, OWL, stage=2, task=(OWL,))

@@ -5,6 +5,7 @@ from pathlib import Path
 from simulator.scenario.loading import parse_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.reference import field_tables, filled
+from simulator.scenario.study import load_forms
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenarios.md"
 
@@ -24,15 +25,16 @@ def test_every_field_has_a_meaning_and_a_default():
         assert meaning.endswith((".", ")")), name
 
 
-def test_the_example_on_the_page_is_a_scenario():
+def test_the_example_on_the_page_is_a_scenario(tmp_path: Path):
     text = PAGE.read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
-    whole, absences, on_features, central, pixels, rollout = (
+    whole, based, absences, on_features, central, pixels, rollout, study = (
         example.partition("```")[0] for example in examples
     )
     scenario = parse_scenario("example", whole, Path("/here"))
     assert scenario.data.root == "/here/birds"
     assert scenario.stages.total == 3
+    assert parse_scenario("example", based, Path("/")).method.settings["memory"] == 4000
     assert Scenario.model_validate(scenario.model_dump()) == scenario
     assert parse_scenario("example", 'title = "x"\n' + absences, Path("/")).devices.absences
     trained = parse_scenario("example", 'title = "x"\n' + on_features, Path("/here"))
@@ -47,3 +49,5 @@ def test_the_example_on_the_page_is_a_scenario():
     ended = parse_scenario("example", 'title = "x"\n' + rollout, Path("/here"))
     assert ended.rollout is not None
     assert ended.rollout.plan.groups == (1, 0.1, 0.25, 1.0)
+    (tmp_path / "study.toml").write_text(study)
+    assert len(load_forms(str(tmp_path / "study.toml"))) == 4
