@@ -19,6 +19,7 @@ from simulator.features.bank import open_bank
 from simulator.features.interface import FeatureBank
 from simulator.features.network_bank import NetworkBank, NetworkInputs
 from simulator.plan.fleet_plan import FleetPlan
+from simulator.plan.hues import in_hues
 from simulator.plan.making import make_plan
 from simulator.plan.segmentation.samples import plan_task_scenes
 from simulator.run.facts import Material
@@ -43,6 +44,7 @@ class PreparedSeed:
             return cls(scenario, scenes, plan, _segmenting_network(scenario, scenes))
         split = load_split(scenario.data, seed)
         plan = make_plan(scenario, split, seed)
+        split = in_hues(scenario, split, plan)
         return cls(scenario, split, plan, _network(scenario, split))
 
     @property

@@ -26,6 +26,7 @@ WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
 """Data sets that know who made an image or said a text."""
 _SHARED_GPU = 0.5
 """Of a GPU: two that ask for no more can be given the same one."""
+_WITHOUT_COLOURS = ("digits", "fashion-mnist", "omniglot", "shakespeare", "grammar")
 OF_CIFAR_100 = ("cifar100", "npz")
 """Data sets that can hold the classes of CIFAR-100."""
 
@@ -137,6 +138,7 @@ def check_scenario(scenario: Scenario) -> None:
             f"images have none; take another rule, or one of {', '.join(WITH_OWNERS)}"
         )
     _check_masks(scenario)
+    _check_hues(scenario)
     _check_absences(scenario)
     _check_participation(scenario)
     _check_agents(scenario)
@@ -160,6 +162,22 @@ def _check_masks(scenario: Scenario) -> None:
         raise ValueError(
             f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
             "pictures with masks, so give one side"
+        )
+
+
+def _check_hues(scenario: Scenario) -> None:
+    """Check that hues are turned of pictures in colour, of which each has one device."""
+    asked = {"data.test_hue": scenario.data.test_hue, "devices.hue": scenario.devices.hue}
+    for field, most in asked.items():
+        if most and (scenario.data.with_masks or scenario.data.set in _WITHOUT_COLOURS):
+            raise ValueError(
+                f"{field}: {most} with the data set {scenario.data.set!r}; hues are turned of "
+                "pictures in colour with one class each, so leave it out, or take another set"
+            )
+    if scenario.devices.hue and scenario.devices.partition.rule == "class-share":
+        raise ValueError(
+            f"devices.hue: {scenario.devices.hue} with the rule 'class-share', by which devices "
+            "hold the same pictures; take another rule, or leave it out"
         )
 
 

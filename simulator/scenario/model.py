@@ -92,6 +92,9 @@ class DataSettings(Strict):
     """Share of every class that becomes test data, where a data set has no test part of its own
     (digits, omniglot, an image-folder without `test` or `val`); of texts the last share of what
     every speaker says; of digit-scenes that of the scans which only test scenes are drawn from."""
+    test_hue: float = Field(default=0.0, ge=0, le=0.5)
+    """The most by which the hue of each test picture is turned by chance, as a share of the colour
+    circle; of pictures in colour."""
     text: TextSettings = TextSettings()
     """How texts become samples."""
     patterns: PatternSettings = PatternSettings()
@@ -229,6 +232,10 @@ class DeviceSettings(Strict):
     """Who gets new classes."""
     absences: tuple[Absence, ...] = ()
     """Who joins later or leaves."""
+    hue: float = Field(default=0.0, ge=0, le=0.5)
+    """The most by which a device's camera turns the hue of all its pictures, as a share of the
+    colour circle; each device's is drawn once. Not under `class-share`, where devices hold the same
+    pictures."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Probability that a device is offline for a whole stage; its data wait for its return."""
     stragglers: float = Field(default=0.0, ge=0, le=1)
