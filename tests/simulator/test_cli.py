@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.scenario.shipped import shipped_names, shipped_text
+from simulator.scenario.studies import study_names
 
 ROOT = Path(__file__).parents[2]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -52,6 +53,8 @@ def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
         (["digits", "--engine", "rays"], 2, "rays"),
         (["digits", "--engine", "mqtt", "--address", "there:1"], 2, "exclude each other"),
         (["sweep"], 2, "nothing to do"),
+        (["--tiny", "--list"], 2, "exclude each other"),
+        (["dcid-sites"], 1, "simulate sweep dcid-sites"),
         (["compare", "nowhere", "elsewhere"], 1, "nowhere"),
     ],
 )
@@ -70,3 +73,19 @@ def test_the_help_names_both_verbs(tmp_path: Path):
     page = ANSI.sub("", simulate("--help", folder=tmp_path).stdout)
     assert " run " in page
     assert " compare " in page
+
+
+def test_a_tiny_step_says_aloud_what_stands_in_for_what(tmp_path: Path):
+    done = simulate("digits", "--tiny", "--set", "data.set=fashion-mnist", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tiny: cut to one tiny step to try it out: its figures are no result" in done.stderr
+    assert "'fashion-mnist' is not at hand and made-up 'patterns' stand in" in done.stderr
+    (kept,) = tmp_path.glob("runs/digits-*/scenario.toml")
+    assert 'title = "Tiny step: ' in kept.read_text()
+
+
+def test_every_study_that_ships_is_listed(tmp_path: Path):
+    done = simulate("sweep", "--list", folder=tmp_path)
+    assert done.returncode == 0
+    for name in study_names():
+        assert re.search(rf"^{name} ", done.stdout, re.M)

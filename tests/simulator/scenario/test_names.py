@@ -70,7 +70,10 @@ def test_printed_figures_are_of_the_method_in_the_form_in_which_they_came_about(
         return
     method = scenario.method
     first = scenario.published[0].label
-    assert re.match(rf"{TITLES.get(method.name, method.name.upper())}\b", first), first
+    title = TITLES.get(method.name, method.name.upper())
+    if str(method.settings.get("preset")).endswith("glfc"):
+        title = "GLFC"  # a preset of the method that came after it
+    assert re.match(rf"{title}\b", first), first
     if has_modes(method.name):
         assert method.settings["mode"] == "code", "what is printed is the released program's"
 
