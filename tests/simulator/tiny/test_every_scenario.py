@@ -14,7 +14,7 @@ from rich.console import Console
 from simulator.run.at_hand import absent_here
 from simulator.run.folder import RunFolder
 from simulator.run.running import run_scenario
-from simulator.scenario.listing import needs
+from simulator.scenario.listing import EXPORTED_BY_TORCH
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import shipped_names
@@ -23,15 +23,14 @@ from simulator.scenario.trainer import JOINT, trainer_of
 
 BY_DAY = frozenset(
     {
-        "camvid-fbl",
-        "cifar100-best",
         "cifar100-dcid-5",
-        "cifar100-lga-small",
         "omniglot",
         "shakespeare-fedhaf",
+        "voc-fbl-4-4",
     }
 )
-"""One of each method, and of each kind of data; the others by night."""
+"""One of each method, and of each kind of data; the others by night. LGA is in `test_every_study`.
+"""
 OWN_NETWORK = frozenset({"ade20k-fbl-100-10", "voc-fbl-15-1"})
 """Of those with a ResNet-101, which takes minutes: the others train a small network here."""
 
@@ -39,7 +38,7 @@ OWN_NETWORK = frozenset({"ade20k-fbl-100-10", "voc-fbl-15-1"})
 def marks(name: str) -> list[pytest.MarkDecorator]:
     scenario = load_scenario(name)
     found = [] if name in BY_DAY else [pytest.mark.nightly]
-    if "torch" in needs(tiny(scenario)):
+    if trainer_of(scenario) is not None or scenario.backbone.network in EXPORTED_BY_TORCH:
         found.append(pytest.mark.torch)
     if scenario.backbone.network == "torchvision":
         found.append(pytest.mark.torchvision)
