@@ -101,8 +101,8 @@ def make_cases(
             told = [f"{axis.field}={json.dumps(value)}" for axis, value in varied]
             parts = [f"{axis.name}={_short(value)}" for axis, value in varied]
             for form in load_forms(scenario, [*changes, *told]):
-                first = [Path(scenario).name.removesuffix(SUFFIX), *filter(None, [form.name])]
-                name = _UNSAFE.sub("_", ",".join([*first, *parts]))
+                first = [Path(scenario).name.removesuffix(SUFFIX), *form.name.split(", ")]
+                name = _UNSAFE.sub("_", ",".join(filter(None, [*first, *parts])))
                 cases.append(Case(name, out / _CASES / name, form.scenario))
     runs = sum(len(case.scenario.seeds) for case in cases)
     if runs > MOST_RUNS:
