@@ -136,7 +136,7 @@ def tiny_step(scenario: Scenario, absent: Absent) -> TinyStep:
         "stages": _stages(scenario.stages, of_data=not absent.data),
         "devices": _devices(scenario.devices),
         "rounds": _rounds(scenario),
-        "method": _method(scenario),
+        "method": _method(scenario) | ({"trunk": None} if absent.trunk else {}),
         "backbone": _backbone(scenario.backbone, absent),
         "evaluation": {"every_rounds": 1},
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from simulator.run.at_hand import absent_here
 from simulator.scenario.loading import load_scenario, parse_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import shipped_names
@@ -123,6 +124,29 @@ def test_a_network_of_ones_own_that_is_not_at_hand_is_another_and_that_is_said()
     step = tiny_step(whole, Absent(data=True, file=True))
     assert (step.scenario.backbone.network, step.scenario.backbone.file) == ("mobilenet-v2", None)
     assert "mine.onnx is not at hand" in step.remarks[2]
+
+
+def test_a_trunk_that_is_not_at_hand_is_random_and_that_is_said():
+    whole = load_scenario("voc-fbl-15-1", ["method.trunk=resnet101.pth"])
+    step = tiny_step(whole, Absent(data=True, trunk=True))
+    assert step.scenario.method.trunk is None
+    assert (
+        "resnet101.pth is not at hand, so first weights of the trunk are random"
+        in (step.remarks[2])
+    )
+    assert tiny_step(whole, ALL_MISSES).scenario.method.trunk is not None
+
+
+def test_what_a_machine_has_is_found_by_its_files(tmp_path: Path):
+    there = tmp_path / "there.npz"
+    there.touch()
+    found = [f"data.root={there}", f"backbone.weights={there}"]
+    assert absent_here(load_scenario("cifar100-best", found)) == NOTHING_MISSES
+    gone = [f"data.root={tmp_path}/gone", f"backbone.weights={tmp_path}/gone"]
+    assert absent_here(load_scenario("cifar100-best", gone)) == Absent(data=True, weights=True)
+    assert absent_here(load_scenario("digits")) == NOTHING_MISSES
+    trunk = load_scenario("voc-fbl-15-1", [f"method.trunk={tmp_path}/gone"])
+    assert absent_here(trunk) == Absent(data=True, trunk=True)
 
 
 def test_listed_classes_stay_where_they_are_known():
