@@ -49,9 +49,11 @@ def test_pictures_are_as_light_as_pillow_makes_them():
     share = 63 / 255
     words = np.random.default_rng(2).integers(-(2**63), 2**63, 40)
     raw = np.random.default_rng(3).integers(0, 256, (40, 3, 6, 7), dtype=np.uint8)
+    stacked = torch.from_numpy(raw).unflatten(0, (8, 5))
     lit = Pictures((0.5,), (0.5,), brightness=share).augment(
-        torch.from_numpy(raw), torch.from_numpy(words)
+        stacked, torch.from_numpy(words).unflatten(0, (8, 5))
     )
+    lit = lit.flatten(0, 1)
     for row, word in enumerate(words):
         factor = 1 + share * ((int(word) >> 33 & 0xFFFFFF) * 2 / 0xFFFFFF - 1)
         picture = Image.fromarray(raw[row].transpose(1, 2, 0))
