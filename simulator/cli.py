@@ -112,7 +112,9 @@ Tiny = Annotated[
 ]
 ListAsJson = Annotated[bool, typer.Option("--json", help="With --list: print it as JSON.")]
 ListShipped = Annotated[bool, typer.Option("--list", help="List the scenarios that ship.")]
-Show = Annotated[str | None, typer.Option(metavar="NAME", help="Print a scenario that ships.")]
+Show = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Print a scenario or study that ships.")
+]
 
 
 @simulate.command(DEFAULT_COMMAND)

@@ -17,6 +17,7 @@ from simulator.metrics.results import RunResults
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import Scenario
 from simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
+from simulator.scenario.studies import study_names, study_text
 
 if TYPE_CHECKING:
     from simulator.chaos.report import ChaosReport
@@ -151,12 +152,16 @@ def list_shipped(*, as_json: bool = False) -> None:
 
 
 def show(name: str) -> None:
-    """Print one of them as it was written; raise `ScenarioError` for a name that is none."""
-    if name not in shipped_names():
+    """Print one of them, or a study, as it was written; raise `ScenarioError` for another name."""
+    if name in study_names():
+        text = study_text(name)
+    elif name in shipped_names():
+        text = shipped_text(name)
+    else:
         raise ScenarioError(
             f"scenario: none called {name!r} ships; there are {', '.join(shipped_names())}"
         )
-    Console().print(shipped_text(name), markup=False, highlight=False, soft_wrap=True, end="")
+    Console().print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 def sweep(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator.scenario.shipped import shipped_names, shipped_text
-from simulator.scenario.studies import study_names
+from simulator.scenario.studies import study_names, study_text
 
 ROOT = Path(__file__).parents[2]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -36,6 +36,7 @@ def test_every_scenario_that_ships_is_listed(tmp_path: Path):
 
 def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
     assert simulate("--show", "digits", folder=tmp_path).stdout == shipped_text("digits")
+    assert simulate("--show", "dcid-sites", folder=tmp_path).stdout == study_text("dcid-sites")
 
 
 @pytest.mark.parametrize(
