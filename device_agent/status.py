@@ -14,7 +14,7 @@ from device_agent.core.releases import root_of
 from device_agent.core.state import AgentState
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
-from learning.numerics.detection import DetectionRules, Detector
+from learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from methods.registry import can_learn
 from schemas.assignments import Assignment
 from schemas.former_names import Renamed
@@ -275,7 +275,7 @@ def describe_detection(state: AgentState) -> str:
         return "off"
     if rules.mode == "sequential":
         return _describe_evidence(rules, detector)
-    unit = "entropy in nats" if rules.mode == "fixed-rise" else "relative entropy"
+    unit = "entropy in nats" if rules.mode == "fixed-rise" else ENTROPY
     waiting = f"{detector.waiting.images} of {rules.min_images} images of the next batch"
     history = f"history of {len(detector.history)} batches"
     last = detector.last
@@ -298,7 +298,7 @@ def _describe_evidence(rules: DetectionRules, detector: Detector) -> str:
         return "no quiet image yet"
     raised = ", RAISED" if detector.raised else ""
     text = f"evidence {evidence.value:.1f} of {rules.quiet_images}{raised}"
-    measure = "relative entropy" if detector.head is None else detector.head.measure
+    measure = ENTROPY if detector.head is None else detector.head.measure
     if evidence.run.mean is not None:
         text += f"; {measure} {evidence.run.mean:.3f} of {evidence.run.images} images"
     if evidence.before.mean is not None:

@@ -40,6 +40,8 @@ from learning.numerics.sequential_detection import (
     with_reference,
 )
 
+ENTROPY = "relative entropy"
+"""What a head is measured by that tells nothing else, in words."""
 _RELEASED_EPSILON = 1e-5
 """Added to a probability before its logarithm, as the released programs do."""
 
@@ -96,7 +98,7 @@ class ScoringHead(NamedTuple):
     logit_scale: float
     model: str = ""
     """Digest of the model's manifest: `sequential` compares under one model only."""
-    measure: str = "relative entropy"
+    measure: str = ENTROPY
     """What `sequential` compares, in words: "novelty" where the model tells that."""
 
 
@@ -146,11 +148,12 @@ class Detector:
     def to_plain(self) -> dict[str, Any]:
         """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`.
 
-        Without evidence they are as they were when there was none.
+        Without evidence they are as they were when there was none, and so is a head without what it
+        has not got.
         """
         head, evidence = self.head, self.evidence
         plain: dict[str, Any] = {
-            "head": head if head is None or head.model else head[:2],
+            "head": None if head is None else _shortly(head),
             "history": self.history,
             "waiting": self.waiting,
             "raised": self.raised,
@@ -297,6 +300,12 @@ def _compared_with(
     within = math.fsum(batch.variance for batch in history) / len(history) / images
     deviation = max(math.sqrt(between), math.sqrt(within), rules.smallest_deviation)
     return baseline, deviation, baseline + rules.deviations * deviation
+
+
+def _shortly(head: ScoringHead) -> tuple[object, ...]:
+    if head.measure != ENTROPY:
+        return tuple(head)
+    return head[:3] if head.model else head[:2]
 
 
 def _released_entropy(probabilities: Floats) -> Floats:

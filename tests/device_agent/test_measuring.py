@@ -108,6 +108,7 @@ def test_status_says_that_it_is_novelty(tmp_path: Path) -> None:
     state = AgentState(AgentRules(detection=SEQUENTIAL), identity)
     state.records.detector, _ = observe(Detector(), event.values, event.head, SEQUENTIAL)
     assert re.fullmatch(r"evidence \d\.\d of 1000; novelty .*", describe_detection(state))
+    assert Detector.from_plain(state.records.detector.to_plain()) == state.records.detector
 
 
 def test_the_rules_of_before_get_the_entropy_of_its_scores(tmp_path: Path) -> None:

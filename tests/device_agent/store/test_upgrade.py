@@ -22,7 +22,7 @@ from device_agent.core.state import AgentRecords
 from device_agent.errors import StoreError
 from device_agent.store.schema import MIGRATIONS
 from device_agent.store.store import AgentStore
-from learning.numerics.detection import Detector
+from learning.numerics.detection import ENTROPY, Detector
 from schemas.proxy import PrototypeGradients
 from schemas.reports import Transition
 from schemas.values import BootId, ClassName
@@ -88,7 +88,7 @@ def plain(value: object) -> Any:
 def as_of_now(records: dict[str, Any]) -> dict[str, Any]:
     """Return former records with what records have had since, empty."""
     former = records["detector"]
-    detector = plain(Detector()) | former | {"head": [*former["head"], ""]}
+    detector = plain(Detector()) | former | {"head": [*former["head"], "", ENTROPY]}
     return plain(AgentRecords()) | records | {"detector": detector}
 
 
