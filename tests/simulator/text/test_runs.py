@@ -155,7 +155,9 @@ class Watching(Quiet):
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("method", ["stsa", pytest.param("fedhaf", marks=pytest.mark.torch)])
+@pytest.mark.parametrize(
+    "method", ["stsa", pytest.param("fedhaf", marks=(pytest.mark.torch, pytest.mark.nightly))]
+)
 def test_real_agents_on_txt_files_come_to_the_same_digests(tmp_path: Path, method: str) -> None:
     settings = {"map_width": 128} if method == "stsa" else {"batch": 16, "head_epochs": 2}
     told = scenario(

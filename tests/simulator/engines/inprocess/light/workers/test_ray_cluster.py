@@ -64,7 +64,7 @@ def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
     return with_workers(what, number, kind="ray", **engine)
 
 
-@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.nightly), 4])
 def test_however_many_there_are_entries_sums_and_models_are_equal(
     number: int, what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_devices_memories_lie_in_the_store_that_is_given(
     [
         lambda: distilling(rounds={"per_stage": 1}),
         lambda: on_features("fedhaf", rounds={"per_stage": 1}),
-        with_proxy,
+        pytest.param(with_proxy, marks=pytest.mark.nightly),
     ],
     ids=["shared images and logits", "features of a frozen network", "gradients for a proxy"],
 )
