@@ -4,7 +4,7 @@
 
 The head is solved from the sums of all stages, as the fleet solves it. Then five devices, to whom
 the scenario deals the images, train in rounds what begins as nothing: FedAvg of one local epoch,
-SGD with momentum 0.9 in batches of 64, cross-entropy of the head's calibrated scores.
+SGD with momentum 0.9 in batches of 64, cross-entropy of scores at one scale.
 
     adapter   h + B relu(A h), of rank 64: features are adapted, the head stays (FedHAF's place)
     bypass    scores + B relu(A h), of rank 64
@@ -63,7 +63,7 @@ class Material:
     """(M, C)."""
     bias: Tensor
     scale: float
-    """By which the head's scores are multiplied: calibrated on the training samples' devices."""
+    """By which scores are multiplied: fitted on every tenth of the samples that are trained on."""
 
     @classmethod
     def of(cls, seen: ScenarioFeatures) -> Material:

@@ -107,15 +107,19 @@ class _Solved(NamedTuple):
     weights: Floats
     """W (M x K), as the head is to have it."""
     ridge: float
-    agreement: Floats
-    """P^T (G + ridge I)^-1 P (K x K)."""
+    plain: Floats
+    """(G + ridge I)^-1 P (M x K), whose columns the head may have at other lengths."""
+    sums: Floats
+    """P (M x K)."""
     counts: Integers
-    scales: Floats
-    """What the ridge's weights were multiplied by, (K,)."""
 
     def novelty(self, rows: Integers) -> ScoreNovelty | None:
         """Return what tells how new a sample is, with the classes' rows in the head (K,)."""
-        return ScoreNovelty.of(self.agreement, self.counts, self.scales, rows)
+        with one_blas_thread():
+            agreement = self.plain.T @ self.sums
+        before, after = (np.linalg.norm(array, axis=0) for array in (self.plain, self.weights))
+        scales = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
+        return ScoreNovelty.of(agreement, self.counts, np.asarray(scales), rows)
 
 
 def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaSettings) -> _Solved:
@@ -123,7 +127,7 @@ def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaS
     if not names:
         nothing = np.empty((aggregate.columns, 0))
         none = np.empty(0, np.int64)
-        return _Solved(nothing, settings.ridge_value, nothing.T @ nothing, none, np.empty(0))
+        return _Solved(nothing, settings.ridge_value, nothing, nothing, none)
     gram = aggregate.gram_matrix(settings)
     totals = [aggregate.classes[name] for name in names]
     sums = np.stack([total.correlation.to_float() for total in totals], axis=1)
@@ -133,8 +137,6 @@ def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaS
         weights = solve_ridge(gram, sums, ridge)
     except LearningError as error:
         raise MethodError(str(error)) from error
-    with one_blas_thread():
-        agreement = weights.T @ sums
     scaled = weights
     if settings.head == "whitened":
         scaled = whitened_weights(weights, sums)
@@ -142,13 +144,7 @@ def _solve(aggregate: StsaAggregate, names: Sequence[ClassName], settings: StsaS
         # The root of the mean square of |h|: G's trace is the sum of |h|^2 over all samples.
         length = sqrt(max(float(np.trace(gram)), 0.0) / counts.sum())
         scaled = cosine_weights(weights, length)
-    return _Solved(scaled, ridge, agreement, counts, _scales(weights, scaled))
-
-
-def _scales(weights: Floats, scaled: Floats) -> Floats:
-    """Return by what each column of `weights` (M x K) was multiplied; 1 for one of zeros."""
-    before, after = (np.linalg.norm(array, axis=0) for array in (weights, scaled))
-    return np.asarray(np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0))
+    return _Solved(scaled, ridge, weights, sums, counts)
 
 
 def _remarks(aggregate: StsaAggregate) -> tuple[str, ...]:
