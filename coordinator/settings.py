@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from coordinator.core.rules import (
+    AdapterRules,
     BoundRules,
     IntakeRules,
     ModelRules,
@@ -21,6 +22,7 @@ from coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
+from coordinator.topics.rollouts.plan import OFF, RolloutPlan
 from schemas.message import Strict
 from schemas.offers import HttpsUrl
 from schemas.settings_file import SettingsError, load_settings, read_secret
@@ -133,6 +135,7 @@ class CoordinatorSettings(Strict):
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
     rollouts: RolloutRules = RolloutRules()
+    adapter: AdapterRules = AdapterRules()
     release: ReleaseSection = ReleaseSection()
     intake: IntakeRules = IntakeRules()
     intake_workers: int = Field(default=0, ge=0, le=64)
@@ -155,6 +158,7 @@ class CoordinatorSettings(Strict):
             rounds=self.rounds,
             models=self.models,
             rollouts=self.rollouts,
+            adapter=self.adapter,
             release=self.release,
             intake=self.intake,
             bounds=self.bounds,
@@ -204,9 +208,20 @@ def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
     chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
     chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
     chosen |= {"rollouts": settings.rollouts} if settings.rollouts != RolloutRules() else {}
+    chosen |= {"adapter": settings.adapter} if settings.adapter != AdapterRules() else {}
     chosen |= {"ledger": settings.ledger} if settings.ledger != LedgerSection() else {}
     chosen |= {"first_stage": settings.first_stage} if settings.first_stage else {}
-    return {name: part.model_dump(mode="json", exclude_none=True) for name, part in chosen.items()}
+    return {name: _written(part) for name, part in chosen.items()}
+
+
+def _written(part: Strict) -> dict[str, Any]:
+    """Return a part as TOML can hold it: gates that are off say so, what else is None is left out."""
+    content = part.model_dump(mode="json", exclude_none=True)
+    plan = getattr(part, "plan", None)
+    if isinstance(plan, RolloutPlan):
+        gates = plan.gates.model_dump(mode="json")
+        content["plan"]["gates"] = {k: OFF if v is None else v for k, v in gates.items()}
+    return content
 
 
 def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:

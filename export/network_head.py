@@ -7,7 +7,7 @@ head, so a new version moves the network and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -35,6 +35,8 @@ class NetworkHead:
     network: Network
     arrays: Mapping[str, npt.NDArray[Any]]
     features: int
+    base: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """The tensors that nobody trains."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -48,16 +50,22 @@ class NetworkHead:
         """Return the network as `head.onnx`; equal networks give equal bytes."""
         classes, width = self.shape
         graph = GraphBuilder("network/")
-        add_trunk(graph, self.network, self.arrays, GraphValue(FEATURES, 2), "network/before_rows")
+        add_trunk(
+            graph, self.network, self._tensors, GraphValue(FEATURES, 2), "network/before_rows"
+        )
         rows = graph.constant("rows", head_rows(self.arrays), np.float32)
         graph.add("Gemm", "network/before_rows", rows, output=SCORES, transB=1)
         return finish_head(graph, classes, width, logit_scale)
+
+    @property
+    def _tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return {**self.base, **self.arrays}
 
     def expected(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the network's scores by its description, in float64."""
         network = self.network
         # A network on features uses no layer of pictures or tokens.
-        layers = cast("Layers[Floats]", NumpyLayers(self.arrays))
+        layers = cast("Layers[Floats]", NumpyLayers(self._tensors))
         body = network.body.features(layers, features.astype(np.float64))
         values = row_inputs(network.head, layers, body, network.head_dropout)
         weight = self.arrays[WEIGHT].astype(np.float64)

@@ -41,6 +41,10 @@ class NumpyLayers:
         """Return M x."""
         return np.asarray(values @ matrix.astype(np.float64).T)
 
+    def standardise(self, centre: str, spread: str, values: Floats) -> Floats:
+        """Return (x - centre) / spread."""
+        return (values - self._tensor(centre)) / self._tensor(spread)
+
     def batch_norm(self, name: str, values: Floats) -> Floats:
         """Return the normalisation by the running statistics."""
         parts = ("weight", "bias", "running_mean", "running_var")

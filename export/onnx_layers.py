@@ -58,6 +58,11 @@ class OnnxLayers:
         fixed = self._constant("projection", matrix, np.float32)
         return GraphValue(self._graph.add("Gemm", values.name, fixed, transB=1), 2)
 
+    def standardise(self, centre: str, spread: str, values: GraphValue) -> GraphValue:
+        """Return (x - centre) / spread of rows."""
+        moved = self._graph.add("Sub", values.name, self._tensor(centre))
+        return GraphValue(self._graph.add("Div", moved, self._tensor(spread)), values.axes)
+
     def convolution(
         self, name: str, values: GraphValue, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> GraphValue:

@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from learning.numerics.score_novelty import ScoreNovelty
 from methods.assignment import FeatureAssignment
+from methods.errors import MethodError
 from methods.operator_settings import refuse_unknown
 from methods.part import NO_CONTEXT, PartContext
 from methods.part_settings import PartSettings
@@ -25,6 +26,8 @@ from schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.generic]
 """Features h (n, M) as `frozen.onnx` puts them out; a method says which numbers it takes."""
+_LEAST_VARIANCE = 1e-6
+"""Of a usual feature's: below it a feature counts as one that does not vary."""
 MapKind = Literal["integer", "gaussian", "none"]
 
 StatisticsAssignment = FeatureAssignment[PartSettings]
@@ -97,6 +100,31 @@ class SolvedClassifier(Protocol):
     @property
     def novelty(self) -> ScoreNovelty | None:
         """What tells from its scores how new a sample is; None where devices go by entropy."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMoments:
+    """Mean and standard deviation of each feature over all samples (M,); no deviation is zero."""
+
+    centre: npt.NDArray[np.float64]
+    spread: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, gram: npt.NDArray[np.float64], total: npt.NDArray[np.float64], samples: int
+    ) -> Self:
+        """Return those of `samples` with the Gram matrix (M, M) and the sum (M,).
+
+        A feature that hardly varies, or not as far as an estimate tells, has the deviation of a
+        usual one. Raises `MethodError` where nothing varies.
+        """
+        centre = total / max(samples, 1)
+        variance = np.diagonal(gram) / max(samples, 1) - centre**2
+        usual = float(np.maximum(variance, 0).mean())
+        if usual == 0:
+            raise MethodError("features: no sample differs from another; give more samples")
+        varies = variance > _LEAST_VARIANCE * usual
+        return cls(centre, np.sqrt(np.where(varies, variance, usual)))
 
 
 Assignment = TypeVar("Assignment", bound=StatisticsAssignment)
@@ -183,3 +211,11 @@ class StatisticsCoordinator(ABC, Generic[Assignment, Statistics, Aggregate]):
         Raises `MethodError` when the order lacks a class that has data or names one twice, and
         when there is no stable solution.
         """
+
+    def feature_moments(self, assignment: Assignment, aggregate: Aggregate) -> FeatureMoments:
+        """Return how features lie over all samples; raise `MethodError` where sums do not tell."""
+        del assignment, aggregate
+        raise MethodError(
+            f"method: sums of {type(self).__name__.removesuffix('Coordinator')} do not tell how "
+            "features spread; stsa's and fed3r's do"
+        )

@@ -29,6 +29,7 @@ from coordinator.topics.models import views as model_views
 from coordinator.topics.models.commands import GoBack, HoldModels, ImportModel, PushModel
 from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.releases import views as release_views
+from coordinator.topics.rounds.commands import AdaptModel
 from coordinator.trust.offline_releases import signed_version
 from export.output_file import check_place
 from schemas.models import Answers
@@ -284,6 +285,18 @@ def _wait_until_packed(home: Path, model: ImportedFiles) -> None:
                 f"{model.name}: its manifest is not written yet; see the coordinator's log"
             )
         time.sleep(POLL_SECONDS)
+
+
+@app.command()
+def adapt(
+    version: Annotated[
+        int | None,
+        typer.Argument(help="The newest model that was solved, so that no other is meant.", min=1),
+    ] = None,
+    home: Home = HOME,
+) -> None:
+    """Train a light adapter on top of the newest solved model; it is kept if shown to be better."""
+    command(home, AdaptModel(version=version))
 
 
 @app.command("import-backbone")

@@ -22,6 +22,8 @@ from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Reque
 from coordinator.core.rules import Rules
 from coordinator.core.state import KINDS, State
 from coordinator.core.work import (
+    AdapterNotPrepared,
+    AdapterPrepared,
     HeadExported,
     HeadSolved,
     ModelNotMade,
@@ -41,6 +43,7 @@ from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
 from coordinator.topics.rollouts.rules import Rollouts
+from coordinator.topics.rounds.adapting import Adapting
 from coordinator.topics.rounds.rules import Rounds
 from coordinator.topics.shards.rules import Sharding
 from coordinator.topics.stages.opening import Opening
@@ -71,6 +74,7 @@ class Core:
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
         self.rounds = Rounds(rules, self.state, self.live, self.stages, can_learn)
+        self.adapting = Adapting(rules.adapter, self.state, self.live, self.stages)
         self.releases = Releases(rules.release, self.state, sign_release or SignsNothing())
         self.models = Models(rules, self.state, self.live, self.releases)
         self.rollouts = Rollouts(rules, self.state, self.live)
@@ -87,6 +91,7 @@ class Core:
             twins=self.twins,
             enrolling=self.enrolling,
             stages=self.stages,
+            adapting=self.adapting,
             models=self.models,
             releases=self.releases,
             rollouts=self.rollouts,
@@ -173,6 +178,10 @@ class Core:
                 return self.rounds.not_averaged(number, reason)
             case NetworkFrozen(backbone):
                 return self.rounds.frozen(backbone)
+            case AdapterPrepared(network):
+                return self.adapting.prepared(network)
+            case AdapterNotPrepared(reason):
+                return self.adapting.not_prepared(reason)
 
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
         """Take in one decided entry; return what devices must be told because of it."""

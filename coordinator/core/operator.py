@@ -27,7 +27,8 @@ from coordinator.topics.releases.commands import ReleaseCommand
 from coordinator.topics.releases.rules import Releases
 from coordinator.topics.rollouts.commands import RolloutCommand
 from coordinator.topics.rollouts.rules import Rollouts
-from coordinator.topics.rounds.commands import RoundCommand
+from coordinator.topics.rounds.adapting import Adapting
+from coordinator.topics.rounds.commands import AdaptModel, RoundCommand
 from coordinator.topics.rounds.void import resume
 from coordinator.topics.stages.commands import StageCommand
 from coordinator.topics.stages.rules import Stages
@@ -42,6 +43,7 @@ class Operator:
     twins: Twins
     enrolling: KeyRules
     stages: Stages
+    adapting: Adapting
     models: Models
     releases: Releases
     rollouts: Rollouts
@@ -77,6 +79,8 @@ class Operator:
             return self.releases.carry_out(command)
         if isinstance(command, RolloutCommand):
             return self.rollouts.carry_out(command)
+        if isinstance(command, AdaptModel):
+            return self.adapting.carry_out(command)
         return resume(self.state)
 
     def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from coordinator.topics.rollouts.plan import AUTOMATIC, RolloutPlan
+from coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
 from schemas.message import Strict
 
 
@@ -93,6 +93,17 @@ class RolloutRules(Strict):
         return bool(self.automatic_from) and devices >= self.automatic_from
 
 
+class AdapterRules(Strict):
+    """An adapter on top of a solved model: who judges it, how it is trained, how it goes out."""
+
+    held_out: float = Field(default=0.2, gt=0, lt=1)
+    """Share of the devices that no round asks, so that they measure what they did not make."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of method `rounds`, whose preset is `adapter` where none is named."""
+    plan: RolloutPlan = ADAPTED
+    """How the result goes out."""
+
+
 class ReleaseRules(Strict):
     """How what goes out is released, in a fleet with a root."""
 
@@ -155,6 +166,7 @@ class Rules(Strict):
     rounds: RoundRules = RoundRules()
     models: ModelRules = ModelRules()
     rollouts: RolloutRules = RolloutRules()
+    adapter: AdapterRules = AdapterRules()
     release: ReleaseRules = ReleaseRules()
     intake: IntakeRules = IntakeRules()
     silence: SilenceRules = SilenceRules()

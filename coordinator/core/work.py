@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator.topics.lineages.entries import (
+    Adapts,
     BackboneImported,
     Lineage,
     NetworkImported,
@@ -103,7 +105,22 @@ class FreezeNetwork:
     weights: WeightsAveraged
 
 
-Work = SolveHead | ExportHead | PackImported | AverageRound | FreezeNetwork
+@dataclass(frozen=True)
+class PrepareAdapter:
+    """Make the network that is an adapter on top of a solved model, and begins as that."""
+
+    adapts: Adapts
+    recipe: SolveHead
+    """Of the model."""
+    head: Digest
+    """Its head, as a blob."""
+    logit_scale: float | None
+    """The fitted inverse temperature; None for the method's own."""
+    settings: dict[str, Any]
+    """The operator's, of method `rounds`."""
+
+
+Work = SolveHead | ExportHead | PackImported | AverageRound | FreezeNetwork | PrepareAdapter
 """What workers are asked."""
 
 
@@ -152,7 +169,28 @@ class NetworkFrozen:
     backbone: BackboneImported
 
 
+@dataclass(frozen=True)
+class AdapterPrepared:
+    """A worker made an adapter that nobody has trained; its files are in the store."""
+
+    network: NetworkImported
+
+
+@dataclass(frozen=True)
+class AdapterNotPrepared:
+    """A worker could not make one."""
+
+    reason: str
+
+
 WorkResult = (
-    HeadSolved | HeadExported | ModelNotMade | RoundAveraged | RoundNotAveraged | NetworkFrozen
+    HeadSolved
+    | HeadExported
+    | ModelNotMade
+    | RoundAveraged
+    | RoundNotAveraged
+    | NetworkFrozen
+    | AdapterPrepared
+    | AdapterNotPrepared
 )
 """What a worker made, or could not make."""

@@ -14,15 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.core.work import (
+    AdapterNotPrepared,
+    AdapterPrepared,
+    AverageRound,
     ExportHead,
+    FreezeNetwork,
     HeadSolved,
     ModelNotMade,
     PackImported,
+    PrepareAdapter,
     SolveHead,
     SolveInput,
+    Work,
 )
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
+from coordinator.making.adapters import adapter_of
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.making.packing import facts_of, handed_over, packed
 from coordinator.making.variants import variants_of
@@ -62,6 +69,20 @@ class ModelMaker:
         self._store = store
         self._sum: _Sum | None = None
 
+    def make(self, request: Work) -> Finished:
+        """Return what is asked for, or why there is none."""
+        match request:
+            case SolveHead():
+                return self.solve(request)
+            case AverageRound():
+                return self.networks.average(request)
+            case FreezeNetwork():
+                return self.networks.freeze(request)
+            case PrepareAdapter():
+                return self.adapt(request)
+            case _:
+                return self.export(request)
+
     def solve(self, request: SolveHead) -> Finished:
         """Return the solved head, or why there is none."""
         try:
@@ -85,6 +106,26 @@ class ModelMaker:
         except (FleetledgerError, LearningError) as error:
             solved = request.solved
             return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+
+    def adapt(self, request: PrepareAdapter) -> Finished:
+        """Return an adapter on top of a solved model, or why there is none."""
+        try:
+            with self._blobs() as blobs:
+                return self._adapt(request, blobs)
+        except (FleetledgerError, LearningError) as error:
+            return Finished(AdapterNotPrepared(str(error)))
+
+    def _adapt(self, request: PrepareAdapter, blobs: Blobs) -> Finished:
+        recipe = request.recipe
+        side = statistics_coordinator(recipe.lineage.method)
+        assignment = side.read_assignment(recipe.lineage.settings)
+        total = self._brought_up(recipe, side, assignment, blobs.get)
+        moments = side.feature_moments(assignment, total.renamed(recipe.resolution))
+        shape = (len(recipe.class_names), recipe.lineage.feature_width)
+        weights = decode_head(blobs.get(request.head), shape).weights
+        scale = request.logit_scale or assignment.settings.logit_scale
+        network, files = adapter_of(request, weights, moments, scale)
+        return Finished(AdapterPrepared(network), blobs.stage(files))
 
     def _pack(self, request: PackImported) -> Finished:
         try:

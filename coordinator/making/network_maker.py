@@ -240,13 +240,12 @@ def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) ->
     network, arrays, _ = side.network_of(assignment, blobs.get(request.solved.head))
     if isinstance(network, SegmentationNetwork):
         return _pack_pixels(facts, network, arrays, lineage, blobs)
-    preprocessing = lineage.preprocessing
+    preprocessing, base = lineage.preprocessing, base_of(lineage, network, blobs)
     if lineage.backbone is not None:
         frozen = blobs.get(lineage.backbone.frozen.digest)
         shared = Lineage(frozen, blobs.get(lineage.golden.digest), preprocessing)
-        head = NetworkHead(network, arrays, lineage.backbone.feature_width)
+        head = NetworkHead(network, arrays, lineage.backbone.feature_width, base)
         return pack_model(shared, facts, head, NETWORK_RULES)
-    base = base_of(lineage, network, blobs)
     files = export_network(network, arrays, preprocessing, base)
     own = Lineage(files.trunk, build_golden(files.trunk, preprocessing), preprocessing)
     return pack_model(own, facts, RowsHead(files.head))

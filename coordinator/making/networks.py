@@ -182,7 +182,7 @@ def _golden(
     if frozen is None:
         trunk = export_network(network, arrays, preprocessing, base).trunk
         return build_golden(trunk, preprocessing)
-    NetworkHead(network, arrays, frozen.feature_width).file(1.0)
+    NetworkHead(network, arrays, frozen.feature_width, base).file(1.0)
     return build_golden(frozen.file, preprocessing)
 
 

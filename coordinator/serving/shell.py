@@ -29,6 +29,7 @@ from coordinator.core.work import (
     ExportHead,
     FreezeNetwork,
     PackImported,
+    PrepareAdapter,
     SolveHead,
     TakePayload,
 )
@@ -391,14 +392,15 @@ class Shell:
                     ledger_size=ledger_size, time_ns=time_ns, corrections=corrections
                 )
                 self._publish_state(beat, retain=False)
-            case SolveHead():
-                parts.workshop.model_job(lambda: [parts.maker.solve(request)])
-            case ExportHead() | PackImported():
-                parts.workshop.model_job(lambda: [parts.maker.export(request)])
-            case AverageRound():
-                parts.workshop.model_job(lambda: [parts.maker.networks.average(request)])
-            case FreezeNetwork():
-                parts.workshop.model_job(lambda: [parts.maker.networks.freeze(request)])
+            case (
+                SolveHead()
+                | ExportHead()
+                | PackImported()
+                | AverageRound()
+                | FreezeNetwork()
+                | PrepareAdapter()
+            ):
+                parts.workshop.model_job(lambda: [parts.maker.make(request)])
             case PruneBlobs(digests):
                 self._prune(digests)
             case ForgetInvitation(invitation):

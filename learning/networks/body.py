@@ -40,6 +40,10 @@ class Layers(Protocol[V]):
         """Return M x of values (..., n, in) by a matrix (out, in) that nobody trains."""
         ...
 
+    def standardise(self, centre: str, spread: str, values: V) -> V:
+        """Return (x - centre) / spread of values (..., n, d), by tensors (d,) of these names."""
+        ...
+
     def convolution(
         self, name: str, values: V, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> V:

@@ -13,6 +13,7 @@ from learning.networks.fixed_features import FixedProjection, IdentityBody
 from learning.networks.head import HeadKind
 from learning.networks.mlp import Mlp
 from learning.networks.network import Network, Shape
+from learning.networks.residual_adapter import ResidualAdapter
 from learning.networks.resnet import ResNet
 from learning.networks.vision_transformer import VisionTransformer
 
@@ -72,6 +73,10 @@ def _fixed_projection(shape: Shape) -> Body:
     return FixedProjection(_features(shape))
 
 
+def _residual_adapter(shape: Shape) -> Body:
+    return ResidualAdapter(_features(shape))
+
+
 def _identity(shape: Shape) -> Body:
     return IdentityBody(_features(shape))
 
@@ -91,10 +96,11 @@ BODIES: Mapping[str, Callable[[Shape], Body]] = {
     "fam": _fam,
     "fixed_projection": _fixed_projection,
     "identity": _identity,
+    "residual_adapter": _residual_adapter,
 }
 """Bodies by name; each is made for one shape of inputs, such as (features,) or (c, h, w)."""
 
-OF_FEATURES = ("fam", "fixed_projection", "identity")
+OF_FEATURES = ("fam", "fixed_projection", "identity", "residual_adapter")
 """Those that take a frozen backbone's features and nothing else."""
 
 

@@ -192,6 +192,10 @@ class TorchLayers:
         fixed = torch.as_tensor(matrix, dtype=values.dtype, device=values.device)
         return functional.linear(values, fixed)
 
+    def standardise(self, centre: str, spread: str, values: Tensor) -> Tensor:
+        """Return (x - centre) / spread of values (..., n, d)."""
+        return (values - self.parameters[centre]) / self.parameters[spread]
+
     def convolution(
         self, name: str, values: Tensor, stride: int = 1, dilation: int = 1, groups: int = 1
     ) -> Tensor:

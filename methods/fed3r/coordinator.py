@@ -21,7 +21,7 @@ from methods.fed3r.aggregate import Fed3rAggregate
 from methods.fed3r.checks import check_statistics
 from methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
 from methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from methods.statistics import StatisticsCoordinator
+from methods.statistics import FeatureMoments, StatisticsCoordinator
 from schemas.errors import SchemaError
 from schemas.values import ClassName
 
@@ -68,6 +68,15 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
             rows = dict(zip(samples, cosine_weights(solution, usual).T, strict=True))
         weights = rows_in_order(rows, class_order, aggregate.classes.columns)
         return LinearHead(weights, tuple(class_order))
+
+    def feature_moments(
+        self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate
+    ) -> FeatureMoments:
+        """Return how features lie over all samples."""
+        del assignment
+        totals = aggregate.classes.values()
+        total = np.sum([one.correlation.to_float() for one in totals], axis=0)
+        return FeatureMoments.of(aggregate.gram_matrix(), total, sum(one.count for one in totals))
 
 
 COORDINATOR = Fed3rCoordinator()

@@ -40,7 +40,8 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
             fisher = consolidated(config.extras.get(FISHER), mean, names, config.aliases)
             extras[FISHER] = encode_fisher(fisher, names)
         else:
-            weights = encode_weights(mean, names)
+            sent = received(assignment, config.weights, config.weights_class_names, names)
+            weights = encode_weights({**sent, **mean}, names)
         if config.ends_stage and assignment.settings.needs_old_model:
             extras[OLD_MODEL] = weights
         return weights, extras

@@ -35,7 +35,7 @@ from methods.errors import MethodError
 from methods.network_weights import Arrays
 from methods.rounds.assignment import FISHER, RoundsAssignment
 from methods.rounds.memory import Memory, OwnModel, read_memory
-from methods.rounds.messages import frame_of
+from methods.rounds.messages import frame_of, trained_of
 from methods.rounds.models import base_of, sent_model
 from methods.rounds.terms import frozen_parts, loss_of, plain_loss
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
@@ -92,8 +92,10 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
         measures = instruction.round.phase == FISHER
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
+        trained = trained_of(assignment, parameters)
+        held = {name: tensor for name, tensor in parameters.items() if name not in trained}
         work = Work(
-            parameters=parameters,
+            parameters=trained,
             buffers=buffers,
             data=Data.of(samples_of(data.inputs, rows), torch.from_numpy(labels)),
             loss=plain_loss(assignment)
@@ -110,7 +112,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
                 instruction.round.number,
                 instruction.round.phase,
             ),
-            frozen=frozen_parts(assignment, instruction, remembered, parameters, base()),
+            frozen=frozen_parts(assignment, instruction, remembered, trained, {**base(), **held}),
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))

@@ -2,7 +2,7 @@
 
 | phase | an answer holds | around | form |
 | --- | --- | --- | --- |
-| train | the weights | the weights that were sent, with the head's new rows | `upload` |
+| train | what is trained | the weights that were sent, with the head's new rows | `upload` |
 | fisher | how much each weight matters, 0 to 1 of the cap | zeros | `int32` |
 
 The fleet's weights, and files of the same tensors such as an old model, are those of
@@ -11,13 +11,17 @@ The fleet's weights, and files of the same tensors such as an old model, are tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
+from learning.networks.head import is_of_head
 from methods.client_updates import UpdateFrame
 from methods.network_weights import Arrays, decode_weights, grown
 from methods.rounds.assignment import FISHER, RoundsAssignment
 from methods.rounds.fisher import unit_zeros
 from schemas.values import ClassName
+
+_Tensor = TypeVar("_Tensor")
 
 
 def received(
@@ -35,8 +39,14 @@ def received(
     return grown(arrays, known, names, assignment.settings.seed)
 
 
+def trained_of(assignment: RoundsAssignment, tensors: Mapping[str, _Tensor]) -> dict[str, _Tensor]:
+    """Return those of a network's tensors that are trained and answered with."""
+    whole = assignment.settings.trained == "all"
+    return {name: tensor for name, tensor in tensors.items() if whole or not is_of_head(name)}
+
+
 def frame_of(assignment: RoundsAssignment, sent: Arrays, phase: str) -> UpdateFrame:
     """Return what answers look like, of devices that began with `sent`."""
     if phase == FISHER:
         return UpdateFrame(unit_zeros(sent))
-    return UpdateFrame(sent, assignment.settings.upload)
+    return UpdateFrame(trained_of(assignment, sent), assignment.settings.upload)

@@ -27,6 +27,7 @@ Preset = Literal[
     "fed-lwf",
     "flwf-2t",
     "icarl",
+    "adapter",
 ]
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -43,6 +44,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "server_distillation": 0.25,
     },
     "icarl": {"exemplars": 2000, "distillation": 1.0, "temperature": 1.0},
+    "adapter": {"network": "residual_adapter", "trained": "body", "epochs": 1, "rate": 0.001},
 }
 """What each preset sets beside the defaults."""
 
@@ -80,6 +82,8 @@ class RoundsSettings(LossSettings, AveragedSettings):
     network: str = "mlp"
     """A name of `learning.networks`."""
     head: Literal["linear", "cosine", "hidden"] = "linear"
+    trained: Literal["all", "body"] = "all"
+    """`body`: the head stays as it was first sent, and is in no answer."""
 
     epochs: int = Field(default=2, ge=1, le=10_000)
     """Local epochs E of a round."""
@@ -113,6 +117,12 @@ class RoundsSettings(LossSettings, AveragedSettings):
         if self.exemplars and self.scope == "task":
             raise ValueError(
                 "scope: 'task' leaves out the classes of exemplars; give 'seen', or exemplars = 0"
+            )
+        whole = self.ewc or self.past_distillation or self.head == "hidden"
+        if self.trained == "body" and whole:
+            raise ValueError(
+                "trained: 'body' leaves the head as it is, and ewc, past_distillation and a hidden "
+                "head are about all of the network; give 'all', or none of them"
             )
         return self
 

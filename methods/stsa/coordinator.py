@@ -23,7 +23,7 @@ from learning.numerics.ridge import solve_ridge
 from learning.numerics.score_novelty import ScoreNovelty
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import cosine_weights, rows_in_order, whitened_weights
-from methods.statistics import FeatureMap, StatisticsCoordinator
+from methods.statistics import FeatureMap, FeatureMoments, StatisticsCoordinator
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.checks import check_statistics
 from methods.stsa.head import RidgeHead
@@ -96,6 +96,15 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
             remarks=_remarks(aggregate),
             novelty=solved.novelty(places) if settings.novelty == "distance" else None,
         )
+
+    def feature_moments(
+        self, assignment: StsaAssignment, aggregate: StsaAggregate
+    ) -> FeatureMoments:
+        """Return how features lie over all samples, an estimate where parts sent class sums."""
+        totals = aggregate.classes.values()
+        total = np.sum([one.correlation.to_float() for one in totals], axis=0)
+        gram = aggregate.gram_matrix(assignment.settings)
+        return FeatureMoments.of(gram, total, sum(one.count for one in totals))
 
 
 COORDINATOR = StsaCoordinator()

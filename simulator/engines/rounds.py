@@ -31,9 +31,10 @@ _BETWEEN_SECONDS = 60.0
 
 def round_rules(scenario: Scenario, seed: int) -> RoundRules:
     """Return the rules of the scenario's rounds."""
-    rounds, first = scenario.rounds, scenario.method.first_stage
+    rounds, first, rollout = scenario.rounds, scenario.method.first_stage, scenario.rollout
+    adapts = rollout is not None and rollout.candidate.kind == "adapted"
     return RoundRules(
-        per_stage=rounds.per_stage,
+        per_stage=rollout.candidate.rounds if rollout and adapts else rounds.per_stage,
         per_first_stage=first.rounds if first is not None else rounds.per_first_stage,
         cohort=rounds.cohort if rounds.cohort is not None else rounds.participation,
         quorum=rounds.quorum,

@@ -22,6 +22,8 @@ def check_runs(scenario: Scenario) -> None:
         check_method_runs(scenario.method.name)
     if trainer is not None:
         check_method_runs(trainer.method)
+    if scenario.rollout is not None and scenario.rollout.candidate.kind == "adapted":
+        check_method_runs("rounds")
 
 
 def check_method_runs(method: str) -> None:

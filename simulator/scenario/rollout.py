@@ -6,17 +6,18 @@ candidate is like, what devices hold to measure it on, and what goes wrong with 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.plan import ADAPTED, RolloutPlan
 from schemas.message import Strict
 from schemas.tags import TagSelector
 from schemas.values import ClassName
 
-CandidateKind = Literal["good", "bad-class", "bad-camera", "slow", "crashing"]
+CandidateKind = Literal["good", "bad-class", "bad-camera", "slow", "crashing", "adapted"]
 
 
 class CandidateSettings(Strict):
@@ -26,7 +27,8 @@ class CandidateSettings(Strict):
     """`good`: scores with a little noise. `bad-class`: one class never wins. `bad-camera`: pictures
     that are darker than those of `[rollout.cameras]` may be are taken for black. `slow`: the same
     answers after more computing. `crashing`: passes wherever pictures are made up, and cannot run
-    on those of devices."""
+    on those of devices. `adapted`: an adapter that the fleet trains on top of its last model, as
+    after `fleetledger model adapt`."""
     of_class: ClassName | None = None
     """The class that `bad-class` loses; left out, the model's first."""
     noise: float = Field(default=0.01, ge=0, le=1)
@@ -34,6 +36,12 @@ class CandidateSettings(Strict):
     work: int = Field(default=60, ge=1, le=1000)
     """Of `slow`: products of matrices of 256 by 256 that an answer takes more, roughly a fifth
     of a millisecond each."""
+    rounds: int = Field(default=10, ge=1, le=100_000)
+    """Of `adapted`: rounds in which it is trained."""
+    judges: float = Field(default=0.2, gt=0, lt=1)
+    """Of `adapted`: share of the devices that have no part in it, and say whether it is better."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of `adapted`: settings of method `rounds`, whose preset is `adapter`."""
 
 
 class CameraSettings(Strict):
@@ -71,7 +79,16 @@ class RolloutSettings(Strict):
     cameras: CameraSettings | None = None
     """Left out, all devices have the same camera."""
     plan: RolloutPlan = RolloutPlan()
-    """Groups, times and gates, as `fleetledger rollout plan` takes them."""
+    """Groups, times and gates, as `fleetledger rollout plan` takes them. Left out, a candidate that
+    is `adapted` has the plan of adapters."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_plan_of_its_kind(cls, values: Any) -> Any:  # noqa: ANN401 - whatever was given
+        if not isinstance(values, Mapping) or "plan" in values:
+            return values
+        candidate = CandidateSettings.model_validate(values.get("candidate", {}))
+        return {**values, "plan": ADAPTED} if candidate.kind == "adapted" else values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from methods.registry import descriptor
+
 if TYPE_CHECKING:
     from simulator.scenario.model import Scenario
 
@@ -32,4 +34,10 @@ def check_rollout(scenario: Scenario) -> None:
         raise ValueError(
             f"rollout: with the data set {name!r}; candidates are made for pictures of one class "
             "each, so take another set"
+        )
+    if scenario.rollout.candidate.kind == "adapted" and descriptor(scenario.method.name).trains:
+        raise ValueError(
+            f"rollout.candidate.kind: 'adapted' beside method.name {scenario.method.name!r}, which "
+            "trains a network in rounds itself; an adapter goes on top of a solved head, such as "
+            "stsa's"
         )

@@ -83,6 +83,8 @@ def told_of(finding: GateFinding, version: int, former: int | None) -> str:
             return f"with model {version}, devices forget {what}"
         case "retention":
             return f"with model {version}, devices forget what they knew"
+        case "better":
+            return f"model {version} is not shown to be better than {before}"
         case "gain":
             return f"model {version} has too few images of new classes right"
         case "entropy":
@@ -103,7 +105,7 @@ def short_of(finding: GateFinding) -> str:
     """Return the figures of a finding alone, such as `orange: 33 : 3, log e 12.6`."""
     counts, value = finding.counts, finding.value
     match finding.gate:
-        case "no_class_lost" | "retention" if len(counts) >= _PAIR and value is not None:
+        case "better" | "no_class_lost" | "retention" if len(counts) >= _PAIR and value is not None:
             of = f"{finding.of_class}: " if finding.of_class else ""
             return f"{of}{counts[0]:,} : {counts[1]:,}, log e {log_words(value)}"
         case "gain" | "agreement" if len(counts) >= _PAIR:
@@ -168,6 +170,12 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
         limit = math.log(gates.no_class_lost * classes)
         per_class = f"; log e from {limit:.1f} on fails ({gates.no_class_lost:g} x {classes})"
     found: list[tuple[GateName, str | None]] = [
+        (
+            "better",
+            None
+            if gates.better is None
+            else f"all old classes together; log e from {math.log(gates.better):.1f} on passes",
+        ),
         ("no_class_lost", None if gates.no_class_lost is None else f"each old class{per_class}"),
         (
             "retention",

@@ -10,9 +10,10 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import files, names_of
 from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.lineages.state import LineagesState, Span
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
 from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
+from schemas.rollouts import Share
 from schemas.rounds import TRAIN, ExtraName, PhaseName
 from schemas.values import ClassName, Digest
 from schemas.variants import MAX_VARIANTS, VariantName
@@ -52,6 +53,8 @@ class BackboneImported(EntryBody):
     """Nothing of it is trained."""
     phases: ClassVar[tuple[PhaseName, ...]] = ()
     """Devices send statistics, in no round."""
+    adapts: ClassVar[None] = None
+    """It goes on top of nothing."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -71,7 +74,10 @@ class BackboneImported(EntryBody):
 
 def _take_backbone(lineages: LineagesState, body: BackboneImported, at: Place) -> None:
     lineages.spans.append(Span(at.index, _parent(lineages, body)))
-    lineages.begin(at.index, backbone=body)
+    if body == lineages.beneath:
+        lineages.lead_again(at.index)
+    else:
+        lineages.begin(at.index, backbone=body)
 
 
 def _parent(lineages: LineagesState, body: BackboneImported) -> int | None:
@@ -105,6 +111,15 @@ class FrozenBackbone(Strict):
     name: str
     frozen: Offer
     feature_width: int = Field(ge=1)
+
+
+class Adapts(Strict):
+    """What an adapter is trained on top of, and who has no part in it."""
+
+    version: int = Field(ge=1)
+    """The model as which it begins; the frozen model beneath leads again after the stage."""
+    judges: Share
+    """Devices that no round asks, so that they can measure what they did not make."""
 
 
 class NetworkImported(EntryBody):
@@ -149,6 +164,8 @@ class NetworkImported(EntryBody):
     """Whether a proxy scores what rounds give, and chooses the old models that devices get."""
     segments: bool = False
     """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
+    adapts: Adapts | None = Field(default=None, exclude_if=is_absent)
+    """Where it is an adapter on top of a model that was solved."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -203,6 +220,11 @@ def _say_network(body: NetworkImported, _: Place) -> str:
         what = (
             f"it on the {seen.feature_width} features of frozen model {seen.frozen.digest.short} "
             f"({seen.name})"
+        )
+    if body.adapts is not None:
+        after = (
+            f" It begins as model {body.adapts.version}, and devices in "
+            f"{body.adapts.judges.percent} of all places have no part in it."
         )
     return (
         f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "

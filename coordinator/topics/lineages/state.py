@@ -37,8 +37,12 @@ class LineagesState:
     """Whether any lineage had a proxy, for which the broker may keep an order."""
     changed: int = 0
     """Index of the entry that began the present one."""
+    beneath: BackboneImported | None = None
+    """The frozen model on top of which the network that leads is an adapter; it leads again."""
+    goes_on: bool = False
+    """Whether what leads goes on with what there was: an adapter, or the frozen model beneath."""
     variants: VariantSet | None = None
-    """Variants of the leading frozen model."""
+    """Variants of the frozen model that leads, or is beneath."""
     variants_index: int = -1
     """Index of the entry that made them, or ended them."""
 
@@ -76,6 +80,14 @@ class LineagesState:
         backbone: BackboneImported | None = None,
         network: NetworkImported | None = None,
     ) -> None:
-        """Let another lineage lead."""
+        """Let another lineage lead; an adapter leaves everything about what is beneath."""
+        self.goes_on = network is not None and network.adapts is not None
+        self.beneath = self.backbone if self.goes_on else None
         self.backbone, self.network, self.changed = backbone, network, index
-        self.variants, self.variants_index = None, -1
+        if not self.goes_on:
+            self.variants, self.variants_index = None, -1
+
+    def lead_again(self, index: int) -> None:
+        """Let the frozen model lead that is beneath an adapter, as it did before."""
+        self.backbone, self.network, self.changed = self.beneath, None, index
+        self.beneath, self.goes_on = None, True

@@ -91,8 +91,10 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    if models.newest is not None:
-        models.newest.forget_inputs()
+    if lineage.adapts is None:  # what is beneath an adapter goes on from its own newest
+        for former in (models.newest, models.newest_of(body.lineage)):
+            if former is not None:
+                former.forget_inputs()
     models.by_version[body.version] = ModelVersion(
         body.version, body, at.index, at.time_ns, lineage, contributions=len(body.inputs)
     )
@@ -481,6 +483,8 @@ def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
 
 
 def _begin_lineage(models: ModelsState, _body: Lineage, _at: Place) -> None:
+    if models.lineages.goes_on:
+        return
     models.logit_scale = models.calibrated_version = None
     models.calibration.clear()
 

@@ -42,7 +42,7 @@ from coordinator.topics.models.state import ModelVersion
 from schemas.models import ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 
 _HELD = (
     "new models wait for `fleetledger model push VERSION`; `fleetledger model hold --release` lets "
@@ -170,7 +170,9 @@ class Models:
         decision = record(body)
         if model.imported is not None:
             return decision  # where it goes is for the operator to say
-        if self._rules.automatic and not self._state.models.held and self._goes_at_once():
+        is_adapter = model.lineage is not None and model.lineage.adapts is not None
+        at_once = self._goes_at_once() and not is_adapter
+        if self._rules.automatic and not self._state.models.held and at_once:
             reason = f"solved from {model.contributions} contributions"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
@@ -370,7 +372,9 @@ class Models:
         )
         if not inputs:
             return False
-        newest, failed = self._state.models.newest, self._state.models.learning_failed
+        models, failed = self._state.models, self._state.models.learning_failed
+        goes_on = self._state.lineages.goes_on
+        newest = models.newest_of(self._lineage()) if goes_on else models.newest
         if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
             return False
         if newest is None:
@@ -412,7 +416,7 @@ class Models:
         counted = self._state.contributions.counted[index]
         return SolveInput(index, counted.payload, counted.key.stage)
 
-    def _lineage(self) -> str:
+    def _lineage(self) -> Digest:
         assert self._state.lineages.current is not None
         return self._state.lineages.current.digest
 

@@ -9,7 +9,7 @@ from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.lineages.state import LineagesState
 from coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
 from schemas.rollouts import SHADOW
-from schemas.values import ClassName, DeviceId
+from schemas.values import ClassName, DeviceId, Digest
 from schemas.variants import VariantName
 
 if TYPE_CHECKING:
@@ -150,6 +150,14 @@ class ModelsState:
     def newest(self) -> ModelVersion | None:
         """The newest model that the fleet learned."""
         return None if self.learned is None else self.by_version[self.learned]
+
+    def newest_of(self, lineage: Digest) -> ModelVersion | None:
+        """Return the newest model that the fleet learned in a lineage."""
+        learned = (self.by_version[version] for version in sorted(self.by_version, reverse=True))
+        return next(
+            (one for one in learned if one.lineage is not None and one.lineage.digest == lineage),
+            None,
+        )
 
     @property
     def all_learned(self) -> list[ModelVersion]:

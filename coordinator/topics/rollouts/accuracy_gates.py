@@ -1,5 +1,7 @@
 """Gates on held-out images: what was known is kept, no class is lost, new classes are learned.
 
+A plan may ask for more: that the candidate is shown to be better.
+
 Both gates on what was known fail by the evidence of images *and* of devices, each one vote. Images
 of one device are dependent, and where devices differ in what a model is to them, evidence of images
 alone stops too many rollouts of a model that is equal on average. Where there are too few devices
@@ -56,6 +58,42 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
         judged = [_Judged("no_class_lost", limits, threshold, PairCounts())]
     worst = max(judged, key=lambda one: one.rank(scope))
     return worst.finding(evidence, scope)
+
+
+def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+    """Return whether the candidate is shown to be better on what the active model knows.
+
+    Only the devices that had no part in it count, where some had. It passes by evidence of images
+    while more devices are better off than worse, and never fails: what is not shown may yet be so.
+    None where the gate is off.
+    """
+    if limits.better is None:
+        return None
+    threshold, counts = exact(limits.better), evidence.judged
+    shown = reaches(counts.better, counts.worse, threshold)
+    shown = shown and counts.devices_better > counts.devices_worse
+    evident = log_evidence(counts.better, counts.worse) if counts.better > counts.worse else 0.0
+    who = count_of(counts.devices) + (" that had no part in it" if scope.judges else "")
+    return GateFinding(
+        gate="better",
+        outcome="pass" if shown else "inconclusive",
+        value=round(evident, 3),
+        limit=round(math.log(threshold), 3),
+        counts=(
+            counts.better,
+            counts.worse,
+            counts.images,
+            counts.devices_better,
+            counts.devices_worse,
+            counts.devices,
+        ),
+        text=(
+            f"Of {counts.images:,} images of classes known before on {who}, {counts.better} only "
+            f"the candidate had right and {counts.worse} only the active model: log e "
+            f"{evident:.1f}, {math.log(threshold):.1f} is asked for."
+            + ("" if shown else " So it is not shown to be better.")
+        ),
+    )
 
 
 def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:

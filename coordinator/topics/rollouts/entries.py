@@ -33,12 +33,20 @@ from coordinator.topics.rollouts.state import (
 from coordinator.topics.stages.state import Reported
 from schemas.canonical import canonical_json
 from schemas.message import Strict, is_absent
-from schemas.rollouts import WHOLE, GroupNumber, Mode, ModelComparison, RolloutNumber
+from schemas.rollouts import (
+    WHOLE,
+    GroupNumber,
+    Mode,
+    ModelComparison,
+    RolloutNumber,
+    Share,
+)
 from schemas.times import iso_time
 from schemas.values import ClassName, DeviceId, Digest
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 GateName = Literal[
+    "better",
     "retention",
     "no_class_lost",
     "gain",
@@ -87,10 +95,12 @@ class RolloutPlanned(EntryBody):
     plan: RolloutPlan
     automatic: bool = False
     """Planned because the fleet has learned it."""
+    judges: Share | None = Field(default=None, exclude_if=is_absent)
+    """Devices that had no part in it, where others had one."""
 
 
 def _plan(rollouts: RolloutsState, body: RolloutPlanned, at: Place) -> None:
-    rollouts.by_number[body.rollout] = Rollout(body, at.index)
+    rollouts.by_number[body.rollout] = Rollout(body, at.index, evidence=Evidence(body.judges))
     if rollouts.learned is not None and body.version >= rollouts.learned:
         rollouts.learned = None
 
@@ -136,7 +146,8 @@ class RolloutStarted(EntryBody):
 def _start(rollouts: RolloutsState, body: RolloutStarted, at: Place) -> None:
     """Begin it in place of the one before, whose reports nobody asks for any more."""
     for other in rollouts.by_number.values():
-        other.members, other.left, other.evidence = {}, {}, Evidence()
+        other.members, other.left = {}, {}
+        other.evidence = Evidence(other.planned.judges)
     rollout = rollouts.by_number[body.rollout]
     rollout.stage, rollout.begins_ns = "running", max(at.time_ns, body.begins_ns or 0)
     rollouts.active = rollout

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from schemas.rollouts import LATENCY_BINS, ModelComparison, ModelCost, Pairs
+from schemas.rollouts import LATENCY_BINS, ModelComparison, ModelCost, Pairs, Share
 from schemas.values import ClassName, DeviceId
 
 _NONE = Pairs()
@@ -108,6 +108,10 @@ class Sums:
 class Evidence:
     """All reports of one rollout, from the first on."""
 
+    judges: Share | None = None
+    """The devices that had no part in the candidate; None where that is asked of none."""
+    judged: PairCounts = field(default_factory=PairCounts)
+    """What these say of the classes that their active models know."""
     sums: Sums = field(default_factory=Sums)
     comparisons: dict[DeviceId, ModelComparison] = field(default_factory=dict)
     """The last of each device."""
@@ -126,10 +130,15 @@ class Evidence:
         """Take in a comparison, which replaces what the device sent before."""
         former = self.comparisons.get(device)
         if former is not None:
-            self.sums.count(former, -1)
-        self.sums.count(comparison, 1)
+            self._count(device, former, -1)
+        self._count(device, comparison, 1)
         self.comparisons[device] = comparison
         self.entries.append(index)
+
+    def _count(self, device: DeviceId, comparison: ModelComparison, times: int) -> None:
+        self.sums.count(comparison, times)
+        if self.judges is None or self.judges.has(device):
+            self.judged.count(known_pairs(comparison), times)
 
     def settle(self, index: int, device: DeviceId, throttled: int | None) -> None:
         """Take in that a device runs the candidate for good; None where it cannot feel heat."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from schemas.message import Strict
+from schemas.message import Strict, is_absent
 from schemas.rollouts import LocalHours
 from schemas.tags import TagSelector
 
 MAX_GROUPS = 20
+OFF = "off"
+"""What a file says for None."""
 
 GroupSize = Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)]
 """A number of devices, or a share of them: 1 is one device, 1.0 all. Either counts those of the
@@ -19,7 +21,7 @@ groups before, too."""
 
 
 class GatePlan(Strict):
-    """Limits of the gates; None switches a gate off."""
+    """Limits of the gates; None, or "off" in a file, which cannot say None, switches a gate off."""
 
     retention: float | None = Field(default=100.0, gt=1)
     """Evidence (an e-value) that the candidate is worse on what the active model knows."""
@@ -27,6 +29,9 @@ class GatePlan(Strict):
     """The same for each class; multiplied by the number of classes."""
     devices: float = Field(default=10.0, ge=1)
     """Evidence that devices, each one vote, must give as well before either of the two fails."""
+    better: float | None = Field(default=None, gt=1, exclude_if=is_absent)
+    """Evidence that it is better, without which it does not pass; of an adapter, on devices that
+    had no part in it."""
     min_new: float = Field(default=0.0, ge=0, le=1)
     """Share of images of new classes that must be right; 0 asks for nothing."""
     entropy_nats: float | None = Field(default=0.1, gt=0)
@@ -52,6 +57,11 @@ class GatePlan(Strict):
     min_images: int = Field(default=200, ge=0)
     """The same for images; 0 where devices have none, so that nothing is asked of accuracy."""
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _may_be_off(cls, value: Any) -> Any:  # noqa: ANN401 - whatever was given
+        return None if value == OFF else value
+
 
 class RolloutPlan(Strict):
     """Everything about a rollout that is settled before it begins."""
@@ -75,6 +85,8 @@ class RolloutPlan(Strict):
     gates: GatePlan = GatePlan()
     on_fail: Literal["back", "pause"] = "back"
     """What a gate that fails does: go back everywhere by itself, or wait for a person."""
+    on_unsure: Literal["pause", "back"] = "pause"
+    """What gates do that are inconclusive when everybody has reported: the same."""
     approve: Literal["operator", "release-key"] | None = None
     """Who lets each group go; None for nobody."""
     hours: LocalHours | None = None
@@ -101,3 +113,13 @@ AUTOMATIC = RolloutPlan(
 )
 """Of what a fleet has learned: it asks for no least number of images, and stops by evidence alone,
 since a newer model is never far."""
+ADAPTED = RolloutPlan(
+    groups=(1.0,),
+    soak_seconds=300.0,
+    settle_seconds=60.0,
+    gates=GatePlan(better=100.0, entropy_nats=None, min_devices=1, min_images=0),
+    on_unsure="back",
+)
+"""Of an adapter: everybody compares it with the model beneath before anybody runs it, and without
+evidence that it is better nobody does. Its probabilities are sharper or softer, so nothing is asked
+of their entropy."""

@@ -25,7 +25,9 @@ from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from coordinator.errors import CommandError
+from coordinator.topics.lineages.entries import Adapts
 from coordinator.topics.models.entries import ModelDesired
+from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
@@ -129,6 +131,8 @@ class Rollouts:
         measured = record(_measured(rollout, phase, verdict, deadline=bool(phase.waiting)))
         if verdict.outcome == "pass":
             return measured
+        if rollout.planned.plan.on_unsure == "back":
+            return measured + self._back(rollout, verdict.reason)
         return measured + record(RolloutPaused(rollout=rollout.number, reason=verdict.reason))
 
     def _soaked(self, rollout: Rollout, phase: Phase, now_ns: int) -> Decision:
@@ -175,6 +179,7 @@ class Rollouts:
             mode=phase.mode,
             members=len(rollout.members),
             classes=rollout.planned.classes,
+            judges=rollout.planned.judges,
             forgiven=frozenset(rollout.forgiven),
             overlooked=frozenset(rollout.overlooked),
         )
@@ -209,10 +214,13 @@ class Rollouts:
         if rollout is not None and not (rollout.planned.automatic and rollout.stage == "paused"):
             return Decision()
         model = self._state.models.by_version[version]
-        if rollout is None and not rules.rollouts.is_large(len(self._state.devices.admitted)):
+        adapts = _adapts(model)
+        large = rules.rollouts.is_large(len(self._state.devices.admitted))
+        if rollout is None and not large and adapts is None:
             reason = f"solved from {model.contributions} contributions"
             return record(ModelDesired(version=version, reason=reason))
-        body = self._planned(version, rules.rollouts.plan, automatic=True)
+        plan = rules.rollouts.plan if adapts is None else rules.adapter.plan
+        body = self._planned(version, plan, automatic=True)
         begun = record(RolloutStarted(rollout=body.rollout))
         return record(body) + self._superseded(body.rollout) + begun
 
@@ -227,6 +235,7 @@ class Rollouts:
         models, number = self._state.models, self._state.rollouts.next_number
         former = models.desired.version if models.desired is not None else None
         known = models.by_version[former].made.class_names if former is not None else ()
+        adapts = _adapts(models.by_version[version])
         return RolloutPlanned(
             rollout=number,
             version=version,
@@ -235,6 +244,7 @@ class Rollouts:
             salt=f"rollout-{number}",
             plan=plan,
             automatic=automatic,
+            judges=None if adapts is None else adapts.judges,
         )
 
     def _plan(self, command: PlanRollout) -> tuple[Decision, str]:
@@ -356,6 +366,10 @@ class Rollouts:
                 f"rollout: {number} has not begun; `fleetledger rollout start {number}` begins it"
             )
         return rollout
+
+
+def _adapts(model: ModelVersion) -> Adapts | None:
+    return None if model.lineage is None else model.lineage.adapts
 
 
 def _open_group(rollout: Rollout) -> int:

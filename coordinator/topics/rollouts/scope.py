@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from schemas.rollouts import Mode
+from schemas.rollouts import Mode, Share
 from schemas.values import ClassName
 
 GateKey = tuple[str, ClassName | None]
@@ -24,6 +24,8 @@ class Scope:
     """Devices of the group and of those before it, reached or not."""
     classes: int
     """How many the former model knows; 0 where there is none."""
+    judges: Share | None = None
+    """The devices whose word that it is better counts, as they had no part in it; None for all."""
     forgiven: frozenset[GateKey] = frozenset()
     """What a person let it go on in spite of: it decides nothing any more."""
     overlooked: frozenset[GateKey] = frozenset()

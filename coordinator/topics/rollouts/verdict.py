@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.topics.rollouts.accuracy_gates import gain, no_class_lost, retention
+from coordinator.topics.rollouts.accuracy_gates import better, gain, no_class_lost, retention
 from coordinator.topics.rollouts.answer_gates import agreement, entropy
 from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
 from coordinator.topics.rollouts.entries import GateFinding, Outcome
@@ -23,6 +23,7 @@ from coordinator.topics.rollouts.scope import Scope
 
 _GATES = (
     health,
+    better,
     no_class_lost,
     retention,
     gain,

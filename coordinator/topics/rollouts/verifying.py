@@ -36,7 +36,7 @@ from schemas.values import DeviceId
 
 _LAST_DIGIT = 0.0015
 """Of a logarithm of evidence, which is told with three decimals; counts and outcomes are exact."""
-_LOGARITHMS = frozenset({"retention", "no_class_lost"})
+_LOGARITHMS = frozenset({"better", "retention", "no_class_lost"})
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def differences(
     all reports of its rollout before it. Empty where everything is as recorded.
     """
     found = list(_unnamed(measured.entries, reports))
-    evidence = Evidence()
+    evidence = Evidence(scope.judges)
     for report in named:
         if report.device is None or not take_report(
             evidence, measured.rollout, report.body, report.device, report.index
@@ -190,6 +190,7 @@ def _again(
         mode=measured.mode,
         members=len(rollout.members),
         classes=rollout.planned.classes,
+        judges=rollout.planned.judges,
         forgiven=frozenset(rollout.forgiven),
         overlooked=frozenset(rollout.overlooked),
     )

@@ -37,7 +37,7 @@ class Cohorts:
         return cohort, tuple(sorted(set(able).difference(cohort))) if looks else ()
 
     def able(self) -> list[DeviceId]:
-        """Return the devices that are there and can train."""
+        """Return the devices that are there and can train, but for those that judge an adapter."""
         network, answers = self._state.lineages.trained, dict[int, bool]()
         able = []
         for device, known in self._state.devices.admitted.items():
@@ -46,6 +46,8 @@ class Cohorts:
                 continue
             if known.doubled is not None:
                 continue  # what it answers would wait for the operator
+            if network.adapts is not None and network.adapts.judges.has(device):
+                continue
             # Devices of a kind share one object, and a method is asked once for each kind.
             kind = id(capabilities)
             if kind not in answers:

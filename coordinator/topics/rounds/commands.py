@@ -1,8 +1,10 @@
-"""The operator's command about rounds."""
+"""The operator's commands about rounds."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from pydantic import Field
 
 from schemas.message import Strict
 
@@ -13,4 +15,12 @@ class ResumeRounds(Strict):
     verb: Literal["resume-rounds"] = "resume-rounds"
 
 
-RoundCommand = ResumeRounds
+class AdaptModel(Strict):
+    """Train an adapter on top of the newest model that was solved."""
+
+    verb: Literal["adapt-model"] = "adapt-model"
+    version: int | None = Field(default=None, ge=1)
+    """That model's, so that no other is meant; None for whichever it is."""
+
+
+RoundCommand = ResumeRounds | AdaptModel

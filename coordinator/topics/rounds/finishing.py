@@ -1,4 +1,7 @@
-"""What follows a stage's rounds: the network becomes a model, or freezes for its successor."""
+"""What follows a stage's rounds: the network becomes a model, or freezes for its successor.
+
+An adapter becomes a model too, and what is beneath it leads again.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from coordinator.core.decision import Decision, ask, record
 from coordinator.core.live import Live
 from coordinator.core.state import State
 from coordinator.core.work import FreezeNetwork
+from coordinator.topics.lineages.adapting import end_adapting
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.rounds.state import Weights
 from coordinator.topics.stages.rules import Stages
@@ -25,8 +29,8 @@ class RoundFinishing:
         """Take what rounds gave before the operator closed their stage."""
         weights = self._state.rounds.weights
         if weights is None or weights.averaged is None or self._is_taken(weights):
-            return Decision()
-        return self._take(weights)
+            return end_adapting(self._state)
+        return self._take(weights) + end_adapting(self._state)
 
     def finish(self) -> Decision:
         """Take the network as a model and close the stage, or freeze it for its successor."""
@@ -40,7 +44,7 @@ class RoundFinishing:
             f"{rounds} rounds" if rounds else "first weights that know its classes, without rounds"
         )
         taken = Decision() if self._is_taken(weights) else self._take(weights)
-        return taken + self._stages.finish(why)
+        return taken + self._stages.finish(why) + end_adapting(self._state)
 
     def _is_taken(self, weights: Weights) -> bool:
         """Whether a model was made of these weights, or none can be: their head has no row."""

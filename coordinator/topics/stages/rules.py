@@ -14,6 +14,7 @@ from coordinator.core.state import State
 from coordinator.errors import CommandError, QuestionError
 from coordinator.topics.classes.entries import ClassNamed
 from coordinator.topics.classes.rules import check_new_name
+from coordinator.topics.lineages.adapting import end_adapting
 from coordinator.topics.lineages.background import check_classes
 from coordinator.topics.lineages.capacity import check_capacity
 from coordinator.topics.stages.commands import CloseStage, StageCommand
@@ -87,7 +88,7 @@ class Stages:
         )
         stage = (state.stages.current or 0) + 1
         opened = StageOpened(stage=stage, class_names=class_names, reason=reason or actor)
-        return closing + named + record(opened, actor=actor)
+        return closing + end_adapting(state) + named + record(opened, actor=actor)
 
     def lacking(self) -> tuple[ClassName, ...]:
         """Return the classes of a network's first weights that no stage has named yet."""

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from coordinator.core.commands import Command
-from coordinator.core.rules import ModelRules, StageRules
+from coordinator.core.rules import AdapterRules, ModelRules, StageRules
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.backbones import prepare_backbone
 from coordinator.paths import ledger_path
@@ -52,6 +52,7 @@ def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         fleet=FLEET,
         **method_settings(scenario, seed),
         rounds=round_rules(scenario, seed),
+        adapter=_adapter_rules(scenario),
         intake=INTAKE,
         bounds=BOUNDS,
         rollouts=ROLLOUTS,
@@ -66,6 +67,14 @@ def coordinator_settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         # Only closing a stage solves: what comes later counts with the next stage's model.
         models=ModelRules(solve_every_seconds=1e9),
     )
+
+
+def _adapter_rules(scenario: Scenario) -> AdapterRules:
+    rollout = scenario.rollout
+    if rollout is None or rollout.candidate.kind != "adapted":
+        return AdapterRules()
+    candidate = rollout.candidate
+    return AdapterRules(held_out=candidate.judges, settings=candidate.settings, plan=rollout.plan)
 
 
 def first_lineage(home: Path, prepared: Prepared) -> Command:

@@ -11,6 +11,7 @@ from pathlib import Path
 from coordinator.topics.models.commands import ImportModel
 from coordinator.topics.rollouts.commands import PlanRollout
 from coordinator.topics.rollouts.state import ACTIVE, Rollout
+from coordinator.topics.rounds.commands import AdaptModel
 from schemas.tags import all_fit
 from schemas.values import DeviceId
 from simulator.datasets.samples import SampleSet
@@ -25,6 +26,8 @@ from simulator.rollouts.record import RolloutRecord
 from simulator.scenario.rollout import RolloutSettings
 
 _COMMAND_SECONDS = 60.0
+_ROUND_SECONDS = 700.0
+"""Longer than a round lasts, with its deadline and the pause after it."""
 _HOPE_SECONDS = 3600.0
 """Of the fleet's clock, past every deadline; what has not happened then never will."""
 
@@ -67,6 +70,9 @@ def roll_out(task: RolloutTask) -> RolloutRecord:
 
 
 def _begin(task: RolloutTask) -> None:
+    if task.settings.candidate.kind == "adapted":
+        _adapt(task)
+        return
     fleet, coordinator, settings = task.fleet, task.fleet.coordinator, task.settings
     material = material_of(coordinator.state, coordinator.blobs.get, settings, task.test)
     candidate = make_candidate(settings.candidate, material, task.taking_part.plan.seed)
@@ -75,6 +81,20 @@ def _begin(task: RolloutTask) -> None:
     version = partial(version_of, coordinator.state, files)
     _wait(task, lambda: version() is not None, _COMMAND_SECONDS, "the candidate's manifest")
     fleet.command(PlanRollout(version=version() or 0, plan=task.settings.plan, start=True))
+
+
+def _adapt(task: RolloutTask) -> None:
+    """Have an adapter trained on top of the last model, and wait until it begins to go out."""
+    coordinator, rounds = task.fleet.coordinator, task.settings.candidate.rounds
+    if coordinator.state.lineages.beneath is None:
+        task.fleet.command(AdaptModel())
+
+    def goes_out() -> bool:
+        task.watch.round(len(coordinator.state.rounds.by_number), rounds)
+        return bool(coordinator.state.rollouts.by_number)
+
+    seconds = _HOPE_SECONDS + rounds * _ROUND_SECONDS
+    _wait(task, goes_out, seconds, "the adapter")
 
 
 def _newest(task: RolloutTask) -> Rollout:

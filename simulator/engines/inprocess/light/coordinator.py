@@ -115,12 +115,9 @@ class LightCoordinator:
             case SolveHead():
                 with self._stopwatch.phase("solve"):
                     return self.maker.solve(request)
-            case FreezeNetwork():
+            case ExportHead() | FreezeNetwork():
                 with self._stopwatch.phase("export"):
-                    return self.maker.networks.freeze(request)
-            case ExportHead():
-                with self._stopwatch.phase("export"):
-                    return self.maker.export(request)
+                    return self.maker.make(request)
             case AnswerOperator(ticket, done, text):
                 self._inbox.answer(ticket, done=done, text=text)
             case SendToDevice(device, _, body) if device == PROXY:

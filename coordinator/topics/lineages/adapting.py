@@ -1,0 +1,15 @@
+"""What follows when an adapter is trained, or given up: what is beneath it leads again."""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, record
+from coordinator.core.state import State
+
+
+def end_adapting(state: State) -> Decision:
+    """Let the frozen model lead again on top of which an adapter leads; nothing if none does.
+
+    What devices gave for it counts as before, and so do its variants and its temperature.
+    """
+    beneath = state.lineages.beneath
+    return Decision() if beneath is None else record(beneath)
