@@ -215,7 +215,7 @@ def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
 
 
 def _written(part: Strict) -> dict[str, Any]:
-    """Return a part as TOML can hold it: gates that are off say so, what else is None is left out."""
+    """Return a part as TOML holds it: gates that are off say so, what else is None is left out."""
     content = part.model_dump(mode="json", exclude_none=True)
     plan = getattr(part, "plan", None)
     if isinstance(plan, RolloutPlan):

@@ -10,7 +10,7 @@ from coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundR
 from coordinator.making.first_files import FirstFiles
 from coordinator.making.networks import prepare_network
 from coordinator.settings import FirstStageSection, MethodSection
-from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.lineages.commands import ImportNetwork
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
@@ -77,8 +77,8 @@ def backbone_of(prepared: Prepared) -> Backbone | None:
     return Backbone(prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 
 
-def network_of(home: Path, prepared: Prepared) -> NetworkImported:
-    """Make the first weights and store them; the command that imports them is still to be given.
+def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
+    """Make the first weights and store them; return the command that imports them.
 
     Raises what `prepare_network` raises.
     """
@@ -94,7 +94,7 @@ def network_of(home: Path, prepared: Prepared) -> NetworkImported:
         frozen = None
         if backbone is not None:
             frozen = _written(Path(scratch, f"{backbone.name}.onnx"), backbone.data)
-        return prepare_network(home, file, frozen, first=first)
+        return ImportNetwork(network=prepare_network(home, file, frozen, first=first))
 
 
 def _written(path: Path, data: bytes | None) -> Path | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.core.rules import AdapterRules, RolloutRules
 from coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,
@@ -15,6 +16,7 @@ from coordinator.settings import (
     read_password,
     write_new,
 )
+from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
 from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
 from schemas.values import FleetId
@@ -47,6 +49,15 @@ def test_a_quorum_of_reports_is_a_number_or_a_share(
     file.write_text(before.replace("reports_quorum = 0.5", f"reports_quorum = {text}"), "utf-8")
     found = load(tmp_path).stages.reports_quorum
     assert (found, type(found)) == (quorum, type(quorum))
+
+
+def test_gates_that_are_off_are_off_when_they_are_read_back(tmp_path: Path) -> None:
+    plan = RolloutPlan(gates=GatePlan(memory=None, latency=2.0))
+    rules = {"adapter": AdapterRules(held_out=0.5), "rollouts": RolloutRules(plan=plan)}
+    write_new(tmp_path, SETTINGS.model_copy(update=rules))
+    found = load(tmp_path)
+    assert {name: getattr(found, name) for name in rules} == rules
+    assert found.adapter.plan.gates.entropy_nats is None
 
 
 def test_init_does_not_overwrite(tmp_path: Path) -> None:

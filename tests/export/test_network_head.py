@@ -21,6 +21,7 @@ from export.scaling_backbone import scaling_backbone
 from learning.networks.head import HeadKind
 from learning.networks.network import Network
 from learning.networks.registry import OF_FEATURES, build_network
+from learning.networks.residual_adapter import UP
 from schemas.models import FEATURES, PROBABILITIES, SCORES
 from schemas.values import ClassName
 from tests.export.networks import COLOUR, DIGITS, data, pooled_network
@@ -37,15 +38,19 @@ def lineage() -> Lineage:
 
 
 def used(network: Network, width: int = WIDTH) -> NetworkHead:
-    """A network as training leaves it: statistics are not those of the first moment."""
+    """A network as training leaves it: neither statistics nor zeros are those of the beginning."""
     random = np.random.default_rng(3)
     arrays: dict[str, npt.NDArray[Any]] = dict(network.initial(7, NAMES))
     for name, array in arrays.items():
         if name.endswith("running_var"):
             arrays[name] = random.uniform(0.5, 2, array.shape).astype(np.float32)
-        elif name.endswith("running_mean"):
+        elif name.endswith("running_mean") or name == UP:
             arrays[name] = random.normal(0, 0.3, array.shape).astype(np.float32)
-    return NetworkHead(network, arrays, width)
+    base = {
+        plan.name: random.uniform(0.5, 2, plan.shape).astype(np.float32)
+        for plan in network.body.base_plan()
+    }
+    return NetworkHead(network, arrays, width, base)
 
 
 def features(count: int = 6) -> npt.NDArray[np.float32]:
@@ -67,7 +72,7 @@ def test_the_file_gives_the_scores_of_the_network(name: str, kind: HeadKind) -> 
 def test_what_is_expected_is_what_torch_computes(name: str, kind: HeadKind) -> None:
     network = build_network(name, (WIDTH,), kind)
     head = used(network)
-    torchs = own_scores(network, head.arrays, features())
+    torchs = own_scores(network, {**head.base, **head.arrays}, features())
     assert np.abs(head.expected(features()) - torchs).max() <= 1e-5 * max(1, np.abs(torchs).max())
 
 

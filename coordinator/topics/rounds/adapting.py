@@ -24,7 +24,7 @@ from coordinator.core.state import State
 from coordinator.core.work import PrepareAdapter, SolveHead, SolveInput
 from coordinator.errors import CommandError
 from coordinator.topics.lineages.capacity import check_lineage
-from coordinator.topics.lineages.entries import Adapts, NetworkImported
+from coordinator.topics.lineages.entries import Adapts, Lineage
 from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.rounds.commands import AdaptModel
 from coordinator.topics.stages.rules import Stages
@@ -62,7 +62,7 @@ class Adapting:
             "and say whether it is better"
         )
 
-    def prepared(self, network: NetworkImported) -> Decision:
+    def prepared(self, network: Lineage) -> Decision:
         """Let an adapter lead and open its stage, unless something else came in between."""
         self._live.making_model = False
         try:

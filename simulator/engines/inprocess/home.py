@@ -11,16 +11,15 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.making.backbones import prepare_backbone
 from coordinator.paths import ledger_path
 from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
-from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from coordinator.topics.lineages.entries import BackboneImported
+from coordinator.topics.lineages.commands import ImportBackbone
 from schemas.values import FleetId
 from simulator.engines.interface import Prepared
 from simulator.engines.rounds import (
     BOUNDS,
     INTAKE,
     ROLLOUTS,
+    import_network,
     method_settings,
-    network_of,
     round_rules,
     rounds_seconds,
 )
@@ -80,13 +79,12 @@ def _adapter_rules(scenario: Scenario) -> AdapterRules:
 def first_lineage(home: Path, prepared: Prepared) -> Command:
     """Return the command that begins with the run's network, trained or frozen."""
     if trainer_of(prepared.scenario) is not None:
-        network = network_of(home, prepared)
-        return ImportNetwork(network=network)
-    return ImportBackbone(backbone=_prepared_backbone(home, prepared))
+        return import_network(home, prepared)
+    return _import_backbone(home, prepared)
 
 
-def _prepared_backbone(home: Path, prepared: Prepared) -> BackboneImported:
-    """Build the frozen model and store its files; the command that imports it is still to be given.
+def _import_backbone(home: Path, prepared: Prepared) -> ImportBackbone:
+    """Build the frozen model and store its files; return the command that imports it.
 
     Raises what `prepare_backbone` raises.
     """
@@ -95,7 +93,7 @@ def _prepared_backbone(home: Path, prepared: Prepared) -> BackboneImported:
         backbone.write_bytes(prepared.backbone)
         preprocessing = backbone.with_suffix(".json")
         preprocessing.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
-        return prepare_backbone(home, backbone, preprocessing)
+        return ImportBackbone(backbone=prepare_backbone(home, backbone, preprocessing))
 
 
 def last_moment(home: Path) -> tuple[int, int]:

@@ -14,7 +14,6 @@ from coordinator.proxy.settings import ProxyHomeSettings
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.inviting import invite
 from coordinator.settings import CoordinatorSettings
-from coordinator.topics.lineages.commands import ImportNetwork
 from device_agent.enrolling import enrol
 from device_agent.home import AgentHome
 from device_agent.keys import KeyRing
@@ -34,7 +33,7 @@ from simulator.engines.mqtt.ledger_source import LedgerSource
 from simulator.engines.mqtt.processes import Child, Children, fleetledger_command
 from simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
 from simulator.engines.mqtt.waiting import Follower
-from simulator.engines.rounds import network_of
+from simulator.engines.rounds import import_network
 from simulator.errors import EngineError
 from simulator.scenario.trainer import trainer_of
 from transport.brokers import start_child_broker
@@ -131,8 +130,7 @@ class Programs:
         """Begin with the run's network, trained or frozen, before the coordinator serves."""
         prepared, home = self._prepared, self._folder.coordinator
         if trainer_of(prepared.scenario) is not None:
-            network = network_of(home, prepared)
-            carry_out(home, ImportNetwork(network=network))
+            carry_out(home, import_network(home, prepared))
         else:
             import_backbone(home, prepared.backbone_name, prepared.backbone, prepared.preprocessing)
 

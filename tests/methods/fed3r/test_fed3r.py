@@ -203,3 +203,12 @@ def test_stsa_without_map_and_with_a_cosine_head_solves_for_the_same_head():
 def test_parts_of_other_features_are_not_added():
     with pytest.raises(MethodError, match="different lineages"):
         part_of(make_samples(13)) + Fed3rAggregate.empty(COORDINATOR.assign({}, WIDTH + 1))
+
+
+def test_sums_tell_how_features_lie_over_all_samples():
+    samples = make_samples(3)
+    total = summed([part_of(samples[rows]) for rows in shares(samples, 5, 1)])
+    moments = COORDINATOR.feature_moments(TOLD, total)
+    features = samples.features.astype(np.float64)
+    assert np.allclose(moments.centre, features.mean(axis=0), rtol=1e-12)
+    assert np.allclose(moments.spread, features.std(axis=0), rtol=1e-9)

@@ -9,10 +9,13 @@ import pytest
 
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
+from methods.errors import MethodError
+from methods.network_weights import decode_weights
 from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
 from methods.rounds.coordinator import COORDINATOR
 from methods.rounds.device import DEVICE
 from methods.rounds.memory import read_memory
+from methods.rounds.messages import received
 from methods.training import LocalData
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
@@ -166,3 +169,25 @@ def test_the_fisher_phase_measures_and_trains_nothing() -> None:
     work = begun(of, second, images(24, OWL))
     assert len(work.work.loss.terms) == 2
     assert np.isfinite(train_alone(work.work, TrainingEngineSettings()).losses).all()
+
+
+def test_a_head_that_is_not_trained_stays_bit_for_bit_and_is_in_no_answer() -> None:
+    of = assignment(trained="body")
+    asks = order(of)
+    update = learn(of, asks, images(40, CAT, DOG))
+    question = asked(of)
+    made = COORDINATOR.combine(of, question, [given(update.payload)])
+    before = received(of, question.weights, (), question.class_names)
+    after, names = decode_weights(made.weights, of.network)
+    assert names == (CAT, DOG)
+    same = {name for name in after if np.array_equal(after[name], before[name])}
+    assert {"head.weight", "head.bias"} <= same
+    assert not same & {"linear0.weight", "linear1.weight"}
+    whole = learn(assignment(), order(assignment()), images(40, CAT, DOG))
+    assert len(update.payload) < len(whole.payload)
+
+
+@pytest.mark.parametrize("other", [{"ewc": 1.0}, {"head": "hidden"}, {"preset": "flwf-2t"}])
+def test_a_head_cannot_stay_where_something_is_about_all_of_the_network(other: Any) -> None:
+    with pytest.raises(MethodError, match="trained: 'body' leaves the head as it is"):
+        assignment(trained="body", **other)

@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from learning.numerics.ridge_choice import RIDGES
 from methods.errors import MethodError
+from methods.statistics import FeatureMoments
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.coordinator import COORDINATOR
 from methods.stsa.head import head_digest
@@ -220,3 +221,21 @@ def test_the_preset_best_fills_in_what_is_not_given() -> None:
     compact = StsaSettings.model_validate({"preset": "best", "form": "compact"})
     assert (compact.map, compact.form) == ("none", "compact")
     assert StsaSettings.model_validate(compact.model_dump()) == compact
+
+
+@pytest.mark.parametrize(("form", "near"), [("exact", 1e-9), ("compact", 0.02)])
+def test_sums_tell_how_features_lie_over_all_samples(form, near):
+    told = assignment({"map_width": 40, "form": form})
+    samples = make_samples(told, 300)
+    total = summed(told, payloads(told, samples, np.array_split(np.arange(300), 3)))
+    moments = COORDINATOR.feature_moments(told, total)
+    features = samples.features.astype(np.float64)
+    assert np.allclose(moments.centre, features.mean(axis=0), rtol=near)
+    usual = features.std(axis=0)
+    assert np.allclose(moments.spread[usual > 0], usual[usual > 0], rtol=near)
+    assert (moments.spread > 0).all()
+
+
+def test_features_that_never_vary_have_no_spread_to_tell():
+    with pytest.raises(MethodError, match="no sample differs from another"):
+        FeatureMoments.of(np.ones((2, 2)), np.ones(2), 1)

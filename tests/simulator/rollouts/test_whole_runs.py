@@ -99,3 +99,20 @@ def test_a_run_that_was_stopped_before_its_rollout_goes_on_with_it(tmp_path: Pat
     (folder.root / "rollout.json").unlink()
     again = resume_run(tmp_path / "run", QUIET)
     assert record_of(again).phases == record_of(first).phases
+
+
+@pytest.mark.torch
+def test_an_adapter_goes_out_where_devices_without_part_in_it_say_that_it_is_better(
+    tmp_path: Path,
+) -> None:
+    few = (
+        "stages.count=1",
+        "devices.count=8",
+        "rollout.held_out=400",
+        "rollout.candidate.judges=0.5",
+    )
+    scenario = load_scenario("digits-adapter", (*few, "method.settings.map_width=32"))
+    record = record_of(run_scenario(scenario, tmp_path / "run", QUIET))
+    assert (record.end, record.ever) == ("finished", 8)
+    gates = {one.gate: one for one in record.phases[0].gates}
+    assert (gates["better"].outcome, gates["better"].counts[-1]) == ("pass", 4)

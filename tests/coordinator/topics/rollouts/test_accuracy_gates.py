@@ -6,11 +6,12 @@ import math
 
 import pytest
 
-from coordinator.topics.rollouts.accuracy_gates import gain, no_class_lost, retention
+from coordinator.topics.rollouts.accuracy_gates import better, gain, no_class_lost, retention
 from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Scope
+from schemas.rollouts import ModelComparison, Share, place_of
 from tests.coordinator.topics.rollouts.reports import (
     FIRST_GROUP,
     SECOND_GROUP,
@@ -157,3 +158,50 @@ def test_new_classes_that_one_device_spoils_are_for_a_person() -> None:
 
 def test_of_new_classes_nothing_is_asked_unless_somebody_does() -> None:
     assert gain(LIMITS, fleet(3, 0, 0), FIRST_GROUP) is None
+
+
+def shown_better(*found: ModelComparison, judges: Share | None = None) -> GateFinding:
+    limits = GatePlan(better=100.0)
+    evidence = Evidence(judges)
+    for number, one in enumerate(found):
+        evidence.compare(number, device(number), one)
+    scope = Scope(group=1, mode="shadow", members=12, classes=10, judges=judges)
+    finding = better(limits, evidence, scope)
+    assert finding is not None
+    return finding
+
+
+def test_where_nobody_asks_that_it_is_better_nothing_is_said_of_it() -> None:
+    assert better(LIMITS, fleet(3, 0, 9), FIRST_GROUP) is None
+
+
+def test_evidence_that_it_is_better_passes_and_less_of_it_does_not() -> None:
+    strong, weak = comparison({"fig": pairs(1, 9)}), comparison({"fig": pairs(1, 2)})
+    found = shown_better(*[strong] * 4)
+    assert (found.outcome, found.counts) == ("pass", (36, 4, 80, 4, 0, 4))
+    assert found.value is not None
+    assert found.value > math.log(100)
+    less = shown_better(*[weak] * 4)
+    assert (less.outcome, less.too_little) == ("inconclusive", False)
+    assert "So it is not shown to be better." in less.text
+
+
+def test_a_model_that_is_worse_is_not_shown_to_be_better_however_clearly() -> None:
+    found = shown_better(*[comparison({"fig": pairs(9, 0)})] * 5)
+    assert (found.outcome, found.value) == ("inconclusive", 0.0)
+
+
+def test_many_images_of_one_device_do_not_outweigh_more_devices_that_are_worse_off() -> None:
+    one, others = comparison({"fig": pairs(0, 20)}), comparison({"fig": pairs(1, 0)})
+    assert shown_better(one, others, others).outcome == "inconclusive"
+
+
+def test_only_devices_that_had_no_part_in_it_say_that_it_is_better() -> None:
+    places = {number: place_of("adapter-1", device(number)) for number in range(12)}
+    judges = Share(salt="adapter-1", below=sorted(places.values())[2] + 1)
+    gains, loses = comparison({"fig": pairs(0, 9)}), comparison({"fig": pairs(2, 0)})
+    found = shown_better(
+        *(loses if judges.has(device(number)) else gains for number in range(12)), judges=judges
+    )
+    assert (found.outcome, found.counts) == ("inconclusive", (0, 6, 60, 0, 3, 3))
+    assert "on 3 devices that had no part in it" in found.text

@@ -26,9 +26,10 @@ from schemas.rollouts import LocalHours, Pairs
 from schemas.tags import TagName, TagValue
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE
-from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, RolloutBench, plan
+from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, SMALL, RolloutBench, plan
 
 SOAK = 61
+SHOWN = SMALL.model_copy(update={"better": 100.0})
 
 
 def begun(devices: int = 10, **changes: object) -> RolloutBench:
@@ -538,3 +539,25 @@ def test_a_pinned_device_is_no_member() -> None:
     assert bench.rollout.stage == "soaking"
     bench.command(EndRollout(rollout=1, back=True))
     assert {told.version for told in bench.told.values()} == {1}
+
+
+@pytest.mark.parametrize(("on_unsure", "stage"), [("pause", "paused"), ("back", "rolled_back")])
+def test_what_is_not_shown_to_be_better_waits_for_a_person_or_goes_nowhere(
+    on_unsure: str, stage: str
+) -> None:
+    bench = begun(10, groups=(1.0,), shadow="first", gates=SHOWN, on_unsure=on_unsure)
+    bench.all_answer(1)
+    assert bench.rollout.stage == stage
+    assert bench.ran.get(2) is None
+    measured = last(bench, RolloutMeasured)
+    assert isinstance(measured, RolloutMeasured)
+    assert "So it is not shown to be better." in measured.reason
+
+
+def test_what_is_shown_to_be_better_goes_out() -> None:
+    bench = begun(10, groups=(1.0,), shadow="first", gates=SHOWN, on_unsure="back")
+    for _ in range(2):
+        bench.all_answer(1, Pairs(both=10, only_candidate=10))
+    assert bench.ran[2] == set(bench.core.state.devices.admitted)
+    soak(bench)
+    assert bench.rollout.stage == "finished"
