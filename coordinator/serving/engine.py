@@ -24,7 +24,7 @@ from coordinator.core.entry import NewEntry
 from coordinator.core.inputs import Input, LedgerGrown
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
-from coordinator.core.work import PackImported
+from coordinator.core.work import PackImported, PrepareAdapter
 from coordinator.errors import LedgerLockedError, SnapshotError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.entries import EntryDraft
@@ -232,8 +232,8 @@ def carry_out_waiting(home: Path) -> bool:
             for request in requests:
                 if isinstance(request, ForgetInvitation):
                     Invitations(home).forget(request.invitation)
-                if isinstance(request, PackImported):
-                    finished = _pack(home, settings, request)
+                if isinstance(request, PackImported | PrepareAdapter):
+                    finished = _made(home, settings, request)
                     engine.process([finished.happening], finished.small_blobs)
     finally:
         inbox.close()
@@ -241,11 +241,13 @@ def carry_out_waiting(home: Path) -> bool:
     return True
 
 
-def _pack(home: Path, settings: CoordinatorSettings, request: PackImported) -> Finished:
-    """Write the manifest of an imported model, which a running coordinator's worker does."""
+def _made(
+    home: Path, settings: CoordinatorSettings, request: PackImported | PrepareAdapter
+) -> Finished:
+    """Make what a command needs, which a running coordinator's worker does."""
     from coordinator.making.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
 
-    return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).export(request)
+    return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
 
 
 def answer_operator(inbox: AnswersCommands, requests: Sequence[Request]) -> None:
