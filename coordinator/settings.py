@@ -22,7 +22,7 @@ from coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
-from coordinator.topics.rollouts.plan import OFF, RolloutPlan
+from coordinator.topics.rollouts.plan import plan_content
 from schemas.message import Strict
 from schemas.offers import HttpsUrl
 from schemas.settings_file import SettingsError, load_settings, read_secret
@@ -217,10 +217,8 @@ def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
 def _written(part: Strict) -> dict[str, Any]:
     """Return a part as TOML holds it: gates that are off say so, what else is None is left out."""
     content = part.model_dump(mode="json", exclude_none=True)
-    plan = getattr(part, "plan", None)
-    if isinstance(plan, RolloutPlan):
-        gates = plan.gates.model_dump(mode="json")
-        content["plan"]["gates"] = {k: OFF if v is None else v for k, v in gates.items()}
+    if isinstance(part, RolloutRules | AdapterRules):
+        content["plan"] = plan_content(part.plan)
     return content
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from coordinator.topics.rollouts.plan import plan_content
 from simulator.scenario.checks import ONLY_WITHOUT_LISTS
 from simulator.scenario.model import Scenario
 
@@ -21,6 +22,8 @@ def scenario_to_toml(scenario: Scenario) -> str:
 def scenario_content(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario's fields as a file of it has them, nested by section."""
     content: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
+    if scenario.rollout is not None:
+        content["rollout"]["plan"] = plan_content(scenario.rollout.plan)
     if scenario.stages.lists:  # they say what these fields say, and may not stand beside them
         for field in ONLY_WITHOUT_LISTS:
             content["stages"].pop(field, None)

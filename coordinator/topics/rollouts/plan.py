@@ -105,6 +105,13 @@ class RolloutPlan(Strict):
         return self
 
 
+def plan_content(plan: RolloutPlan) -> dict[str, Any]:
+    """Return a plan's fields as a file has them: gates that are off say so."""
+    content = plan.model_dump(mode="json", exclude_none=True)
+    limits = plan.gates.model_dump(mode="json")
+    return content | {"gates": {k: OFF if v is None else v for k, v in limits.items()}}
+
+
 AUTOMATIC = RolloutPlan(
     shadow="off",
     soak_seconds=300.0,
