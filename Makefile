@@ -3,7 +3,7 @@
 #   make demo      install into .venv (no torch) and let a fleet of five devices learn digits
 #   make quick     in a minute: layout, types, both cores, the schemas, and tests near to what changed
 #   make test      install what the tests need, then lint, type check and test
-#   make test-torch  the tests that need torch, in a .venv-torch of their own
+#   make test-torch  the tests that need torch, in a .venv-torch on top of .venv
 #   make lint      only the checks that run no test
 #   make format    bring the source into its one layout
 #   make schemas   write docs/protocol and docs/json again from the models
@@ -28,6 +28,7 @@ TORCH ?= ".[train]"
 TORCH_TESTS = -m "torch or torchvision" \
 	$(shell grep -rl 'pytest\.mark\.torch' tests --include='test_*.py')
 BIN := $(VENV)/bin
+PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))"
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 
 # Arrays and tensors of tests are small, and more threads than one only wait for each other.
@@ -98,11 +99,12 @@ $(VENV)/.test-installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -qq --editable '.[simulator,cpu,dev]'
 	touch $@ $(VENV)/.demo-installed
 
-$(VENV)-torch/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-torch
-	$(VENV)-torch/bin/python -m pip install -qq --upgrade pip
-	$(VENV)-torch/bin/python -m pip install -qq $(TORCH)
-	$(VENV)-torch/bin/python -m pip install -qq --editable '.[simulator,cpu,ray,dev,dev-torch]'
+# On top of $(VENV), whose packages it sees, so that these are not unpacked and compiled again.
+$(VENV)-torch/.installed: pyproject.toml $(VENV)/.test-installed
+	$(PYTHON) -m venv --without-pip $(VENV)-torch
+	$(BIN)/python -c $(PACKAGES) >"$$($(VENV)-torch/bin/python -c $(PACKAGES))/beneath.pth"
+	$(BIN)/python -m pip --python $(VENV)-torch/bin/python install -qq $(TORCH)
+	$(BIN)/python -m pip --python $(VENV)-torch/bin/python install -qq --editable '.[simulator,cpu,ray,dev,dev-torch]'
 	touch $@
 
 $(BIN)/python:

@@ -118,6 +118,19 @@ class ObservingDevice(TrainingDevice[Assignment, State]):
         """
 
 
+def expect_pictures(
+    assignment: AnyTrainingAssignment, data: LocalData, pictures: Pictures | None
+) -> Pictures:
+    """Return how pictures become inputs; refuse samples that are none of the fleet's pictures."""
+    inputs = data.inputs
+    if pictures is None or inputs.dtype != np.uint8 or inputs.shape[1:] != assignment.input_shape:
+        raise MethodError(
+            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on uint8 pictures "
+            f"{assignment.input_shape}"
+        )
+    return pictures
+
+
 class TrainingCoordinator(ABC, Generic[Assignment]):
     """The coordinator side; its module needs no torch."""
 

@@ -118,6 +118,20 @@ def pytest_collection_finish() -> None:
     An agent collects after each piece of work, to give memory back (device_agent/memory.py): with
     all tests in the same process that took it longer than the work.
     """
+    _keep_from_collections()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """At the end of each file keep what it has imported and cached from them, too."""
+    yield
+    if nextitem is not None and nextitem.path != item.path:
+        _keep_from_collections()
+
+
+def _keep_from_collections() -> None:
     gc.collect()
     gc.freeze()
 

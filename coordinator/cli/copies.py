@@ -54,17 +54,23 @@ def mirror(
     ] = 10.0,
 ) -> None:
     """Copy the ledger and its blobs to a folder or object store, beside a running coordinator."""
-    if not ledger_path(home).is_file():
+    if not follow and not ledger_path(home).is_file():
         _stop(f"--home: no ledger at {ledger_path(home)}; give the coordinator's home folder", 2)
     with _told():
-        read_note = keys.note_reader(home, load(home).fleet)
+        fleet, stopped = load(home).fleet, threading.Event()
+        if follow:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopped.set())
+            if not _await_first_start(home, seconds, stopped):
+                return
+        read_note = keys.note_reader(home, fleet)
         if read_note is None:
             raise AuditError("checkpoint: none is signed yet; start the coordinator once")
         copy = Mirror(url, read_note)
         with ledger_of(home) as ledger:
             blobs = Blobs(ledger, BlobStore(blobs_location(home)))
             if follow:
-                _follow(copy, ledger, blobs, seconds)
+                _follow(copy, ledger, blobs, seconds, stopped)
             elif not _advance(copy, ledger, blobs):
                 typer.echo("the mirror has all that is signed")
 
@@ -78,11 +84,32 @@ def _advance(copy: Mirror, ledger: LedgerReader, blobs: Blobs) -> bool:
     return moved
 
 
-def _follow(copy: Mirror, ledger: LedgerReader, blobs: Blobs, seconds: float) -> None:
-    """Mirror until SIGINT or SIGTERM; where the other side refuses, wait and try again."""
-    stopped, backoff = threading.Event(), Backoff(shortest=seconds, longest=max(seconds, 60.0))
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+def _await_first_start(home: Path, seconds: float, stopped: threading.Event) -> bool:
+    """Wait until the coordinator has made key and ledger; return False where it is stopped."""
+    lacking = _lacking(home)
+    if lacking is not None:
+        typer.echo(f"{lacking}; waiting for the coordinator to start", err=True)
+    while lacking is not None and not stopped.wait(seconds):
+        lacking = _lacking(home)
+    return lacking is None
+
+
+def _lacking(home: Path) -> str | None:
+    """Return why there is nothing to mirror yet; None where there is."""
+    if keys.public_key(home) is None:
+        return f"--home: no key in {keys.key_folder(home)}"
+    try:
+        ledger_of(home).close()
+    except LedgerError as error:
+        return str(error)
+    return None
+
+
+def _follow(
+    copy: Mirror, ledger: LedgerReader, blobs: Blobs, seconds: float, stopped: threading.Event
+) -> None:
+    """Mirror until it is stopped; where the other side refuses, wait and try again."""
+    backoff = Backoff(shortest=seconds, longest=max(seconds, 60.0))
     while not stopped.is_set():
         try:
             for step in copy.steps(ledger, blobs):

@@ -24,8 +24,7 @@ from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from coordinator.topics.models import views as fleet_model_views
-from coordinator.topics.models import views as model_views
+from coordinator.topics.models import queries as model_queries
 from coordinator.topics.models.commands import GoBack, HoldModels, ImportModel, PushModel
 from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.releases import views as release_views
@@ -48,9 +47,11 @@ Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
 def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
     waiting = {push.version for push in release_views.waiting(home)}
-    found = (ListedModel.of(row, waits=row.version in waiting) for row in model_views.models(home))
+    found = (
+        ListedModel.of(row, waits=row.version in waiting) for row in model_queries.models(home)
+    )
     report = ModelsReport(
-        models=tuple(found), held=model_views.held(home), canaries=model_views.canaries(home)
+        models=tuple(found), held=model_queries.held(home), canaries=model_queries.canaries(home)
     )
     show_report(report, _draw, as_json=as_json)
 
@@ -61,10 +62,10 @@ def _draw(report: ModelsReport) -> None:
         for row in report.models
     ]
     print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
-    for line in model_views.told_canaries(report.canaries):
+    for line in model_queries.told_canaries(report.canaries):
         say(line)
     if report.held:
-        say(model_views.HELD)
+        say(model_queries.HELD)
 
 
 def _state(row: ListedModel) -> str:
@@ -78,10 +79,10 @@ def _state(row: ListedModel) -> str:
 @app.command()
 def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    show_report(model_views.model_facts(home, version), _draw_one, as_json=as_json)
+    show_report(model_queries.model_facts(home, version), _draw_one, as_json=as_json)
 
 
-def _draw_one(report: model_views.ModelReport) -> None:
+def _draw_one(report: model_queries.ModelReport) -> None:
     descends = f"from answers of {', '.join(report.descends)}, retracted"
     words = {
         "solved": iso_time(report.solved),
@@ -142,9 +143,9 @@ def rollback(
     home: Home = HOME,
 ) -> None:
     """Go back to what all devices were to run before, and hold new models."""
-    step = fleet_model_views.going_back(home, to)
+    step = model_queries.going_back(home, to)
     say(f"all devices are to run {step.leaving.text}")
-    for line in fleet_model_views.told_canaries(step.canaries):
+    for line in model_queries.told_canaries(step.canaries):
         say(f"{line}, which {'goes back too' if canaries else 'stays so'}")
     say(f"to go back to: {step.to.text}; new models are held then")
     if to is None:
@@ -279,7 +280,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
 def _wait_until_packed(home: Path, model: ImportedFiles) -> None:
     """Wait until a running coordinator has written the manifest, so that a push can follow."""
     deadline = time.monotonic() + _PACKED_SECONDS
-    while not model_views.is_packed(home, model.file.digest):
+    while not model_queries.is_packed(home, model.file.digest):
         if time.monotonic() > deadline:
             raise CommandError(
                 f"{model.name}: its manifest is not written yet; see the coordinator's log"

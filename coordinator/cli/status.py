@@ -30,7 +30,7 @@ from coordinator.reading.fleet import fleet_now, narrowed
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
-from coordinator.topics.models.views import HELD
+from coordinator.topics.models.queries import HELD
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 

@@ -151,7 +151,7 @@ def shard_entries(
 
 def _check_start(shard: SignedShard, entry: Entry, former: SignedShard) -> None:
     before = former.checkpoint.head
-    start = ShardStart(number=before.shard + 1, former_first=before.first, former_root=before.root)
+    start = ShardStart.after(before.shard, before.first, before.root)
     if (entry.kind, entry.body) != (SHARD_BEGAN, start.model_dump(mode="json")):
         raise AuditError(
             f"{shard.objects.place('entries')}: entry {entry.index} says {shorten(entry.body)}, "

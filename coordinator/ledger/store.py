@@ -205,9 +205,7 @@ class Ledger(LedgerReader):
         if first.kind != SHARD_BEGAN:
             return self._shards, self._frontier
         shard = self.shard
-        expected = ShardStart(
-            number=shard.number + 1, former_first=shard.first, former_root=self.root
-        )
+        expected = ShardStart.after(shard.number, shard.first, self.root)
         try:
             said = ShardStart.model_validate(first.body)
         except ValidationError as error:

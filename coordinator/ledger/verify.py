@@ -195,9 +195,7 @@ class _Whole:
     def _begin(self, shard: LogShard) -> None:
         """Go on with the next shard, whose first entry must say how the one before ended."""
         first = self._ledger.entry(shard.first)
-        former = ShardStart(
-            number=shard.number, former_first=self._shard.first, former_root=self.root
-        )
+        former = ShardStart.after(self._shard.number, self._shard.first, self.root)
         if first.body != former.model_dump(mode="json"):
             place = f"entry {first.index}"
             fail(Mismatch(place, "former shard", str(former), str(first.body), first.index))

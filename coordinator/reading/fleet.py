@@ -27,7 +27,7 @@ from coordinator.topics.contributions import views as contribution_views
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.views import DeviceFacts
 from coordinator.topics.lineages.views import current_method
-from coordinator.topics.models import views as model_views
+from coordinator.topics.models import queries as model_queries
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.rounds import views as round_views
 from coordinator.topics.stages import views as stage_views
@@ -71,7 +71,7 @@ def _fleet_now(
     ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
 ) -> FleetNow:
     run, checkpoint = _run(live, time_ns), ledger.checkpoint
-    facts, out = device_views.facts(ledger), model_views.going_out(ledger)
+    facts, out = device_views.facts(ledger), model_queries.going_out(ledger)
     twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, facts, live if run.running else None, out)
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)

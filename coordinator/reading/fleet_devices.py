@@ -19,7 +19,7 @@ from coordinator.reading.answers import (
 from coordinator.reading.old_and_new import names_of_newest
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.views import DeviceFacts
-from coordinator.topics.models.views import GoingOut
+from coordinator.topics.models.queries import GoingOut
 from schemas.values import DeviceId
 
 

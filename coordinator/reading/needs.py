@@ -13,7 +13,7 @@ from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from coordinator.topics.contributions.views import LeftOutRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
-from coordinator.topics.models.views import GoingOut
+from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
 from coordinator.topics.stages.views import ReportRow
 from schemas.times import iso_time

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from coordinator.reading.answers import DeviceState, FleetDevice, WaitingRelease
 from coordinator.topics.classes.views import ClassRow
-from coordinator.topics.models.views import ModelRow
+from coordinator.topics.models.queries import ModelRow
 from coordinator.topics.proxy.views import OldModelRow
 from coordinator.topics.rounds.views import DeclinedRow, RoundRow
 from coordinator.topics.stages.views import ReportRow, StageRow

@@ -1,20 +1,17 @@
 """What masks show: pixels by value, counted once per mask and kept on the disk by its digest.
 
-The file is a cache: deleting it costs one scan that reads every mask again. It has no names, so
-that classes.toml may change, and forgets the masks that a scan no longer finds.
+The file has no names, so that classes.toml may change, and forgets the masks that a scan no longer
+finds.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlite_utils import Database
-
-from device_agent.errors import SourceError
+from device_agent.sources.cache_file import CacheFile
 from device_agent.sources.masks import decode_mask, pixels_of
 from learning.errors import ImageError
 from schemas.values import Digest
@@ -36,32 +33,20 @@ def look_at(mask: bytes) -> ShownClasses:
         return ShownClasses(fault=str(error))
 
 
-class ShownCache:
-    """Digest of a mask to what it shows; for one thread."""
+class ShownCache(CacheFile):
+    """Digest of a mask to what it shows."""
 
     def __init__(self, path: Path) -> None:
         """Open or make the cache at `path`; raise `SourceError`."""
-        self._path = path
-        try:
-            self._db = Database(str(path))
-            self._db.execute("PRAGMA journal_mode=WAL").fetchall()
-            # A cache may lose its last commits, so it need not wait for the disk.
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS shown (digest TEXT PRIMARY KEY, pixels TEXT NOT NULL,"
-                " fault TEXT NOT NULL) WITHOUT ROWID"
-            )
-            rows = self._db.execute("SELECT digest, pixels, fault FROM shown").fetchall()
+        super().__init__(
+            path, "shown (digest TEXT PRIMARY KEY, pixels TEXT NOT NULL, fault TEXT NOT NULL)"
+        )
+        with self.failures():
+            rows = self.db.execute("SELECT digest, pixels, fault FROM shown").fetchall()
             self._shown = {Digest(digest): _read(pixels, fault) for digest, pixels, fault in rows}
-        except (sqlite3.Error, ValueError) as error:
-            raise self._failure(error) from error
 
     def __len__(self) -> int:
         return len(self._shown)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
 
     def get(self, digest: Digest) -> ShownClasses | None:
         """Return what the mask of that digest shows, where it was looked at."""
@@ -81,14 +66,8 @@ class ShownCache:
             self._write("DELETE FROM shown WHERE digest = ?", [(digest,) for digest in gone])
 
     def _write(self, statement: str, rows: list[tuple[str, ...]]) -> None:
-        try:
-            with self._db.conn as connection:
-                connection.executemany(statement, rows)
-        except sqlite3.Error as error:
-            raise self._failure(error) from error
-
-    def _failure(self, error: Exception) -> SourceError:
-        return SourceError(f"{self._path}: {error}; delete this file, it is only a cache")
+        with self.failures(), self.db.conn as connection:
+            connection.executemany(statement, rows)
 
 
 def _written(shown: ShownClasses) -> tuple[str, str]:

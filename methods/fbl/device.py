@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from learning.networks.pictures import Pictures
@@ -29,7 +28,6 @@ from learning.training.shared_inference import InferenceRequest
 from learning.training.work import Batching, Data, Sgd, Trained, Work
 from methods.averaged_device import Answer, AveragedDevice
 from methods.device_updates import update_of
-from methods.errors import MethodError
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.looking import Looked, look_of, looked
 from methods.fbl.losses import frozen_parts, loss_of, task_of
@@ -39,7 +37,7 @@ from methods.fbl.models import old_model, sent_model
 from methods.fbl.settings import FblSettings
 from methods.fbl.thresholds import FindsThresholds, has_thresholds
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from methods.training_sides import ObservingDevice
+from methods.training_sides import ObservingDevice, expect_pictures
 from schemas.rounds import Observation
 
 
@@ -72,7 +70,7 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
 
         Raises `MethodError`.
         """
-        pictures = _check(assignment, data, pictures)
+        pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
@@ -87,7 +85,7 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         engine: TrainingEngineSettings,
     ) -> Sequence[InferenceRequest]:
         """Return what the look asks the incoming model; raise `MethodError`."""
-        pictures = _check(assignment, data, pictures)
+        pictures = expect_pictures(assignment, data, pictures)
         look = look_of(assignment, instruction, data, memory, pictures, engine)
         return () if look is None else (look,)
 
@@ -105,7 +103,7 @@ class FblDevice(AveragedDevice[FblAssignment, _Kept], ObservingDevice[FblAssignm
         `pictures` says how bytes become inputs; the settings add how scenes are cut by chance.
         Raises `MethodError` for files that do not fit together.
         """
-        pictures = _check(assignment, data, pictures)
+        pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         if found is None or found.current.stage != instruction.stage:
@@ -186,14 +184,3 @@ def _optimiser(settings: FblSettings, instruction: FitInstruction) -> Sgd:
 def _crops(settings: FblSettings) -> SceneCrops:
     size = None if settings.crop is None else (settings.crop, settings.crop)
     return SceneCrops(size, settings.least_scale, settings.most_scale, settings.flip)
-
-
-def _check(assignment: FblAssignment, data: LocalData, pictures: Pictures | None) -> Pictures:
-    """Return how pictures become inputs; refuse samples that are none of the fleet's pictures."""
-    inputs = data.inputs
-    if pictures is None or inputs.dtype != np.uint8 or inputs.shape[1:] != assignment.input_shape:
-        raise MethodError(
-            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on uint8 pictures "
-            f"{assignment.input_shape}"
-        )
-    return pictures

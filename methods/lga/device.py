@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from learning.errors import LearningError
@@ -40,7 +39,7 @@ from methods.lga.schedule import rates_of
 from methods.lga.settings import LgaSettings
 from methods.lga.terms import frozen_parts, loss_of
 from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from methods.training_sides import ObservingDevice
+from methods.training_sides import ObservingDevice, expect_pictures
 from schemas.errors import SchemaError
 from schemas.rounds import Observation
 from schemas.values import ClassName
@@ -80,7 +79,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         With a transition the memory has its exemplars, and gradients are due at the next training.
         Raises `MethodError`.
         """
-        _check(assignment, data, pictures)
+        expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         return None if found is None else Observed(found.observation, found.memory.write())
@@ -95,7 +94,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         engine: TrainingEngineSettings,
     ) -> Sequence[InferenceRequest]:
         """Return what the look asks the incoming model; raise `MethodError`."""
-        pictures = _check(assignment, data, pictures)
+        pictures = expect_pictures(assignment, data, pictures)
         look = look_of(assignment, instruction, data, memory, pictures, engine)
         return () if look is None else (look,)
 
@@ -113,7 +112,7 @@ class LgaDevice(AveragedDevice[LgaAssignment, _Kept], ObservingDevice[LgaAssignm
         `pictures` says how bytes become inputs; the settings add what is done to them by chance.
         Raises `MethodError` for files that do not fit together.
         """
-        pictures = _check(assignment, data, pictures)
+        pictures = expect_pictures(assignment, data, pictures)
         engine = engine or TrainingEngineSettings()
         found = looked(assignment, instruction, data, memory, pictures, engine)
         if found is None:
@@ -225,14 +224,3 @@ def _images_of(
         )
     rows = rows_by_class(data)
     return {name: samples_of(data.inputs, rows[name]) for name in names}
-
-
-def _check(assignment: LgaAssignment, data: LocalData, pictures: Pictures | None) -> Pictures:
-    """Return how pictures become inputs; refuse samples that are none of the fleet's pictures."""
-    inputs = data.inputs
-    if pictures is None or inputs.dtype != np.uint8 or inputs.shape[1:] != assignment.input_shape:
-        raise MethodError(
-            f"samples: {inputs.dtype} {inputs.shape[1:]}, and this fleet trains on uint8 pictures "
-            f"{assignment.input_shape}"
-        )
-    return pictures

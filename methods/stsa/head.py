@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from methods.linear_head import LinearHead
-from schemas.canonical import canonical_json
-from schemas.values import Digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,16 +18,3 @@ class RidgeHead(LinearHead):
     logit_scale: float
     ridge: float
     fingerprint: Mapping[str, str]
-
-
-def head_digest(head: RidgeHead) -> Digest:
-    """Return the SHA-256 of class names in order, logit scale and weights (float32, row by row)."""
-    header = {
-        "form": "ridge-head-1",
-        "class_names": head.class_names,
-        "logit_scale": head.logit_scale,
-        "shape": head.weights.shape,
-    }
-    digest = hashlib.sha256(canonical_json(header) + b"\n")
-    digest.update(head.weights.astype("<f4", copy=False).tobytes())
-    return Digest(digest.hexdigest())

@@ -15,14 +15,12 @@ from typing import Any
 
 from pydantic import Field
 
-from schemas.canonical import parse_json
 from schemas.errors import ProofError
 from schemas.keys import VerifyKey
 from schemas.message import Items, Strict, is_absent
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from schemas.proofs.inclusion import InclusionProof
 from schemas.proofs.shards import MAX_LINKS, ShardLink, followed_back
-from schemas.proofs.tree import leaf_hash
 from schemas.values import FleetId
 
 MAX_ENTRY_CHARACTERS = 1 << 21
@@ -57,7 +55,6 @@ def check_entry(proof: EntryProof, fleet: FleetId, keys: Iterable[VerifyKey]) ->
 
     Raises `SignatureError` and `ProofError`, and `SchemaError` for an entry that is no JSON.
     """
-    data = proof.entry.encode()
     checkpoint = Checkpoint.read(proof.checkpoint, fleet, keys)
     head = followed_back(checkpoint.head, proof.shards)
     if head.leaves != proof.inclusion.size:
@@ -65,11 +62,7 @@ def check_entry(proof: EntryProof, fleet: FleetId, keys: Iterable[VerifyKey]) ->
             f"checkpoint: is of {head.leaves} entries, and the proof leads to the root of "
             f"{proof.inclusion.size}; they do not belong together"
         )
-    proof.inclusion.check(leaf_hash(data), head.root)
-    first, _, second = data.partition(b"\n")
-    line, body = parse_json(first), parse_json(second)
-    if not isinstance(line, dict) or not isinstance(body, dict):
-        raise ProofError("entry: is not two lines with a JSON object each")
+    line, body = proof.inclusion.entry_under(head.root, proof.entry)
     index = head.first + proof.inclusion.index
     if line.get("index") != index:
         raise ProofError(

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import Field, ValidationError
+from typing_extensions import Self
 
-from schemas.canonical import parse_json
 from schemas.errors import ProofError
 from schemas.message import Strict, explain
 from schemas.proofs.inclusion import InclusionProof, Size
-from schemas.proofs.tree import leaf_hash
 from schemas.values import Digest
 
 SHARD_BEGAN = "log-shard.began"
@@ -35,6 +34,11 @@ class ShardStart(Strict):
     """Index of the former shard's first entry; its last one is the entry before this."""
     former_root: Digest
     """The root over all entries of the former shard."""
+
+    @classmethod
+    def after(cls, number: int, first: int, root: Digest) -> Self:
+        """Return what the shard after one says, of its number, first entry and last root."""
+        return cls(number=number + 1, former_first=first, former_root=root)
 
 
 @dataclass(frozen=True)
@@ -62,18 +66,15 @@ class ShardLink(Strict):
 
 
 def former_head(head: TreeHead, link: ShardLink) -> TreeHead:
-    """Return the last tree of the shard before that of `head`; raise `ProofError`."""
-    data = link.entry.encode()
+    """Return the last tree of the shard before that of `head`; raise as `entry_under` does."""
     proof = link.inclusion
     if (proof.index, proof.size) != (0, head.leaves):
         raise ProofError(
             f"shard {head.shard}: the proof is about leaf {proof.index} of {proof.size}, and its "
             f"first entry stands at 0 of {head.leaves}"
         )
-    proof.check(leaf_hash(data), head.root)
-    first, _, second = data.partition(b"\n")
-    line, body = parse_json(first), parse_json(second)
-    if not isinstance(line, dict) or line.get("kind") != SHARD_BEGAN:
+    line, body = proof.entry_under(head.root, link.entry)
+    if line.get("kind") != SHARD_BEGAN:
         raise ProofError(f"shard {head.shard}: begins with an entry that is no {SHARD_BEGAN!r}")
     try:
         start = ShardStart.model_validate(body)
@@ -88,7 +89,7 @@ def former_head(head: TreeHead, link: ShardLink) -> TreeHead:
 
 
 def followed_back(head: TreeHead, links: Iterable[ShardLink]) -> TreeHead:
-    """Return the tree to which links lead back, newest shard first; raise `ProofError`."""
+    """Return the tree to which links lead back, newest shard first; raise as `entry_under`."""
     for link in links:
         head = former_head(head, link)
     return head

@@ -12,6 +12,15 @@ from tests.learning.training.static_works import FirstStep, assert_same
 pytestmark = pytest.mark.torch
 
 PATHS = step_paths()
+BY_DAY = (
+    "fedhaf body",
+    "rounds adapters",
+    "stsa first stage",
+    "lga lga",
+    "dcid distilling",
+    "fbl fbl",
+)
+"""A path of each method is compiled by day, its other losses by night: it takes some seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +28,10 @@ def _nothing_compiled_before() -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in PATHS],
+)
 def test_a_step_compiles_as_one_graph_and_leaves_the_same_weights(name: str) -> None:
     work = PATHS[name]()
     by_hand = FirstStep.of(work).static()

@@ -14,7 +14,7 @@ from coordinator.reading import reports
 from coordinator.reading.answers import FleetNow
 from coordinator.reading.rollouts.preview import RolloutPreview
 from coordinator.reading.rollouts.report import RolloutAnswer, RolloutReport, RolloutsReport
-from coordinator.topics.models.views import ModelReport
+from coordinator.topics.models.queries import ModelReport
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport
 from device_agent.doctor import DoctorReport
 from device_agent.serving.predicting import PredictReport

@@ -80,5 +80,6 @@ def test_the_rules_of_the_house_hold_for_it(followed: tuple[Path, list[str]]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_its_types_hold(root: Path) -> None:
     run(root, "mypy", "--cache-dir", str(root / "types"), "-p", "coordinator")

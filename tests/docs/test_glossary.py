@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +19,29 @@ ROOM_OF_TWINS = "methods"
 method imports another."""
 
 
+Named = ast.ClassDef | ast.FunctionDef
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Names of classes and functions in a file: a syntax tree of the whole product, kept, would be
+    gone through by every later garbage collection of the process."""
+
+    top: frozenset[str]
+    every: frozenset[str]
+    public_classes: tuple[str, ...]
+
+
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def definitions_in(path: Path) -> Definitions:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    every = [node for node in ast.walk(tree) if isinstance(node, Named)]
+    classes = (node.name for node in every if isinstance(node, ast.ClassDef))
+    return Definitions(
+        frozenset(node.name for node in tree.body if isinstance(node, Named)),
+        frozenset(node.name for node in every),
+        tuple(name for name in classes if not name.startswith("_")),
+    )
 
 
 def table(heading: str) -> list[list[str]]:
@@ -57,10 +78,7 @@ def exists(name: str) -> bool:
         return True
     module, _, last = name.rpartition(".")
     file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    return file.is_file() and any(
-        isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == last
-        for node in tree(file).body
-    )
+    return file.is_file() and last in definitions_in(file).top
 
 
 @cache
@@ -68,9 +86,8 @@ def definitions() -> dict[str, list[str]]:
     """Return where each public class of the product is defined."""
     found = defaultdict(list)
     for path in product_files():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(str(path.relative_to(ROOT)))
+        for name in definitions_in(path).public_classes:
+            found[name].append(str(path.relative_to(ROOT)))
     return found
 
 
@@ -87,12 +104,8 @@ def test_what_reads_a_former_public_name_is_in_the_code(name: str) -> None:
 def test_former_names_do_not_come_back() -> None:
     back = []
     for path in product_files():
-        names = {
-            node.name
-            for node in ast.walk(tree(path))
-            if isinstance(node, ast.ClassDef | ast.FunctionDef)
-        }
-        back += [f"{path.relative_to(ROOT)}: {name}" for name in names & set(FORMER)]
+        names = definitions_in(path).every & set(FORMER)
+        back += [f"{path.relative_to(ROOT)}: {name}" for name in names]
         back += [str(path.relative_to(ROOT))] if path.stem in FORMER else []
     assert not back, f"docs/glossary.md has other names for these: {back}"
 

@@ -97,6 +97,7 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
     assert not (packages / "pip").exists()
 
 
+@pytest.mark.nightly
 def test_the_package_of_the_bundle_runs_in_a_clean_root(
     made: tuple[Path, VerifyKey], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_adapters_are_trained_exported_and_run_and_the_base_moves_once(tmp_path:
         fleet.close()
 
 
+@pytest.mark.nightly
 def test_a_first_stage_of_adapters_freezes_with_its_base_for_statistics(tmp_path: Path) -> None:
     fleet = RoundFleet.__new__(RoundFleet)
     MemoryFleet.__init__(

@@ -106,6 +106,7 @@ def test_a_fleet_learns_a_second_stage_with_exemplars_and_only_the_network_moves
     assert not compare(fleet.coordinator.engine.ledger).differences
 
 
+@pytest.mark.nightly
 def test_a_coordinator_that_is_killed_comes_to_the_same_adapter_and_head(
     tmp_path: Path, fleets: list[FedHafFleet]
 ) -> None:

@@ -7,7 +7,7 @@ from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.contributions import ClassFacts, class_facts
 from coordinator.reading.old_and_new import class_counts, first_stages
-from coordinator.topics.models.views import going_out
+from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import plural
 

@@ -20,7 +20,7 @@ from coordinator.reading.old_and_new import (
 )
 from coordinator.reading.rollouts.finding import summaries
 from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.topics.models.views import going_out
+from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import percent, plural
 

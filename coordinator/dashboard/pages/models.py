@@ -6,7 +6,7 @@ from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.models import VersionFacts, newest_models
-from coordinator.topics.models.views import going_out
+from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import percent, plural
 

@@ -12,7 +12,8 @@ from coordinator.reading.rollouts.making import DeviceCounts, made_report, summa
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary, Waits
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.releases import views as release_views
-from coordinator.topics.rollouts.views import KnownDevice, RolloutStory, membership, told
+from coordinator.topics.rollouts.membership import KnownDevice, membership
+from coordinator.topics.rollouts.views import RolloutStory, told
 
 
 @dataclass(frozen=True)

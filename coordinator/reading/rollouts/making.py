@@ -26,14 +26,8 @@ from coordinator.reading.rollouts.report import (
 )
 from coordinator.reading.rollouts.verdicts import verdict_told
 from coordinator.reading.rollouts.wording import headline, lead, rules, short_of, size_of
-from coordinator.topics.rollouts.views import (
-    GroupStory,
-    KnownDevice,
-    MeasuredThen,
-    Membership,
-    RolloutStory,
-    membership,
-)
+from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
+from coordinator.topics.rollouts.views import GroupStory, MeasuredThen, RolloutStory
 
 _DONE = {"settled", "failed", "refused", "rolled_back"}
 _ENDED = {"rolled_back", "finished", "aborted", "superseded"}

@@ -11,8 +11,8 @@ from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.finding import known_devices
 from coordinator.reading.rollouts.wording import size_of
+from coordinator.topics.rollouts.membership import Membership, members_of
 from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.views import Membership, members_of
 from schemas.message import Strict
 from schemas.rollouts import SHADOW
 from schemas.shown import Report

@@ -7,8 +7,9 @@ import math
 from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
 from coordinator.topics.rollouts.entries import GateFinding, GateName
+from coordinator.topics.rollouts.membership import Membership
 from coordinator.topics.rollouts.plan import GatePlan, GroupSize
-from coordinator.topics.rollouts.views import Membership, RolloutStory
+from coordinator.topics.rollouts.views import RolloutStory
 
 _SECOND_NS = 1_000_000_000
 _PAIR = 2

@@ -25,12 +25,9 @@ from coordinator.topics.rollouts.entries import (
     RolloutStarted,
     RolloutUnreached,
 )
-from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
 from coordinator.topics.rollouts.scope import GateKey
 from coordinator.topics.rollouts.verifying import StoredReport
-from schemas.rollouts import WHOLE, Mode, place_of
-from schemas.tags import TagName, TagValue, all_fit
-from schemas.values import DeviceId
+from schemas.rollouts import Mode
 
 RolloutStage = Literal[
     "planned",
@@ -175,17 +172,6 @@ ROLLOUT_ENTRY = Projection(
     indexes=(("rollout", "idx"),),
 )
 """Which entries a rollout is made of: its own, comparisons, and what devices say of its version."""
-
-
-@dataclass(frozen=True)
-class KnownDevice:
-    """An admitted device, as far as it decides whether a rollout is about it."""
-
-    name: DeviceId
-    tags: Mapping[TagName, TagValue] = field(default_factory=dict)
-    pinned: int | None = None
-    """The version that it is pinned to."""
-    revoked: bool = False
 
 
 @dataclass(frozen=True)
@@ -481,55 +467,3 @@ _CHANGES: Mapping[str, Callable[[RolloutStory, Entry], None]] = {
     RolloutRolledBack.kind: _taken_back,
     RolloutAborted.kind: _aborted,
 }
-
-
-@dataclass(frozen=True)
-class Membership:
-    """Who is in which group: the first that it is in; None for who is in none."""
-
-    group_of: Mapping[str, int | None]
-    apart: Mapping[str, DeviceStage]
-    """Who is pinned or excluded."""
-
-    def of(self, number: int) -> list[str]:
-        """Return the devices of a group, those of the groups before it not among them."""
-        return [name for name, group in self.group_of.items() if group == number]
-
-    def up_to(self, number: int) -> int:
-        """Return how many devices a group has with those before it."""
-        return sum(group is not None and group <= number for group in self.group_of.values())
-
-
-def membership(story: RolloutStory, devices: Iterable[KnownDevice]) -> Membership:
-    """Return who is in which group, of groups that are not open as far as one can tell now."""
-    below = {group.number: group.phases[-1].below for group in story.opened}
-    return members_of(story.planned.salt, story.planned.plan, below, devices)
-
-
-def members_of(
-    salt: str, plan: RolloutPlan, below: Mapping[int, int], devices: Iterable[KnownDevice]
-) -> Membership:
-    """Return the same of a plan; `below` are the bounds of groups that were opened."""
-    group_of, apart, places = dict[str, int | None](), dict[str, DeviceStage](), dict[str, int]()
-    for device in sorted(devices, key=lambda one: one.name):
-        if device.revoked or not all_fit(plan.tags, device.tags):
-            apart[device.name] = "excluded"
-        elif device.pinned is not None:
-            apart[device.name] = "pinned"
-        else:
-            places[device.name] = place_of(salt, device.name)
-    ordered = sorted(places.values())
-    bounds = [
-        below.get(number, _bound(size, ordered)) for number, size in enumerate(plan.groups, 1)
-    ]
-    for name, place in places.items():
-        inside = (number for number, bound in enumerate(bounds, 1) if place < bound)
-        group_of[name] = next(inside, None)
-    return Membership(group_of, apart)
-
-
-def _bound(size: GroupSize, ordered: list[int]) -> int:
-    """Return the bound of a group that is not open yet: a number of places, or a share of all."""
-    if isinstance(size, int):
-        return ordered[size] if size < len(ordered) else WHOLE
-    return round(size * WHOLE)

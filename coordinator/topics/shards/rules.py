@@ -22,5 +22,5 @@ class Sharding:
         shard = self._state.shards
         if not self._most or self._state.size - shard.first < self._most:
             return Decision()
-        began = LogShardBegan(number=shard.number + 1, former_first=shard.first, former_root=root)
+        began = LogShardBegan.after(shard.number, shard.first, root)
         return record(began, actor=COORDINATOR)

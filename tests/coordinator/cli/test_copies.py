@@ -27,11 +27,16 @@ PATIENCE = 60.0
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def new_home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     write_new(home, CoordinatorSettings(fleet=FLEET))
-    append(home, 3)
     return home
+
+
+@pytest.fixture
+def home(new_home: Path) -> Path:
+    append(new_home, 3)
+    return new_home
 
 
 def append(home: Path, count: int) -> None:
@@ -100,9 +105,10 @@ def test_what_cannot_be_mirrored_says_why(home: Path, tmp_path: Path) -> None:
     assert (changed.exit_code, "mirror to another place" in changed.output) == (1, True)
 
 
-def test_a_mirror_follows_until_it_is_stopped_also_past_a_place_that_refuses(
-    home: Path, tmp_path: Path
+def test_a_mirror_follows_until_it_is_stopped_from_before_the_first_start_past_a_place_that_refuses(
+    new_home: Path, tmp_path: Path
 ) -> None:
+    home = new_home
     place = tmp_path / "mirror"
     place.write_bytes(b"in the way")
     command = [sys.executable, "-m", "fleetledger", "ledger", "mirror", str(place)]
@@ -111,6 +117,8 @@ def test_a_mirror_follows_until_it_is_stopped_also_past_a_place_that_refuses(
     with subprocess.Popen([*command, *options], **pipes, text=True) as process:
         try:
             assert process.stderr is not None
+            assert "waiting for the coordinator" in process.stderr.readline()
+            append(home, 3)
             assert "trying again" in process.stderr.readline()
             place.unlink()
             until(lambda: mirrored_entries(place) == 3)

@@ -30,7 +30,7 @@ def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -
 def shard_draft(ledger: Ledger) -> EntryDraft:
     """The entry with which the next shard of a ledger begins."""
     shard = ledger.shard
-    start = ShardStart(number=shard.number + 1, former_first=shard.first, former_root=ledger.root)
+    start = ShardStart.after(shard.number, shard.first, ledger.root)
     return EntryDraft(SHARD_BEGAN, "coordinator", start.model_dump(mode="json"))
 
 

@@ -21,7 +21,7 @@ from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
 from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models import views as model_views
+from coordinator.topics.models import queries as model_queries
 from coordinator.topics.proxy import views as proxy_views
 from coordinator.topics.proxy.views import OldModelRow
 from coordinator.topics.rounds import views as round_views
@@ -150,13 +150,13 @@ def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
 
 
 def test_models_show_where_they_run(home: Path) -> None:
-    (model,) = model_views.models(home)
+    (model,) = model_queries.models(home)
     assert (model.version, model.state, model.running_on) == (1, "desired", 1)
-    facts = model_views.model_facts(home, 1)
+    facts = model_queries.model_facts(home, 1)
     assert facts.class_names == ("cat", "hound")
     assert facts.running_on == ("dev-1",)
     with pytest.raises(CommandError, match="version: 2 is not a model"):
-        model_views.model_facts(home, 2)
+        model_queries.model_facts(home, 2)
 
 
 def test_a_rebuild_of_the_projections_gives_equal_rows(home: Path) -> None:

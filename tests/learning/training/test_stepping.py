@@ -132,7 +132,11 @@ def test_more_forms_than_are_kept_are_not_compiled(monkeypatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "forms"),
-    [("fedhaf head, stack", 1), ("rounds mlp, stack", 2), ("rounds resnet8, stack", 2)],
+    [
+        ("fedhaf head, stack", 1),
+        ("rounds mlp, stack", 2),
+        pytest.param("rounds resnet8, stack", 2, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_stack_is_compiled_where_all_its_rows_count_and_where_some_pad(name, forms) -> None:
     agents = works(name)

@@ -20,6 +20,8 @@ from tests.methods.making import given, joined, told_of
 SHAPE = (1, 8, 8)
 ANT, BEE, CAT, DOG = (ClassName(name) for name in ("ant", "bee", "cat", "dog"))
 EVERY = (ANT, BEE, CAT, DOG)
+NEW = (CAT, DOG)
+"""Of the second session."""
 MEAN, DEVIATION = (0.3,), (0.25,)
 
 
@@ -149,15 +151,14 @@ class Fleet:
         self.weights, self.extras, self.names = self.made.weights, self.made.extras, every
 
     def answer(self, question: RoundConfig, new: Sequence[ClassName], site: str) -> Any:
-        from learning.networks.pictures import Pictures
         from learning.training.loop import train_alone
         from learning.training.settings import TrainingEngineSettings
         from methods.dcid.device import DEVICE
+        from tests.methods.dcid.pictures import PICTURES
 
         asks = order(question, self.stage, new, site, self.number)
-        pictures = Pictures(MEAN, DEVIATION)
         data = self.sites[site]
-        begun = DEVICE.begin(self.of, asks, data, self.memories.get(site), pictures)
+        begun = DEVICE.begin(self.of, asks, data, self.memories.get(site), PICTURES)
         if begun is None:
             return None
         if begun.work is None:

@@ -9,29 +9,17 @@ import pytest
 import torch
 
 from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.pictures import Pictures
 from methods.dcid.combining import Averaging
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.distilling import one_torch_thread
 from methods.dcid.images import shared_images
 from methods.errors import ContributionError, MethodError
 from tests.methods.dcid import slow
-from tests.methods.dcid.making import (
-    ANT,
-    CAT,
-    DEVIATION,
-    DOG,
-    EVERY,
-    MEAN,
-    Fleet,
-    after_two_sessions,
-)
+from tests.methods.dcid.making import ANT, EVERY, Fleet, after_two_sessions
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import as_frame, given
 
 pytestmark = pytest.mark.torch
-
-PICTURES = Pictures(MEAN, DEVIATION)
-NEW = (CAT, DOG)
 
 
 def distilled(**settings) -> Fleet:

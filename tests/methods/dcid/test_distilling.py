@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from learning.networks.pictures import Pictures
 from methods.dcid.assignment import ENSEMBLE
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.device import DEVICE
@@ -21,10 +20,9 @@ from tests.methods.dcid.making import (
     ANT,
     BEE,
     CAT,
-    DEVIATION,
     DOG,
     EVERY,
-    MEAN,
+    NEW,
     Fleet,
     asked,
     assignment,
@@ -32,12 +30,10 @@ from tests.methods.dcid.making import (
     samples,
     sites,
 )
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import joined
 
 pytestmark = pytest.mark.torch
-
-PICTURES = Pictures(MEAN, DEVIATION)
-NEW = (CAT, DOG)
 
 
 def trained(alike: bool = False, **settings) -> Fleet:

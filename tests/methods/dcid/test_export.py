@@ -11,23 +11,15 @@ pytest.importorskip("onnxruntime")
 import onnxruntime
 
 from export.network import export_network
-from learning.networks.pictures import Pictures
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.model import decode_general
 from schemas.models import Preprocessing
 from tests.methods.dcid import slow
-from tests.methods.dcid.making import (
-    DEVIATION,
-    EVERY,
-    MEAN,
-    Fleet,
-    after_two_sessions,
-    samples,
-)
+from tests.methods.dcid.making import DEVIATION, EVERY, MEAN, Fleet, after_two_sessions, samples
+from tests.methods.dcid.pictures import PICTURES
 
 pytestmark = pytest.mark.torch
 
-PICTURES = Pictures(MEAN, DEVIATION)
 SIGHT = Preprocessing(mode="L", size=(8, 8), mean=MEAN, deviation=DEVIATION, input_name="pictures")
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from learning.networks.pictures import Pictures
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.device import DEVICE
 from methods.dcid.messages import imprinting_frame
@@ -20,10 +19,9 @@ from tests.methods.dcid.making import (
     ANT,
     BEE,
     CAT,
-    DEVIATION,
     DOG,
     EVERY,
-    MEAN,
+    NEW,
     Fleet,
     assignment,
     beginning,
@@ -31,12 +29,11 @@ from tests.methods.dcid.making import (
     samples,
     sites,
 )
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import joined
 
 pytestmark = pytest.mark.torch
 
-PICTURES = Pictures(MEAN, DEVIATION)
-NEW = (CAT, DOG)
 LUCIR = {"preset": "dcil-lucir-fedavg", "network": "mlp", "rate": 0.01, "imprint_at": "fleet"}
 
 

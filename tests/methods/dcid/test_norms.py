@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from learning.networks.conversion import to_tensors
-from learning.networks.pictures import Pictures
 from learning.networks.plan import is_buffer
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.images import shared_images
@@ -19,22 +18,20 @@ from tests.methods.dcid.making import (
     ANT,
     BEE,
     CAT,
-    DEVIATION,
     DOG,
     EVERY,
-    MEAN,
     Fleet,
     after_two_sessions,
     assignment,
     beginning,
     sites,
 )
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.dcid.test_aggregated import combined, general, mean_and_ensemble
 from tests.methods.making import given
 
 pytestmark = pytest.mark.torch
 
-PICTURES = Pictures(MEAN, DEVIATION)
 ALONE = {"dcd": False, "dad": False}
 ONE_STEP = {"distil_epochs": 1, "distil_batch": 1000, "distil_rate": 0.01}
 

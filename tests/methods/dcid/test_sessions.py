@@ -8,7 +8,6 @@ import torch
 
 from learning.networks.conversion import to_tensors
 from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.memory import read_memory
 from methods.dcid.messages import means_frame
@@ -19,22 +18,11 @@ from methods.training import LocalData
 from schemas.tensors import encode_tensors
 from schemas.values import ClassName, Digest
 from tests.methods.dcid import slow
-from tests.methods.dcid.making import (
-    ANT,
-    BEE,
-    CAT,
-    DEVIATION,
-    DOG,
-    EVERY,
-    MEAN,
-    Fleet,
-    assignment,
-    sites,
-)
+from tests.methods.dcid.making import ANT, BEE, CAT, DOG, EVERY, Fleet, assignment, sites
+from tests.methods.dcid.pictures import PICTURES
 
 pytestmark = pytest.mark.torch
 
-PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")
 DIGITS = tuple(ClassName(f"digit-{number}") for number in range(10))
 FEW = {"rate": 0.02, "epochs": 4, "batch": 16, "shared_per_class": 10, "anchors_per_class": 10}

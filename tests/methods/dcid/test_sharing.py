@@ -7,30 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from learning.networks.pictures import Pictures
 from methods.dcid.coordinator import COORDINATOR
 from methods.dcid.device import DEVICE
 from methods.dcid.images import decode_images, encode_images, shared_images
 from methods.errors import ContributionError, MethodError
 from methods.training import SHARED
-from tests.methods.dcid.making import (
-    ANT,
-    BEE,
-    CAT,
-    DEVIATION,
-    DOG,
-    MEAN,
-    SHAPE,
-    asked,
-    assignment,
-    order,
-    samples,
-)
+from tests.methods.dcid.making import ANT, BEE, CAT, DOG, SHAPE, asked, assignment, order, samples
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import given, joined
 
 pytestmark = pytest.mark.torch
-
-PICTURES = Pictures(MEAN, DEVIATION)
 
 
 def question(of, **changes):

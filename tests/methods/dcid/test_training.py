@@ -10,7 +10,6 @@ import torch
 
 from learning.losses.composing import FIXED
 from learning.networks.held_rows import joined_rows
-from learning.networks.pictures import Pictures
 from learning.training.engine import train
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
@@ -29,21 +28,19 @@ from tests.methods.dcid.making import (
     ANT,
     BEE,
     CAT,
-    DEVIATION,
     DOG,
     EVERY,
-    MEAN,
     Fleet,
     asked,
     assignment,
     order,
     samples,
 )
+from tests.methods.dcid.pictures import PICTURES
 from tests.methods.making import joined
 
 pytestmark = pytest.mark.torch
 
-PICTURES = Pictures(MEAN, DEVIATION)
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")
 SITE = "dev-0"
 

@@ -12,6 +12,7 @@ from learning.numerics.integer_features import project_integer, quantise_feature
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.coordinator import COORDINATOR, frozen_map
 from methods.stsa.device import DEVICE
+from methods.stsa.head import RidgeHead
 from methods.stsa.messages import StsaAssignment
 
 WIDTH = 16
@@ -71,6 +72,11 @@ def payload_of(told: StsaAssignment, samples: Samples) -> bytes:
 
 def payloads(told: StsaAssignment, samples: Samples, parts: Sequence[np.ndarray]) -> list[bytes]:
     return [payload_of(told, samples[rows]) for rows in parts]
+
+
+def exactly(head: RidgeHead) -> tuple[object, ...]:
+    """What scores follow from, to the bit."""
+    return head.class_names, head.logit_scale, head.weights.tobytes()
 
 
 def summed(told: StsaAssignment, parts: Sequence[bytes], stage: int = 1) -> StsaAggregate:

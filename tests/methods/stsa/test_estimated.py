@@ -14,7 +14,6 @@ from methods.part import PartContext
 from methods.stsa.aggregate import StsaAggregate
 from methods.stsa.coordinator import COORDINATOR
 from methods.stsa.device import DEVICE
-from methods.stsa.head import head_digest
 from methods.stsa.messages import StsaAssignment
 from schemas.values import ClassName
 from tests.methods.stsa.fleet import (
@@ -23,6 +22,7 @@ from tests.methods.stsa.fleet import (
     SMALL,
     Samples,
     assignment,
+    exactly,
     make_samples,
     payload_of,
     summed,
@@ -199,7 +199,7 @@ def test_neither_order_nor_parts_taken_out_again_show_in_digest_or_head(order, e
         total = total - PARTS[index]
     assert total.digest == once.digest
     heads = [COORDINATOR.solve(PARTS_TOLD, found, NAMES) for found in (total, once)]
-    assert head_digest(heads[0]) == head_digest(heads[1])
+    assert exactly(heads[0]) == exactly(heads[1])
 
 
 def test_two_devices_with_equal_data_count_twice():

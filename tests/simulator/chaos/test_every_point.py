@@ -17,7 +17,10 @@ POINTS = 400
 APART = 61
 
 
-@pytest.mark.parametrize("power_cut", [True, False], ids=["power cut", "kill"])
+@pytest.mark.parametrize(
+    "power_cut",
+    [pytest.param(True, id="power cut"), pytest.param(False, id="kill", marks=pytest.mark.nightly)],
+)
 @pytest.mark.parametrize("program", ["coordinator", "device-1"])
 def test_a_crash_at_any_point_changes_nothing_in_the_end(
     trials: Trials, tmp_path: Path, program: str, power_cut: bool

@@ -46,13 +46,18 @@ def test_undisturbed_fleets_end_as_their_candidates_deserve(rollouts: Trials) ->
     "power_cut",
     [pytest.param(True, id="power cut"), pytest.param(False, id="kill", marks=pytest.mark.nightly)],
 )
+@pytest.mark.parametrize(
+    "between", [False, pytest.param(True, id="between", marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize("program", ["coordinator", "device-3"])
 def test_a_crash_at_any_point_changes_no_verdict(
-    rollouts: Trials, tmp_path: Path, program: str, power_cut: bool
+    rollouts: Trials, tmp_path: Path, program: str, between: bool, power_cut: bool
 ) -> None:
+    """Every other point of a program is by day, those between by night."""
     material, undisturbed = rollouts.prepared(LOST)
     ended = 0
-    for after in range(APART // 2 if power_cut else 0, POINTS, APART):
+    first = (APART // 2 if power_cut else 0) + (APART if between else 0)
+    for after in range(first, POINTS, 2 * APART):
         crash = Crash("", after, power_cut, down_seconds=3.0)
         troubles = Troubles(after, CALM.network_faults, {program: (crash,)}, (), ())
         report = run_troubles(material, undisturbed, troubles, tmp_path / str(after))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from simulator.chaos.trials import Trials
-from tests.simulator.chaos.test_seeds import SEEDS
+from tests.simulator.chaos.test_seeds import blocks
 
 pytestmark = pytest.mark.torch
 
 AT_ONCE = 25
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")
+@pytest.mark.parametrize("first", blocks(AT_ONCE))
 def test_no_seed_breaks_a_promise(trials: Trials, first: int) -> None:
     seeds = [seed for seed in range(first, first + AT_ONCE) if trials.trains(seed)]
     reports = [trials.run(seed) for seed in seeds]
@@ -21,6 +21,7 @@ def test_no_seed_breaks_a_promise(trials: Trials, first: int) -> None:
     assert {report.scenario for report in reports} == {"rounds", "adapters", "a proxy"}
 
 
+@pytest.mark.nightly
 def test_a_seed_that_trains_is_repeated_exactly(trials: Trials) -> None:
     first, second = trials.run(12), trials.run(12)
     assert first.done == second.done

@@ -58,8 +58,9 @@ TRAINING = (
     "text-tiny",
 )
 """Need torch, also where it only learns the encoder."""
-REPEATED = ("digits-fed-ewc", "digits-fed-lwf", "digits-fedavg-task", "digits-icarl")
-"""Relatives of what stands in `TRAINING` as well, by night."""
+BY_DAY = ("digits-fedhaf", "digits-stsa-adapted")
+"""Features of a frozen network, and a first stage that trains. The others are by night: `mqtt/`
+trains by rounds, with a proxy and on scenes, and DCID's programs are in `tests/end_to_end`."""
 SUMS = ("digits", "digits-pooled")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",
@@ -149,7 +150,8 @@ def test_a_small_scenario_is_recorded_alike(name: str, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(SUMS[0], marks=pytest.mark.nightly), *SUMS[1:]])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", SUMS)
 def test_sums_are_recorded_alike(name: str, tmp_path: Path):
     assert_equal(prepared(name), tmp_path)
 
@@ -158,7 +160,7 @@ def test_sums_are_recorded_alike(name: str, tmp_path: Path):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.nightly) if name in REPEATED else name
+        name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly)
         for name in TRAINING
     ],
 )

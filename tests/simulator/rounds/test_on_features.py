@@ -76,7 +76,7 @@ def test_only_the_trained_network_moves_from_version_to_version(tmp_path: Path) 
     assert one.head.digest != two.head.digest
 
 
-@pytest.mark.parametrize("method", ["rounds", "fedhaf"])
+@pytest.mark.parametrize("method", [pytest.param("rounds", marks=pytest.mark.nightly), "fedhaf"])
 def test_loop_and_stack_train_nearly_the_same_network(tmp_path: Path, method: str) -> None:
     found = {
         kind: final_weights(
@@ -132,7 +132,7 @@ def test_exemplars_kept_as_features_train_the_same_network(tmp_path: Path) -> No
     assert memories["features"] > 0
 
 
-@pytest.mark.parametrize("method", ["fedhaf", "joint"])
+@pytest.mark.parametrize("method", ["fedhaf", pytest.param("joint", marks=pytest.mark.nightly)])
 def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     tmp_path: Path, method: str
 ) -> None:

@@ -31,7 +31,13 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("story", [forgetting, finished, waiting])
+@pytest.mark.parametrize(
+    "story",
+    [
+        forgetting,
+        *(pytest.param(story, marks=pytest.mark.nightly) for story in (finished, waiting)),
+    ],
+)
 def test_pages_of_rollouts_are_whole_readable_and_open_to_everybody(
     story: Any, browser: Any, tmp_path: Path
 ) -> None:

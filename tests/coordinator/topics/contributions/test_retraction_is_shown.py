@@ -16,7 +16,7 @@ from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.contributions.entries import ContributionRetracted
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.lineages.entries import Successor
-from coordinator.topics.models import views as model_views
+from coordinator.topics.models import queries as model_queries
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.rounds.entries import DescentMarked
 from schemas.values import DeviceId
@@ -50,9 +50,9 @@ def two_models() -> RoundBench:
 
 def test_models_show_of_whose_answers_they_descend(tmp_path: Path) -> None:
     write(tmp_path, two_models())
-    assert [row.descends for row in model_views.models(tmp_path)] == [(), ("dev-3",), ("dev-3",)]
-    assert model_views.model_facts(tmp_path, 2).descends == ("dev-3",)
-    assert model_views.model_facts(tmp_path, 1).descends == ()
+    assert [row.descends for row in model_queries.models(tmp_path)] == [(), ("dev-3",), ("dev-3",)]
+    assert model_queries.model_facts(tmp_path, 2).descends == ("dev-3",)
+    assert model_queries.model_facts(tmp_path, 1).descends == ()
     told = CliRunner().invoke(models.app, ["show", "2", "--home", str(tmp_path)]).output
     assert "descends  from answers of dev-3, retracted" in told
     shown = CliRunner().invoke(models.app, ["list", "--home", str(tmp_path)])

@@ -9,9 +9,9 @@ import pytest
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
-from coordinator.topics.models import views
 from coordinator.topics.models.commands import GoBack, PinDevices, PushModel
 from coordinator.topics.models.entries import DevicePinned
+from coordinator.topics.models.queries import pins
 from schemas.models import DesiredModel
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
@@ -119,4 +119,4 @@ def test_a_restart_and_the_tables_know_the_same_pins(tmp_path: Path) -> None:
     assert runs(bench) == before == [1, 3]
     write(tmp_path, bench)
     with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as ledger:
-        assert views.pins(ledger) == {"dev-1": 1}
+        assert pins(ledger) == {"dev-1": 1}

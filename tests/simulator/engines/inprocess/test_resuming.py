@@ -15,6 +15,9 @@ from tests.simulator.engines.inprocess.small import (
     learn_all,
 )
 
+BY_DAY = [*(("exact", steps) for steps in (3, 70, 120, 200)), ("estimated", 90)]
+"""At the beginning, in the midst of both stages and at the end; points between are by night."""
+
 
 class PowerCutError(Exception):
     pass
@@ -33,8 +36,14 @@ def cut_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(Loop, "step", counted)
 
 
-@pytest.mark.parametrize("steps", [3, 40, 70, 90, 120, 150, 200])
-@pytest.mark.parametrize("form", ["exact", "estimated"])
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [
+        pytest.param(form, steps, marks=[] if (form, steps) in BY_DAY else [pytest.mark.nightly])
+        for form in ("exact", "estimated")
+        for steps in (3, 40, 70, 90, 120, 150, 200)
+    ],
+)
 def test_a_run_that_was_cut_off_ends_with_the_same_digests(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, form: str, steps: int
 ) -> None:

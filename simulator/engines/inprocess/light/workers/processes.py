@@ -34,6 +34,7 @@ from simulator.engines.inprocess.light.workers.interface import (
 from simulator.errors import EngineError
 from simulator.virtual.training import torch_device
 
+_START_METHOD = "spawn"
 Result = TypeVar("Result")
 
 
@@ -60,9 +61,9 @@ class ProcessWorker:
             known_methods,
         )
 
-        spawning = multiprocessing.get_context("spawn")
+        starting = multiprocessing.get_context(_START_METHOD)
         given = (replace(place), *known_methods())
-        self._pool = ProcessPoolExecutor(1, spawning, _begin_process, given)
+        self._pool = ProcessPoolExecutor(1, starting, _begin_process, given)
         before = set(multiprocessing.active_children())
         self._started = self._pool.submit(_nothing)
         self._processes = set(multiprocessing.active_children()) - before

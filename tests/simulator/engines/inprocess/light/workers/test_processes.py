@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -22,7 +23,7 @@ from simulator.engines.inprocess.light import round as light_round
 from simulator.engines.inprocess.light.batches import Done
 from simulator.engines.inprocess.light.engine import LightEngine
 from simulator.engines.inprocess.light.holdings import HeldSamples
-from simulator.engines.inprocess.light.workers import dealing, processes
+from simulator.engines.inprocess.light.workers import dealing, processes, training
 from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
 from simulator.engines.inprocess.light.workers.interface import LotMember
 from simulator.engines.inprocess.light.workers.processes import ProcessWorker
@@ -41,6 +42,19 @@ from tests.simulator.rounds.small import distilling, on_features, prepared, smal
 pytestmark = pytest.mark.torch
 
 Lots = list[Sequence[LotMember]]
+
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork workers off a process that has torch already: each would take seconds to import it."""
+    multiprocessing.set_forkserver_preload([training.__name__])
+    monkeypatch.setattr(processes, "_START_METHOD", "forkserver")
+
+
+@pytest.fixture
+def spawned(forked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start workers as a run does."""
+    monkeypatch.setattr(processes, "_START_METHOD", "spawn")
 
 
 @pytest.fixture
@@ -102,7 +116,7 @@ def test_devices_without_data_or_numbers_decline(tmp_path: Path) -> None:
 
 
 def test_inputs_lie_in_memory_that_all_see_unless_they_are_too_large(
-    tmp_path: Path, given: Lots, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, given: Lots, spawned: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     what = prepared(small(rounds={"per_stage": 1}))
     alone, _ = alone_and_together(what, tmp_path / "shared")

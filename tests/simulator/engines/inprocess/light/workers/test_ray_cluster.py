@@ -37,7 +37,7 @@ def cluster() -> Iterator[None]:
     """Start one cluster for all tests of this file: it takes some seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+        ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
         yield
         ray.shutdown()
 
@@ -64,7 +64,7 @@ def on_ray(what: Prepared, number: int, **engine: Any) -> Prepared:
     return with_workers(what, number, kind="ray", **engine)
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.nightly), 4])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_however_many_there_are_entries_sums_and_models_are_equal(
     number: int, what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
@@ -84,7 +84,9 @@ def test_devices_memories_lie_in_the_store_that_is_given(
     "scenario",
     [
         lambda: distilling(rounds={"per_stage": 1}),
-        lambda: on_features("fedhaf", rounds={"per_stage": 1}),
+        pytest.param(
+            lambda: on_features("fedhaf", rounds={"per_stage": 1}), marks=pytest.mark.nightly
+        ),
         pytest.param(with_proxy, marks=pytest.mark.nightly),
     ],
     ids=["shared images and logits", "features of a frozen network", "gradients for a proxy"],
@@ -151,7 +153,7 @@ def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(
 def test_more_workers_than_the_cluster_has_room_for_are_refused(
     what: Prepared, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineError, match=r"engine\.workers: 5 of 1 CPU each on a cluster with 4"):
+    with pytest.raises(EngineError, match=r"engine\.workers: 5 of 1 CPU each on a cluster with 3"):
         LightEngine(on_ray(what, 5), tmp_path / "cpu", Quiet())
     with pytest.raises(EngineError, match=r"engine\.workers: 1 of 1 GPU each on a cluster with 0"):
         LightEngine(on_ray(what, 1, worker_gpus=1), tmp_path / "gpu", Quiet())
@@ -162,4 +164,4 @@ def test_workers_on_several_machines_need_a_store_that_all_reach(
 ) -> None:
     monkeypatch.setattr(ray_cluster.RayWorkers, "nodes", {"one", "two"})
     with pytest.raises(EngineError, match=r"engine\.store: not given, .* on 2 machines"):
-        LightEngine(on_ray(what, 2), tmp_path, Quiet())
+        LightEngine(on_ray(what, 1), tmp_path, Quiet())
