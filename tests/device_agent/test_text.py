@@ -11,7 +11,7 @@ from device_agent.bench import Bench
 from device_agent.core import inputs
 from device_agent.core.records import ImageToCount, Job
 from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
-from device_agent.doctor import examine
+from device_agent.doctor import _folders
 from device_agent.images import PictureFile, read_picture
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder, file_digest
@@ -159,5 +159,5 @@ def test_a_model_is_installed_and_measured_on_texts(workshop: Workshop) -> None:
 
 
 def test_the_doctor_counts_texts(workshop: Workshop) -> None:
-    told = [finding.text for finding in examine(workshop.home.folder)]
+    told = [finding.text for finding in _folders(workshop.home)]
     assert any("4 texts in 2 class folders" in text for text in told)

@@ -76,7 +76,9 @@ def worst(fleet: RoundFleet, version: int, *names: str) -> float:
     )
 
 
-def test_three_devices_train_a_network_through_two_stages_and_run_it(fleet: RoundFleet) -> None:
+def test_three_devices_train_a_network_through_two_stages_and_run_it_and_the_ledger_verifies(
+    fleet: RoundFleet,
+) -> None:
     devices = three(fleet)
     fleet.begin(*BARS)
     fleet.until(lambda: len(evaluations(fleet, 1)) == 3)
@@ -97,12 +99,6 @@ def test_three_devices_train_a_network_through_two_stages_and_run_it(fleet: Roun
     assert [body.nothing for body in closed] == [(), (), ("two",), ("two",)]
     assert [body.reason for body in fleet.told(StageClosed)] == ["2 rounds"] * 2
     assert all(body.samples == 96 for body in fleet.told(WeightsAveraged)[:2])
-
-
-def test_the_ledger_of_a_run_verifies_and_each_entry_has_a_sentence(fleet: RoundFleet) -> None:
-    three(fleet)
-    fleet.begin(*BARS)
-    fleet.until(lambda: len(evaluations(fleet, 1)) == 3)
     ledger = fleet.coordinator.engine.ledger
     report = verify(ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)
@@ -154,6 +150,7 @@ def test_a_device_that_joins_in_the_middle_of_a_stage_is_in_its_next_round(
     assert [len(body.counted) for body in fleet.told(RoundClosed)] == [3, 4]
 
 
+@pytest.mark.nightly
 def test_an_answer_after_the_deadline_is_recorded_as_late_and_left_out(
     tmp_path: Path, fleets: list[RoundFleet], gate: Gate
 ) -> None:
@@ -201,6 +198,7 @@ def test_weights_that_are_not_finite_never_leave_a_device_which_says_why(
     assert not fleet.told(WeightsAveraged)
 
 
+@pytest.mark.nightly
 def test_a_large_network_travels_in_blocks_both_ways_and_its_files_do_not_stay(
     tmp_path: Path, fleets: list[RoundFleet]
 ) -> None:
@@ -255,6 +253,7 @@ def without_torch(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr("device_agent.capabilities.find_spec", found)
 
 
+@pytest.mark.nightly
 def test_a_device_without_torch_is_not_asked_and_says_so(
     fleet: RoundFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ from tests.coordinator.bundling.small_wheels import (
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 MACHINE = {"x86_64": TargetName.X86_64, "aarch64": TargetName.AARCH64}[os.uname().machine]
 Order = Callable[..., BundleOrder]
+Signed = tuple[Path, SigningKey]
 
 
 @pytest.fixture
@@ -55,15 +56,25 @@ def key(tmp_path: Path) -> SigningKey:
     return release_key(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Signed:
+    """A bundle for this machine, and the key by which it is believed."""
+    folder = tmp_path_factory.mktemp("signed")
+    wheel, key = small_index(folder / "index"), release_key(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        use_only(folder / "index", patch)
+        return make_bundle(BundleOrder(wheel, MACHINE, folder / "out"), key), key
+
+
 def opened(bundle: Path, key: SigningKey, folder: Path) -> set[str]:
     folder.mkdir()
     unpack(bundle, read_keys(key.verify_key), folder)
     return {path.name.split("-")[0] for path in (folder / "wheels").iterdir()}
 
 
-def altered(bundle: Path, change: Callable[[str, bytes], tuple[str, bytes]]) -> Path:
-    """Write the bundle again with other members."""
-    out = bundle.with_name("altered.bundle")
+def altered(bundle: Path, change: Callable[[str, bytes], tuple[str, bytes]], folder: Path) -> Path:
+    """Write a bundle again into `folder` with other members."""
+    out = folder / "altered.bundle"
     with tarfile.open(bundle) as source, tarfile.open(out, "w") as target:
         for member in source:
             data = source.extractfile(member)
@@ -149,49 +160,49 @@ def test_a_wheel_of_something_else_is_refused(
         make_bundle(BundleOrder(other, MACHINE, tmp_path), key)
 
 
-def test_a_wheel_that_was_exchanged_is_found(order: Order, key: SigningKey, tmp_path: Path) -> None:
-    bundle = make_bundle(order(), key)
+def test_a_wheel_that_was_exchanged_is_found(signed: Signed, tmp_path: Path) -> None:
+    bundle, key = signed
 
     def exchange(name: str, data: bytes) -> tuple[str, bytes]:
         return name, data + b"x" if "small_part" in name else data
 
     with pytest.raises(InstallerError, match=r"small_part.* is not what was signed"):
-        opened(altered(bundle, exchange), key, tmp_path / "a")
+        opened(altered(bundle, exchange, tmp_path), key, tmp_path / "a")
 
 
-def test_a_manifest_that_was_altered_is_found(
-    order: Order, key: SigningKey, tmp_path: Path
-) -> None:
+def test_a_manifest_that_was_altered_is_found(signed: Signed, tmp_path: Path) -> None:
+    bundle, key = signed
+
     def later(name: str, data: bytes) -> tuple[str, bytes]:
         return name, data.replace(b'"9.9"', b'"9.8"') if name == "bundle.json" else data
 
     with pytest.raises(InstallerError, match="do not use it"):
-        opened(altered(make_bundle(order(), key), later), key, tmp_path / "a")
+        opened(altered(bundle, later, tmp_path), key, tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["../evil.whl", "/etc/evil", "wheels/../../x.whl", "wheels/x.py"])
-def test_a_member_of_another_name_is_refused(
-    order: Order, key: SigningKey, tmp_path: Path, name: str
-) -> None:
+def test_a_member_of_another_name_is_refused(signed: Signed, tmp_path: Path, name: str) -> None:
+    bundle, key = signed
+
     def rename(former: str, data: bytes) -> tuple[str, bytes]:
         return name if "small_part" in former else former, data
 
     with pytest.raises(InstallerError, match="is no part of a bundle"):
-        opened(altered(make_bundle(order(), key), rename), key, tmp_path / "a")
+        opened(altered(bundle, rename, tmp_path), key, tmp_path / "a")
 
 
-def test_a_file_that_nobody_signed_is_refused(
-    order: Order, key: SigningKey, tmp_path: Path
-) -> None:
+def test_a_file_that_nobody_signed_is_refused(signed: Signed, tmp_path: Path) -> None:
+    bundle, key = signed
+
     def rename(former: str, data: bytes) -> tuple[str, bytes]:
         return former.replace("small_part", "other_part"), data
 
     with pytest.raises(InstallerError, match="other files than were signed"):
-        opened(altered(make_bundle(order(), key), rename), key, tmp_path / "a")
+        opened(altered(bundle, rename, tmp_path), key, tmp_path / "a")
 
 
-def test_another_key_is_not_believed(order: Order, key: SigningKey, tmp_path: Path) -> None:
-    bundle = make_bundle(order(), key)
+def test_another_key_is_not_believed(signed: Signed, tmp_path: Path) -> None:
+    bundle, _ = signed
     other = SigningKey.fresh(KeyName("mill/release"))
     with pytest.raises(InstallerError, match="ask whoever made the bundle"):
         opened(bundle, other, tmp_path / "a")
@@ -235,9 +246,9 @@ def test_a_bundle_for_another_machine_is_refused(
 
 
 def test_it_is_installed_without_a_network_by_the_installer_beside_it(
-    order: Order, key: SigningKey, tmp_path: Path
+    signed: Signed, tmp_path: Path
 ) -> None:
-    bundle, into = make_bundle(order(), key), tmp_path / "opt"
+    (bundle, key), into = signed, tmp_path / "opt"
     installer = bundle.with_name("install-bundle.py")
     words = (str(installer), str(bundle), "--key", key.verify_key, "--into", str(into))
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}

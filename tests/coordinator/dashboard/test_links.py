@@ -65,7 +65,7 @@ def crawl(client: TestClient) -> dict[str, Links]:
     return pages
 
 
-@pytest.mark.parametrize("make", [a_fleet, every_kind])
+@pytest.mark.parametrize("make", [pytest.param(a_fleet, marks=pytest.mark.nightly), every_kind])
 def test_no_link_is_broken(tmp_path: Path, make: object) -> None:
     home = make(tmp_path)  # type: ignore[operator]
     pages = crawl(browser(home))

@@ -74,7 +74,12 @@ class Fleet:
 
 
 @pytest.mark.parametrize(
-    "fleet", [Fleet("mlp", (64,), "stack"), Fleet("convnet", (1, 8, 8), "loop")], ids=str
+    "fleet",
+    [
+        Fleet("mlp", (64,), "stack"),
+        pytest.param(Fleet("convnet", (1, 8, 8), "loop"), marks=pytest.mark.nightly),
+    ],
+    ids=str,
 )
 def test_a_fleet_learns_digits_and_the_order_of_arrival_does_not_matter(fleet):
     model = fleet.learn(range(DEVICES))

@@ -107,6 +107,7 @@ def test_an_agent_that_writes_its_slots_without_syncing_is_found(
     mutant(slots, "write_durably", careless, "a device keeps a working model")
 
 
+@pytest.mark.nightly
 def test_a_blob_store_that_does_not_sync_what_it_takes_over_is_found(
     mutant: Callable[..., None], trials: Trials
 ) -> None:

@@ -45,6 +45,7 @@ def test_what_the_former_installation_sent_late_is_not_counted_beside(
     assert list(broken(trials, tmp_path)) == []
 
 
+@pytest.mark.nightly
 def test_without_a_word_about_what_is_held_it_would_be(
     trials: Trials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

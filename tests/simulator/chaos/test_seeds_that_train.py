@@ -21,6 +21,7 @@ def test_no_seed_breaks_a_promise(trials: Trials, first: int) -> None:
     assert {report.scenario for report in reports} == {"rounds", "adapters", "a proxy"}
 
 
+@pytest.mark.nightly
 def test_a_seed_that_trains_is_repeated_exactly(trials: Trials) -> None:
     first, second = trials.run(12), trials.run(12)
     assert first.done == second.done

@@ -58,10 +58,9 @@ TRAINING = (
     "text-tiny",
 )
 """Need torch, also where it only learns the encoder."""
-BY_DAY = ("digits-fedhaf", "digits-lga", "digits-stsa-adapted")
-"""Features of a frozen network, a proxy, and a first stage that trains. The others are by night:
-programs that train them come to what a fleet in memory comes to in `mqtt/test_rounds.py` and
-`mqtt/test_scenes.py`, and DCID's to what the coordinator makes again in `tests/end_to_end`."""
+BY_DAY = ("digits-fedhaf", "digits-stsa-adapted")
+"""Features of a frozen network, and a first stage that trains. The others are by night: `mqtt/`
+trains by rounds, with a proxy and on scenes, and DCID's programs are in `tests/end_to_end`."""
 SUMS = ("digits", "digits-pooled")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",

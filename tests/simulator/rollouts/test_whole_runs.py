@@ -50,6 +50,7 @@ def test_a_good_candidate_goes_out_to_all_and_to_those_who_come_back(tmp_path: P
     assert record.unreached == 2
 
 
+@pytest.mark.nightly
 def test_a_lost_class_is_found_before_all_devices_run_it_and_all_go_back(tmp_path: Path):
     results = run("bad-class", tmp_path / "run", LOST)
     record = record_of(results)

@@ -63,6 +63,7 @@ def outcome(ledger: list[EntryBody]) -> list[object]:
     ]
 
 
+@pytest.mark.nightly
 def test_the_same_seed_gives_the_same_weights_scores_and_old_models(
     ledger: list[EntryBody], tmp_path: Path
 ) -> None:

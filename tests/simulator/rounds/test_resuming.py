@@ -17,7 +17,7 @@ from tests.simulator.rounds.whole_runs import quiet
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("own_cache")]
 
 
-@pytest.mark.parametrize("method", ["rounds", "joint"])
+@pytest.mark.parametrize("method", ["rounds", pytest.param("joint", marks=pytest.mark.nightly)])
 def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     tmp_path: Path, method: str
 ) -> None:

@@ -133,7 +133,10 @@ def devices_of_a_resumed_run(what: Prepared) -> Prepared:
     return replace(what, plan=changed(plan, 1, device_3={"online": False}))
 
 
-@pytest.mark.parametrize("group", [1, 2, 3, 5, 8, 10])
+@pytest.mark.parametrize(
+    "group",
+    [1, 5, 10, *(pytest.param(group, marks=pytest.mark.nightly) for group in (2, 3, 8))],
+)
 def test_a_run_that_is_cut_off_anywhere_goes_on_to_the_same_entries(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int
 ) -> None:
