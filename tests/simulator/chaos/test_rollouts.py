@@ -47,7 +47,11 @@ def test_undisturbed_fleets_end_as_their_candidates_deserve(rollouts: Trials) ->
     [pytest.param(True, id="power cut"), pytest.param(False, id="kill", marks=pytest.mark.nightly)],
 )
 @pytest.mark.parametrize(
-    "between", [False, pytest.param(True, id="between", marks=pytest.mark.nightly)]
+    "between",
+    [
+        pytest.param(False, id="every other"),
+        pytest.param(True, id="between", marks=pytest.mark.nightly),
+    ],
 )
 @pytest.mark.parametrize("program", ["coordinator", "device-3"])
 def test_a_crash_at_any_point_changes_no_verdict(
