@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from methods.presets import filled_in
+from methods.prior_settings import PriorSettings
 from methods.training_assignment import AveragedSettings
 from methods.update_forms import Upload
-from schemas.message import Strict
 
 Preset = Literal[
     "fedhaf",
@@ -62,7 +62,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """What each preset sets beside the defaults."""
 
 
-class LossSettings(Strict):
+class LossSettings(PriorSettings):
     """Factors of the four losses, and what each looks at; a factor of 0 leaves its loss out."""
 
     cross_entropy: float = Field(default=1.0, gt=0)
@@ -72,13 +72,6 @@ class LossSettings(Strict):
     class, so that exemplars count within theirs; or all that the head has."""
     ce_rows: Literal["new", "all"] = "new"
     """Samples that it looks at: those of the stage's classes, or exemplars too."""
-    ce_prior: Literal["none", "device"] = "none"
-    """`device`: its scores carry how often a device has each class, so that it does not learn to
-    answer frequent ones (`learning.losses.prior`)."""
-    prior_strength: float = Field(default=1.0, ge=0, le=100)
-    """tau: the factor of the logarithm of counts."""
-    prior_absent: float = Field(default=0.0, ge=0, le=1)
-    """What a class without a sample counts as in the prior; 0 leaves it out of L_CE."""
     distillation: float = Field(default=1.0, ge=0)
     """lambda_KD of equation (5)."""
     kd_direction: Literal["student_first", "teacher_first"] = "student_first"

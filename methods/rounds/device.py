@@ -89,15 +89,16 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         rows = _rows(instruction, data, remembered)
         if len(rows) < 2:  # a batch of one cannot be normalised
             return None
-        labels = np.array([names.index(data.class_names[row]) for row in rows], np.int64)
+        labels = torch.tensor([names.index(data.class_names[row]) for row in rows])
         measures = instruction.round.phase == FISHER
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
         held = {name: tensor for name, tensor in parameters.items() if name not in trained}
+        fixed = {**base(), **held}
         work = Work(
             parameters=trained,
             buffers=buffers,
-            data=Data.of(samples_of(data.inputs, rows), torch.from_numpy(labels)),
+            data=Data.of(samples_of(data.inputs, rows), labels),
             loss=plain_loss(assignment)
             if measures
             else loss_of(assignment, instruction, remembered),
@@ -112,7 +113,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
                 instruction.round.number,
                 instruction.round.phase,
             ),
-            frozen=frozen_parts(assignment, instruction, remembered, trained, {**base(), **held}),
+            frozen=frozen_parts(assignment, instruction, remembered, trained, fixed, labels),
             pictures=pictures if measures else shaken,
         )
         samples = dict(Counter(data.class_names[row] for row in rows))

@@ -13,9 +13,9 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from methods.presets import filled_in
+from methods.prior_settings import PriorSettings
 from methods.training_assignment import AveragedSettings
 from methods.update_forms import Upload
-from schemas.message import Strict
 
 Preset = Literal[
     "fedavg",
@@ -44,12 +44,18 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "server_distillation": 0.25,
     },
     "icarl": {"exemplars": 2000, "distillation": 1.0, "temperature": 1.0},
-    "adapter": {"network": "residual_adapter", "trained": "body", "epochs": 1, "rate": 0.001},
+    "adapter": {
+        "network": "residual_adapter",
+        "trained": "body",
+        "ce_prior": "device",
+        "epochs": 1,
+        "rate": 0.001,
+    },
 }
 """What each preset sets beside the defaults."""
 
 
-class LossSettings(Strict):
+class LossSettings(PriorSettings):
     """Factors of the loss's terms; a term whose factor is 0 is left out."""
 
     scope: Literal["seen", "task"] = "seen"

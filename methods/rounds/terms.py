@@ -2,7 +2,7 @@
 
 | setting | term | looks at |
 | --- | --- | --- |
-| cross_entropy, scope | cross-entropy over the head's classes or the stage's | `task` |
+| cross_entropy, scope, ce_prior | cross-entropy over all classes or the stage's | `task`, `prior` |
 | proximal | FedProx | `received` |
 | fedmax | FedMAX | |
 | ewc | Fed-EWC, from the second stage on | `old`, `fisher` |
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from learning.losses.composing import FIXED, ComposedLoss, Weighted
+from learning.losses.prior import log_prior
 from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, FedMax, Proximal
 from learning.networks.plan import is_buffer
 from methods.network_weights import Arrays, decode_weights, first_rows
@@ -30,7 +31,7 @@ from methods.rounds.memory import Memory
 from methods.training import FitInstruction
 from schemas.values import ClassName
 
-TASK = "task"
+TASK, PRIOR = "task", "prior"
 RECEIVED, ANCHOR, IMPORTANCE = "received", "old", "fisher"
 OLD, PAST, SERVER = "old_model", "past_model", "received_model"
 
@@ -41,7 +42,8 @@ def loss_of(
     """Return the loss of a round; equal settings in one stage give equal losses."""
     settings = assignment.settings
     scope = TASK if settings.scope == "task" else None
-    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope))]
+    prior = PRIOR if settings.ce_prior == "device" else None
+    terms = [Weighted(settings.cross_entropy, CrossEntropy(scope, prior=prior))]
     if settings.proximal:
         terms.append(Weighted(settings.proximal, Proximal(RECEIVED, settings.proximal_reduction)))
     if settings.fedmax:
@@ -73,13 +75,20 @@ def frozen_parts(
     memory: Memory,
     received: Mapping[str, Tensor],
     base: Mapping[str, Tensor],
+    targets: Tensor,
 ) -> dict[str, Any]:
-    """Return what the terms look at, by name; `base` are the tensors that nobody trains."""
+    """Return what the terms look at, by name.
+
+    `base` are the tensors that nobody trains, `targets` the rows of the samples' classes (n,).
+    """
     settings, names = assignment.settings, instruction.round.class_names
     aliases = instruction.round.aliases
     frozen: dict[str, Any] = {FIXED: base} if base else {}
     if settings.scope == "task":
         frozen[TASK] = _mask(names, set(instruction.stage_class_names))
+    if settings.ce_prior == "device":
+        counts = torch.bincount(targets, minlength=len(names))
+        frozen[PRIOR] = log_prior(counts, settings.prior_strength, settings.prior_absent)
     if settings.proximal:
         frozen[RECEIVED] = dict(received)
     if settings.server_distillation:

@@ -191,3 +191,17 @@ def test_a_head_that_is_not_trained_stays_bit_for_bit_and_is_in_no_answer() -> N
 def test_a_head_cannot_stay_where_something_is_about_all_of_the_network(other: Any) -> None:
     with pytest.raises(MethodError, match="trained: 'body' leaves the head as it is"):
         assignment(trained="body", **other)
+
+
+def test_with_a_device_s_prior_nothing_is_learned_against_classes_that_it_does_not_have() -> None:
+    cats = images(20, CAT)
+    moved = {}
+    for prior in ("none", "device"):
+        of = assignment(ce_prior=prior)
+        update = learn(of, order(of), cats)
+        made = COORDINATOR.combine(of, asked(of), [given(update.payload)])
+        arrays, _ = decode_weights(made.weights, of.network)
+        before = received(of, asked(of).weights, (), (CAT, DOG))
+        moved[prior] = np.abs(arrays["head.weight"] - before["head.weight"]).max()
+    assert moved["none"] > 1e-3
+    assert moved["device"] < 1e-6  # but for the grid of answers
