@@ -25,7 +25,7 @@ class Plan:
     """How scenes are drawn."""
 
     draws: int = 200
-    changed: int = 40
+    changed: int = 60
     """Scenes after a change, or as many as there are."""
     most: float = 0.0
     """The largest share of a quiet scene's labelled pixels that the network knows no class for."""

@@ -23,7 +23,11 @@ from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from learning.numerics.entropy import Floats
-from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.numerics.pixel_uncertainty import (
+    mean_entropy,
+    mean_uncertainty,
+    most_uncertain,
+)
 from methods.fbl.assignment import FblAssignment
 from methods.fbl.growth import grown
 from methods.network_weights import decode_weights
@@ -39,11 +43,15 @@ class SceneValues:
     """What a network makes of each scene (n,)."""
 
     doubt: Floats
-    """The agent's: H / ln C of the most uncertain tenth, at the size of the features."""
+    """The mean of H / ln C over all pixels, at the size of the features."""
+    tenth: Floats
+    """The same over the most uncertain tenth."""
     nats: Floats
     """The agent's in mode `fixed-rise`: the mean entropy of all pixels there."""
     level: Floats
-    """That of FBL's looks: `doubt` at the size of the picture, by the rows of before."""
+    """That of FBL's looks: `tenth` at the size of the picture, by the rows of before."""
+    wide_level: Floats
+    """The same over all pixels."""
     look_nats: Floats
     """That of FBL's equation (11): `nats` at the size of the picture."""
 
@@ -70,9 +78,11 @@ class TaskModel:
         rows, before = (_BACKGROUND, *self.names), (_BACKGROUND, *known)
         parts = [
             (
+                mean_uncertainty(small, rows),
                 most_uncertain(small, rows),
                 mean_entropy(small),
                 most_uncertain(large, rows, before),
+                mean_uncertainty(large, rows, before),
                 mean_entropy(large),
             )
             for small, large in self._scores(pictures)

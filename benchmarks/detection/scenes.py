@@ -19,7 +19,7 @@ import argparse
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -85,8 +85,10 @@ def study_case(case: Case, plan: Plan) -> dict[str, Any]:
     rise = Rule("fixed-rise", RISE, DetectionRules("fixed-rise", rise_nats=RISE, min_images=BATCH))
     for share in SHARES:
         for episode in episodes(case, share, plan):
-            told = watch_sequentially(QUIET_IMAGES, [case.values.doubt], [episode])
-            found = {f"sequential {n}": one for n, one in zip(QUIET_IMAGES, told, strict=True)}
+            found = {}
+            for name, measure in measures(case).items():
+                told = watch_sequentially(QUIET_IMAGES, [measure], [episode])
+                found |= {f"{name} {n}": one for n, one in zip(QUIET_IMAGES, told, strict=True)}
             found["fixed-rise"] = watch(rise, [case.values.nats], [head], [episode])
             for name, tally in found.items():
                 _add(rows.setdefault(name, {}).setdefault(str(share), Tally()), tally)
@@ -94,13 +96,18 @@ def study_case(case: Case, plan: Plan) -> dict[str, Any]:
         "seed": case.seed,
         "new_classes": list(case.added),
         "scenes": {"quiet": len(case.quiet), "new": len(case.new)},
-        "doubt": {"quiet": _mean(case, case.quiet), "new": _mean(case, case.new)},
+        "stranger": {name: stranger_than_quiet(case, one) for name, one in measures(case).items()},
         "streams": {
             name: {share: asdict(one) for share, one in found.items()}
             for name, found in rows.items()
         },
         "looks": {name: asdict(found) for name, found in study_looks(case, plan).items()},
     }
+
+
+def measures(case: Case) -> dict[str, Floats]:
+    """Return what the agent's rule may go by: all pixels alike, or the most uncertain tenth."""
+    return {"sequential": case.values.doubt, "sequential, tenth": case.values.tenth}
 
 
 def study_looks(case: Case, plan: Plan) -> dict[str, Looks]:
@@ -116,13 +123,14 @@ def study_looks(case: Case, plan: Plan) -> dict[str, Looks]:
             now[after].mean() - values.look_nats[before].mean() >= RISE
         )
 
+    def stranger(level: Floats) -> Callable[[Images, Images], bool]:
+        return lambda before, after: is_stranger(
+            counts_of(level[before].tolist()), level[after].tolist(), plan.quiet_looks, either=True
+        )
+
     rules: dict[str, Callable[[Images, Images], bool]] = {
-        "sequential": lambda before, after: is_stranger(
-            counts_of(values.level[before].tolist()),
-            values.level[after].tolist(),
-            plan.quiet_looks,
-            either=True,
-        ),
+        "sequential": stranger(values.wide_level),
+        "sequential, tenth": stranger(values.level),
         "rise": rose(values.look_nats),
         "rise, grown": rose(case.grown.look_nats),
     }
@@ -177,32 +185,36 @@ def _add(total: Tally, one: Tally) -> None:
     total.delays += one.delays
 
 
-def _mean(case: Case, scenes: Images) -> float:
-    return round(float(case.values.doubt[scenes].mean()), 4)
+def stranger_than_quiet(case: Case, values: Floats) -> float:
+    """Return how often a new scene is stranger than a quiet one: 0.5 where they are alike."""
+    new, quiet = values[case.new][:, None], values[case.quiet][None]
+    return round(float((new > quiet).mean() + (new == quiet).mean() / 2), 3)
 
 
 def summed_up(studies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row per rule and share, over all networks with equal weight."""
+    """Return a row per task, rule and share, with a number for each network before that task."""
     rows = []
-    for name, by_share in studies[0]["streams"].items():
-        for share in by_share:
-            tallies = [study["streams"][name][share] for study in studies]
-            delays = sorted(delay for one in tallies for delay in one["delays"])
-            changes = sum(one["changes"] for one in tallies)
-            middle = delays[changes // 2] if len(delays) > changes // 2 else None
-            rows.append(
-                {
-                    "rule": name,
-                    "share": float(share),
-                    "noticed": [round(len(one["delays"]) / one["changes"], 3) for one in tallies],
-                    "median_delay": middle,
-                    "false_alarms_per_1000": [
-                        round(1000 * one["false_alarms"] / one["quiet_images"], 2)
-                        for one in tallies
-                    ],
-                }
-            )
+    for added in dict.fromkeys(tuple(study["new_classes"]) for study in studies):
+        found = [study for study in studies if tuple(study["new_classes"]) == added]
+        for name, by_share in found[0]["streams"].items():
+            for share in by_share:
+                tallies = [study["streams"][name][share] for study in found]
+                rows.append(
+                    {"new_classes": added, "rule": name, "share": float(share), **_row(tallies)}
+                )
     return rows
+
+
+def _row(tallies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    delays = sorted(delay for one in tallies for delay in one["delays"])
+    half = sum(one["changes"] for one in tallies) // 2
+    return {
+        "noticed": [round(len(one["delays"]) / one["changes"], 3) for one in tallies],
+        "median_delay": delays[half] if len(delays) > half else None,
+        "false_alarms_per_1000": [
+            round(1000 * one["false_alarms"] / one["quiet_images"], 2) for one in tallies
+        ],
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from benchmarks.detection.scenes import episodes, in_order, study_case, summed_u
 
 pytestmark = pytest.mark.torch
 
-PLAN = Plan(draws=10)
+PLAN = Plan(draws=10, changed=40)
 QUIET, NEW = np.arange(60), np.arange(60, 110)
 
 
@@ -23,8 +23,8 @@ def case(rise: float, nats: float) -> Case:
     doubt = np.random.default_rng(1).uniform(0.2, 0.4, 110)
     doubt[NEW] += rise
     look = np.where(np.arange(110) < 60, 0.1, 0.1 + nats)
-    values = SceneValues(doubt, look, doubt, look)
-    grown = SceneValues(doubt, look + 0.7, doubt, look + 0.7)
+    values = SceneValues(doubt, doubt, look, doubt, doubt, look)
+    grown = SceneValues(doubt, doubt, look + 0.7, doubt, doubt, look + 0.7)
     return Case(1, ("owl",), QUIET, NEW, values, grown)
 
 
