@@ -15,9 +15,11 @@ from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
 from device_agent.settings import AgentDetectionSettings
 from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
-from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
 from schemas.models import AnyPreprocessing
 
+OF_PIXELS = "relative entropy of all pixels"
+"""What `sequential` compares of a model of pixels, in words."""
 Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Inputs]]
 """Yields the preprocessed images that can be read and are still what they were."""
 
@@ -50,10 +52,14 @@ def measuring_head(
     In mode `baseline` that of a model of pixels stays what it was while its rows are among the
     model's: new rows begin as the background's, and count as that
     (`learning.numerics.pixel_uncertainty`), so the history goes on when the model grows. Otherwise
-    it is the model's own.
+    it is the model's own; for `sequential` it says that all pixels are measured.
     """
     own = head_of(model)
-    if not model.of_pixels or known is None or rules is None or rules.mode != "baseline":
+    if not model.of_pixels or rules is None:
+        return own
+    if rules.mode == "sequential":
+        return own._replace(measure=OF_PIXELS)
+    if known is None or rules.mode != "baseline":
         return own
     goes_on = len(known.rows) > 1 and known.logit_scale == own.logit_scale
     return known if goes_on and set(known.rows) <= set(own.rows) else own
@@ -110,11 +116,28 @@ def doubts(
 def pixel_uncertainty(
     scores: Floats, model: InstalledModel, head: ScoringHead, rules: DetectionRules
 ) -> float:
-    """Return the value of a picture from its small scores (C, h, w); see `measuring_head`.
+    """Return the value of a picture for the detector, from its small scores (C, h, w).
+
+    For `sequential` it is the mean relative entropy of all pixels, else its `pixel_doubt`. Both are
+    at the size of the model's features: border pixels between those are uncertain only because
+    scores are resized. Raises `FeatureError` if a score is no number.
+    """
+    if rules.mode != "sequential":
+        return pixel_doubt(scores, model, head, rules)
+    require_numbers(scores)
+    manifest = model.manifest
+    logits = manifest.logit_scale * scores[np.newaxis]
+    return float(mean_uncertainty(logits, manifest.class_names)[0])
+
+
+def pixel_doubt(
+    scores: Floats, model: InstalledModel, head: ScoringHead, rules: DetectionRules
+) -> float:
+    """Return how much a model doubts a picture, from its small scores (C, h, w).
 
     It is the mean relative entropy of the most uncertain tenth of the pixels, in `fixed-rise` the
-    mean entropy of all in nats, at the size of the model's features: border pixels between those
-    are uncertain only because scores are resized. Raises `FeatureError` if a score is no number.
+    mean entropy of all in nats; `head` is that of `measuring_head`. Raises `FeatureError` if a
+    score is no number.
     """
     require_numbers(scores)
     manifest = model.manifest

@@ -42,10 +42,8 @@ METHODS: Mapping[str, str] = {
 """Titles, in the order of the tables."""
 _WITHOUT_ILT = tuple(name for name in METHODS if name != "ilt")
 _ON_PAPER = tuple(name for name in METHODS if name != NOTICING)
-_EQUATIONS = {
-    name: {"mode": "paper"} for name in (AS_PRINTED, "without-apl", "without-fsc", "without-frc")
-}
-"""On the paper's protocols FBL is the released program, and ablations are of the equations."""
+_EQUATIONS = {AS_PRINTED: {"mode": "paper"}}
+"""On the paper's protocols FBL and its ablations are the released program."""
 _ADE_EQUATIONS = {"share_step": 0.05, "pod_maps": 0.001, "pod_logits": 0.00001}
 _TOLD = {"method.settings.detection": "stage"}
 """Devices are told of tasks, so that rows differ by what is learned alone."""

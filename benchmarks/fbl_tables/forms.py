@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.fbl_tables.cases import CASES
 from methods.fbl.settings import ShareSettings
 from simulator.errors import ScenarioError
+from simulator.scenario.loading import load_scenario
 
 _RHO = {name: found.default for name, found in ShareSettings.model_fields.items()}
 _EVERY_GUESS: Mapping[str, Any] = {"unsure": "ignore", "share_start": 1.0, "share_most": 1.0}
@@ -46,9 +47,12 @@ class Footing:
     fields: Mapping[str, Any]
     pack: bool = False
     """Whether pictures are those of a file."""
+    rates_of: str = ""
+    """The footing whose search for rates counts where this one has none of its own."""
 
 
 _TOLD = "method.settings.detection"
+_RATE = "method.settings.rate"
 _DIGITS = {
     "devices.partition.image_share": 0.4,
     "rounds.cohort": 2,
@@ -73,6 +77,7 @@ FOOTINGS: Mapping[str, Footing] = {
         "scenes of digits that show none of later tasks",
         "digits-fbl",
         {**_DIGITS, "data.scenes.train": 1500, "stages.scenes": "disjoint"},
+        rates_of="digits",
     ),
     "camvid": Footing("CamVid at 48 by 64 pixels, 5-3", "camvid-fbl", _PICTURES, pack=True),
     "msrc": Footing(
@@ -99,10 +104,20 @@ class Files:
     trunk: Path | None = None
 
 
-def changes(
-    footing: str, form: str, seed: int, files: Files, more: Sequence[str] = ()
-) -> list[str]:
+@dataclass(frozen=True)
+class Case:
+    """One run: a form on a footing, its seed, and its rate."""
+
+    footing: str
+    form: str
+    seed: int
+    rate: float = 1.0
+    """Times the footing's rate in later tasks; the first task is alike for all."""
+
+
+def changes(case: Case, files: Files, more: Sequence[str] = ()) -> list[str]:
     """Return what a run sets in its scenario. Raises `ScenarioError` without the file it needs."""
+    footing, form = case.footing, case.form
     found = FOOTINGS[footing]
     told = dict(found.fields)
     if found.pack:
@@ -112,8 +127,17 @@ def changes(
         if files.trunk is not None:
             told["method.trunk"] = files.trunk
     told |= {f"method.settings.{name}": value for name, value in FORMS[form].settings.items()}
-    told["seeds"] = [seed]
+    if case.rate != 1:
+        told[_RATE] = round(case.rate * _own_rate(found), 6)
+    told["seeds"] = [case.seed]
     return [*(f"{name}={_toml(value)}" for name, value in told.items()), *more]
+
+
+def _own_rate(footing: Footing) -> float:
+    """Return the rate of later tasks that a footing's forms have."""
+    if _RATE in footing.fields:
+        return float(footing.fields[_RATE])
+    return float(load_scenario(footing.scenario).method.settings[_RATE.rpartition(".")[2]])
 
 
 def _toml(value: Any) -> str:  # noqa: ANN401 - of a TOML file

@@ -34,7 +34,7 @@ from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
 from learning.numerics.preprocessing import sized_mask
-from methods.fbl.assignment import OLD_MODEL, read_assignment
+from methods.fbl.assignment import OLD_MODEL, FblAssignment
 from methods.network_weights import decode_weights
 from schemas.models import Preprocessing
 from schemas.values import ClassName
@@ -70,7 +70,7 @@ class LastRound:
         with LedgerReader.open_read_only(ledger_path(home)) as ledger:
             imported, opened = _last(ledger, NetworkImported), _last(ledger, RoundOpened)
             blobs = Blobs(ledger, BlobStore(blob_folder(home)))
-            network = read_assignment(imported.settings).network
+            network = FblAssignment.from_values(imported.settings).network
             sent, names = decode_weights(blobs.get(opened.weights.digest), network)
             old, _ = decode_weights(blobs.get(opened.extras[OLD_MODEL].digest), network)
         assert isinstance(imported.preprocessing, Preprocessing)

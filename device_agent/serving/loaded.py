@@ -15,7 +15,7 @@ from device_agent.inference import (
     InstalledModel,
     SessionSettings,
 )
-from device_agent.measuring import head_of, pixel_uncertainty, require_numbers
+from device_agent.measuring import head_of, pixel_doubt, require_numbers
 from device_agent.segmenting import segmented
 from device_agent.serving.answers import Classification, Embedding, Segmentation, Tensors
 from device_agent.serving.frames import Frame, input_of, picture_of
@@ -100,7 +100,7 @@ class LeasedModel:
         if len(self._names) > MAX_ROWS:
             raise LoadError(f"{self._told}: {len(self._names)} rows; a mask has {MAX_ROWS} values")
         mask, scores = segmented(self._model, picture_of(frame))
-        doubt = pixel_uncertainty(scores, self._model, head_of(self._model), self._rules)
+        doubt = pixel_doubt(scores, self._model, head_of(self._model), self._rules)
         return Segmentation(mask, self._names, doubt, self.manifest.version)
 
     def embed(self, frame: Frame) -> Embedding:

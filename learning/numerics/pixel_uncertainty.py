@@ -4,11 +4,14 @@ FBL (11) takes the mean over a picture's pixels of the entropy in nats, and a ri
 task: `mean_entropy`, for the released programs' mode. A grown head alone reaches that: its new rows
 begin as copies of the background's, so that a certain background pixel has entropy ln(K + 1).
 
-`most_uncertain` holds still when a head grows. It measures with the rows that were registered at
-an earlier measurement; the probability of later rows is background's, whence they came
-(`learning.networks.segmentation.head`), so that growing changes nothing. To leave them out would:
-growing takes ln(K + 1) from background's score. Of each picture the most uncertain tenth of the
-pixels counts, a new object being a small part of it, with H / ln C.
+`most_uncertain` and `mean_uncertainty` hold still when a head grows. They measure with the rows
+that were registered at an earlier measurement; the probability of later rows is background's,
+whence they came (`learning.networks.segmentation.head`), so that growing changes nothing. To leave
+them out would: growing takes ln(K + 1) from background's score. The former takes the mean of
+H / ln C over the most uncertain tenth of each picture's pixels, a new object being a small part of
+it: for rules that compare levels. The latter takes it over all pixels, for rules that go by ranks,
+to which a small rise is enough: on street scenes and photographs the most uncertain pixels lie at
+borders, whatever is shown (benchmarks/detection).
 
 What to compare the values with is `learning.numerics.detection`'s. Values under other rows are not
 comparable: `known` stays as it is for as long as a history goes on, also while the new rows are
@@ -51,8 +54,17 @@ def most_uncertain(
     `rows` names the channels of `logits` (n, C, h, w), background first; `known` are the names when
     the history began, None for all. `counted` as in `mean_entropy`.
     """
-    shown = logits if known is None else registered_logits(logits, rows, known)
-    return _top_means(relative_entropy(_by_pixel(shown)), counted, SHARE)
+    return _top_means(_relative(logits, rows, known), counted, SHARE)
+
+
+def mean_uncertainty(
+    logits: Logits,
+    rows: Sequence[str],
+    known: Sequence[str] | None = None,
+    counted: Mask | None = None,
+) -> Floats:
+    """Return the mean of H / ln C over each picture's pixels (n,); see `most_uncertain`."""
+    return _top_means(_relative(logits, rows, known), counted, 1.0)
 
 
 def registered_logits(logits: Logits, rows: Sequence[str], known: Sequence[str]) -> Logits:
@@ -67,6 +79,12 @@ def registered_logits(logits: Logits, rows: Sequence[str], known: Sequence[str])
     wide = logits.astype(np.float64)
     background = np.logaddexp.reduce(wide[:, others], axis=1, keepdims=True)
     return np.concatenate([background, wide[:, held]], axis=1)
+
+
+def _relative(logits: Logits, rows: Sequence[str], known: Sequence[str] | None) -> Floats:
+    """Return H / ln C (n, h, w) by the known rows."""
+    shown = logits if known is None else registered_logits(logits, rows, known)
+    return relative_entropy(_by_pixel(shown))
 
 
 def _by_pixel(logits: Logits) -> Floats:

@@ -11,10 +11,11 @@ what background had, and a certain background pixel has ln(K + 1) nats then.
 the rows that were registered when the device's history began, over each picture's most uncertain
 tenth of pixels, relative to ln C. It must lie `deviations` standard deviations from the mean of the
 device's looks since its last transition: above, or below, for what earlier masks called background
-is certain to be background, so that new scenes can look easier. `sequential` compares the same of
-each picture with those of the look before (`learning.numerics.sequential_detection`): at most one
-look in `quiet_looks` is a false alarm, as long as training moves no picture of old classes. `stage`
-trusts the registry: scenes of a class whose stage is newer than all that the device had.
+is certain to be background, so that new scenes can look easier. `sequential` measures with the
+same rows over all pixels, and compares each picture with those of the look before by ranks
+(`learning.numerics.sequential_detection`): at most one look in `quiet_looks` is a false alarm, as
+long as training moves no picture of old classes. `stage` trusts the registry: scenes of a class
+whose stage is newer than all that the device had.
 
 A device's first look begins its first task, but for `rise` as released.
 """
@@ -62,7 +63,8 @@ class Measured:
     nats: float
     """I^r over all rows of the head."""
     levels: tuple[float, ...]
-    """Of each picture's most uncertain tenth by the rows of the looks before, 0 to 1."""
+    """Of each picture by the rows of the looks before, 0 to 1: of its most uncertain tenth, for
+    `sequential` of all its pixels."""
 
     @property
     def level(self) -> float:

@@ -15,7 +15,11 @@ from learning.networks.inference import Inference
 from learning.networks.pictures import Pictures
 from learning.networks.segmentation.torch_layers import DensePass
 from learning.networks.torch_layers import Mode
-from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.numerics.pixel_uncertainty import (
+    mean_entropy,
+    mean_uncertainty,
+    most_uncertain,
+)
 from learning.training.resident import samples_of, tensor_of
 from learning.training.settings import TrainingEngineSettings
 from learning.training.shared_inference import InferenceRequest
@@ -70,7 +74,9 @@ def looked(
         images = tensor_of(samples_of(data.inputs, current.rows))
         scores, infer = _scores(assignment, instruction, engine), _inference(pictures, engine)
         seen = infer.over(scores, images)
-    measured = _measured(instruction, current, known.looks.rows, seen)
+    by_ranks = assignment.settings.detection == "sequential"
+    level = mean_uncertainty if by_ranks else most_uncertain
+    measured = _measured(instruction, current, known.looks.rows, seen, level)
     present = Present(instruction.round.class_names, current.stage, instruction.stage)
     transition, looks = look(assignment.settings, known.looks, measured, present)
     observation = Observation(
@@ -137,6 +143,7 @@ def _measured(
     current: Current,
     known: tuple[ClassName, ...],
     scores: Iterator[npt.NDArray[Any]],
+    level: Callable[..., npt.NDArray[np.float64]],
 ) -> Measured:
     """Return how uncertain the incoming model is of the current scenes' pixels."""
     rows = (_BACKGROUND, *instruction.round.class_names)
@@ -151,6 +158,6 @@ def _measured(
         pixels = counted[done : done + len(logits)]
         done += len(logits)
         nats.append(mean_entropy(logits, pixels))
-        levels.append(most_uncertain(logits, rows, before, pixels))
+        levels.append(level(logits, rows, before, pixels))
     of_pictures = tuple(np.concatenate(levels).tolist())
     return Measured(float(np.concatenate(nats).mean()), of_pictures)

@@ -14,7 +14,12 @@ from learning.losses.segmentation import presets
 from learning.losses.segmentation.composing import DenseLoss, WeightedTerm
 from learning.losses.segmentation.forgetting_balance import forgetting_exponent
 from learning.losses.segmentation.local_pod import PodFactors
-from learning.losses.segmentation.parts import AdaptiveLabels, Labels, ProbableLabels
+from learning.losses.segmentation.parts import (
+    AdaptiveLabels,
+    Labels,
+    ProbableLabels,
+    ReleasedLabels,
+)
 from learning.losses.segmentation.terms import LocalPod
 from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.segmentation.torch_layers import DensePass
@@ -74,7 +79,13 @@ def _terms(settings: LossSettings, task: int) -> presets.Terms:
             pod=pod,
         )
     if settings.loss == "released":
-        return presets.released_fbl(pod, task)
+        return presets.released_fbl(
+            pod,
+            task,
+            _released_labels(settings),
+            balanced=settings.balanced,
+            relations=settings.relations > 0,
+        )
     if settings.loss == "plop":
         return presets.plop(pod)
     if settings.loss == "mib":
@@ -90,6 +101,13 @@ def _labels(settings: LossSettings) -> Labels:
     if settings.labels == "probable":
         return ProbableLabels(probability=settings.probability, unsure=settings.unsure)
     return AdaptiveLabels(unsure=settings.unsure)
+
+
+def _released_labels(settings: LossSettings) -> Labels:
+    """Return the program's labels; guesses that are not accepted are ignored by all of these."""
+    if settings.labels == "probable":
+        return ProbableLabels(probability=settings.probability, unsure="ignore")
+    return ReleasedLabels()
 
 
 def _numbered(stages: Sequence[int]) -> list[int]:

@@ -70,12 +70,12 @@ _LITERAL: Mapping[str, Mapping[str, Any]] = {
 """What `pod_literal` sets."""
 
 _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
-    "labels": ("fbl",),
-    "probability": ("fbl",),
+    "labels": ("fbl", "released"),
+    "probability": ("fbl", "released"),
     "unsure": ("fbl",),
-    "balanced": ("fbl",),
+    "balanced": ("fbl", "released"),
     "weight_bounds": ("fbl",),
-    "relations": ("fbl",),
+    "relations": ("fbl", "released"),
     "distillation": ("lwf", "ilt", "mib"),
     "encoder": ("ilt",),
     "pod": ("fbl", "released", "plop"),
@@ -102,7 +102,8 @@ class LossSettings(Strict):
     weight_bounds: tuple[float, float] | None = None
     """The least and the largest of these weights; the paper has no bounds."""
     relations: float = Field(default=0.5, ge=0)
-    """lambda1: factor of L_FR; 0 leaves it out (w/oFRC)."""
+    """lambda1: factor of L_FR; 0 leaves it out (w/oFRC), in the released program's loss the three
+    terms that stand for it, whose factors are fixed."""
     pod: float = Field(default=1.0, ge=0)
     """lambda2: factor of L_POD, beside those within it."""
     pod_maps: float = Field(default=0.01, ge=0)
@@ -241,6 +242,12 @@ class FblSettings(
                     f"weight_bounds: {self.weight_bounds}; give the least and the largest weight, "
                     "0 or more, and leave balanced at true"
                 )
+        usual = LossSettings.model_fields["relations"].default
+        if self.loss == "released" and self.relations not in (0, usual):
+            raise ValueError(
+                f"relations: {self.relations} with the loss 'released', whose factors are fixed; "
+                f"0 leaves its terms out, {usual} keeps them"
+            )
         for name, losses in _OF_LOSSES.items():
             default = LossSettings.model_fields[name].default
             if self.loss not in losses and getattr(self, name) != default:

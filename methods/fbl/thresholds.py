@@ -30,8 +30,8 @@ THRESHOLDS = "thresholds"
 
 def has_thresholds(settings: FblSettings) -> bool:
     """Return whether the pseudo labels of the settings' loss have thresholds of classes."""
-    adaptive = settings.loss == "fbl" and settings.labels == "adaptive"
-    return adaptive or settings.loss in ("released", "plop")
+    adaptive = settings.loss in ("fbl", "released") and settings.labels == "adaptive"
+    return adaptive or settings.loss == "plop"
 
 
 @dataclass(frozen=True)

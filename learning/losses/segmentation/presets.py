@@ -60,11 +60,27 @@ def fbl(
     return compensation, WeightedTerm(relations, RelationConsistency(magnitudes)), pod
 
 
-def released_fbl(pod: WeightedTerm = POD, current: int | None = None) -> Terms:
-    """Return FBL in code mode, in the task of number `current`."""
-    weights = ReleasedWeights(ReleasedLabels(), current=current)
+def released_fbl(
+    pod: WeightedTerm = POD,
+    current: int | None = None,
+    labels: Labels = ReleasedLabels(),  # noqa: B008 -- frozen
+    *,
+    balanced: bool = True,
+    relations: bool = True,
+) -> Terms:
+    """Return FBL in code mode, in the task of number `current`.
+
+    w/oAPL by `ProbableLabels`; w/oFSC by `balanced=False`, which leaves the weights of pixels out;
+    w/oFRC by `relations=False`, which leaves out the three terms that stand for L_FR here.
+    """
+    weights = ReleasedWeights(labels, current=current)
+    compensation = (
+        ReleasedCrossEntropy(weights) if balanced else PixelCrossEntropy(labels, over="all")
+    )
+    if not relations:
+        return WeightedTerm(1.0, compensation), pod
     return (
-        WeightedTerm(1.0, ReleasedCrossEntropy(weights)),
+        WeightedTerm(1.0, compensation),
         WeightedTerm(0.3, SoftLabels(weights.labels)),
         WeightedTerm(0.1, OutputEntropy()),
         WeightedTerm(0.5, ClassConfidence(weights)),

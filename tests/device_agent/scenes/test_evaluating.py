@@ -10,11 +10,12 @@ from device_agent.core import inputs
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
 from device_agent.inference import InstalledModel, PixelScores
+from device_agent.measuring import OF_PIXELS
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
 from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
-from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain
+from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
 from learning.numerics.preprocessing import preprocess, sized_mask
 from schemas.models import BACKGROUND
 from tests.device_agent import models
@@ -173,23 +174,25 @@ def test_a_folder_without_names_says_what_is_missing(darkroom: Darkroom) -> None
 def test_an_evaluation_gives_the_detector_its_first_values(darkroom: Darkroom) -> None:
     model = darkroom.install(dense.exported())
     event = darkroom.evaluate(RULES)
-    assert event.head == ScoringHead((BACKGROUND, "red", "green"), 1.0, model.manifest.digest)
+    rows = (BACKGROUND, "red", "green")
+    assert event.head == ScoringHead(rows, 1.0, model.manifest.digest, OF_PIXELS)
     assert len(event.uncertainties) == 3
     paths = [darkroom.test / "images" / f"{name}.png" for name in ("large", "right", "wrong")]
     small = [model.pixel_scores(preprocess(path.read_bytes(), COLOUR)).small for path in paths]
-    expected = most_uncertain(np.stack(small), event.head.rows)
-    assert event.uncertainties == pytest.approx(expected)
+    assert event.uncertainties == pytest.approx(mean_uncertainty(np.stack(small), rows))
 
 
-def test_new_images_are_measured_by_their_most_uncertain_pixels(darkroom: Darkroom) -> None:
+def test_new_images_are_measured_by_all_of_their_pixels(darkroom: Darkroom) -> None:
     model = darkroom.install(dense.exported())
     event = darkroom.measure()
     images = darkroom.images()
     paths = [darkroom.home.data_folder / image.path for image in images]
     small = [model.pixel_scores(preprocess(path.read_bytes(), COLOUR)).small for path in paths]
     assert event.images == tuple(image.digest for image in images)
-    expected = most_uncertain(np.stack(small), (BACKGROUND, "red", "green"))
-    assert event.values == pytest.approx(expected)
+    rows = (BACKGROUND, "red", "green")
+    assert event.values == pytest.approx(mean_uncertainty(np.stack(small), rows))
+    in_batches = darkroom.measure(rules=BATCHES)
+    assert in_batches.values == pytest.approx(most_uncertain(np.stack(small), rows))
     in_nats = darkroom.measure(rules=DetectionRules(mode="fixed-rise", rise_nats=0.6))
     assert in_nats.values == pytest.approx(mean_entropy(np.stack(small)))
 

@@ -8,7 +8,12 @@ import pytest
 from learning.networks.head import BIAS, WEIGHT
 from learning.networks.segmentation.head import grow_from_background
 from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
-from learning.numerics.pixel_uncertainty import mean_entropy, most_uncertain, registered_logits
+from learning.numerics.pixel_uncertainty import (
+    mean_entropy,
+    mean_uncertainty,
+    most_uncertain,
+    registered_logits,
+)
 
 RULES = DetectionRules(mode="baseline", min_images=20)
 ROWS = ("background", "cat", "dog", "owl")
@@ -50,6 +55,16 @@ def test_the_most_uncertain_tenth_counts_in_shares_of_the_highest_entropy(counte
         values = entropies(LOGITS, picture, counted)
         tenth = values[: round(len(values) / 10)]
         assert found[picture] == pytest.approx(sum(tenth) / len(tenth) / math.log(4))
+
+
+@pytest.mark.parametrize("counted", [None, COUNTED])
+def test_all_pixels_count_alike_in_shares_of_the_highest_entropy(counted):
+    found = mean_uncertainty(LOGITS, ROWS, counted=counted)
+    assert found == pytest.approx(mean_entropy(LOGITS, counted) / math.log(4))
+    by_two = mean_uncertainty(LOGITS, ROWS, ROWS[:2])
+    assert by_two == pytest.approx(
+        mean_entropy(registered_logits(LOGITS, ROWS, ROWS[:2])) / math.log(2)
+    )
 
 
 def test_a_small_picture_has_its_most_uncertain_pixel_and_an_empty_one_nothing():
@@ -147,3 +162,13 @@ def test_a_device_tells_a_new_class_and_not_a_head_that_grew():
         assert not after_growth.raised
     _, (told,) = looks(detector, GROWN, grown(seen_pictures(7, strange=True)))
     assert told.transition
+
+
+def test_evidence_by_all_pixels_tells_a_new_class_in_a_small_part_of_them():
+    rules, head = DetectionRules(quiet_images=1000), ScoringHead(ROWS, 1.0)
+    detector, told = Detector(), []
+    for seed in range(5):
+        values = mean_uncertainty(seen_pictures(seed, strange=seed == 4), ROWS)
+        detector, found = observe(detector, values.tolist(), head, rules)
+        told.append(any(one.transition for one in found))
+    assert told == [False, False, False, False, True]

@@ -139,6 +139,19 @@ def test_a_device_that_joins_is_given_the_model_before_its_classes():
     assert float(fleet.work().frozen[EXPONENT]) == 0.5
 
 
+def test_ranks_are_of_all_pixels_and_levels_of_the_most_uncertain_ones():
+    quiet = {"deviations": 1e9, "quiet_looks": 1e9}
+    looks = {
+        detection: read_memory(
+            Taught(assignment(detection=detection, **quiet)).learn().memory
+        ).looks
+        for detection in ("history", "sequential")
+    }
+    assert looks["sequential"].tasks == looks["history"].tasks == 1
+    assert looks["sequential"].history[-1] < 0.9 * looks["history"].history[-1]
+    assert sum(looks["sequential"].levels) > 0
+
+
 def test_the_exponent_counts_the_devices_own_classes():
     fleet = Taught(assignment())
     one = together(fleet.old, scenes(5, CAT, seed=1))

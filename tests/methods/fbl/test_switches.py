@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from learning.losses.segmentation import presets
+from learning.losses.segmentation.parts import ProbableLabels
 from methods.fbl.losses import loss_of
 from methods.fbl.settings import FblSettings
 from tests.methods.fbl.making import assignment
@@ -80,6 +81,7 @@ def test_it_changes_the_payload(settings):
         ({"preset": "mib"}, {"distillation": 1.0}),
         ({"preset": "plop"}, {"pod": 3.0}),
         ({"mode": "code", "detection": "rise"}, {"pod": 3.0}),
+        ({"mode": "code", "detection": "rise"}, {"preset": "without-apl"}),
     ],
     ids=str,
 )
@@ -107,6 +109,18 @@ def test_the_losses_are_those_of_the_presets_that_others_use():
         ({"weight_bounds": (0.5, 5.0)}, presets.fbl(bounds=(0.5, 5.0))),
         ({"preset": "without-frc"}, presets.fbl(relations=0.0)),
         ({"mode": "code"}, presets.released_fbl(current=2)),
+        (
+            {"mode": "code", "preset": "without-apl"},
+            presets.released_fbl(current=2, labels=ProbableLabels(unsure="ignore")),
+        ),
+        (
+            {"mode": "code", "preset": "without-fsc"},
+            presets.released_fbl(current=2, balanced=False),
+        ),
+        (
+            {"mode": "code", "preset": "without-frc"},
+            presets.released_fbl(current=2, relations=False),
+        ),
         ({"preset": "finetuning"}, presets.finetuning()),
         ({"preset": "lwf"}, presets.lwf()),
         ({"preset": "ilt"}, presets.ilt()),

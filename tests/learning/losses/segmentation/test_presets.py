@@ -40,6 +40,7 @@ OUT, _ = Tiny()(NOW, BUFFERS, INPUTS, Mode())
 OLD_OUT, _ = Tiny()(BEFORE, BUFFERS, INPUTS, Mode())
 LOGITS, OLD_LOGITS = OUT.logits.numpy(), OLD_OUT.logits.numpy()
 EXPONENT = 2 / 3
+LIMITS = [0.1] * OLD
 ADAPTIVE = [
     limit + 1e-9 for limit in slow.adaptive_thresholds([(LOGITS, OLD_LOGITS, LABELS)], OLD, 0.6)
 ]
@@ -83,6 +84,16 @@ def adaptive(unsure=0):
     return slow.adaptive_labels(LOGITS, OLD_LOGITS, LABELS, ADAPTIVE, unsure)
 
 
+def probable(unsure=0):
+    """The old model's guesses at background where it gives them 0.6, else `unsure`."""
+    labels = LABELS.copy()
+    for place in slow.pixels(LABELS):
+        p = slow.probabilities(OLD_LOGITS, place)
+        if LABELS[place] == 0 and (guess := slow.highest(p)):
+            labels[place] = guess if max(p) >= 0.6 else unsure
+    return labels
+
+
 def test_fbl_is_compensation_half_the_relations_and_local_pod():
     assert value(presets.fbl()) == pytest.approx(paper(adaptive()) + pod(), rel=1e-9)
 
@@ -109,18 +120,12 @@ def test_ablations_leave_one_part_out():
     assert value(presets.fbl(balanced=False)) == pytest.approx(without_balance, rel=1e-9)
     without_relations = paper(adaptive(), relations=False) + pod()
     assert value(presets.fbl(relations=0.0)) == pytest.approx(without_relations, rel=1e-9)
-    labels = LABELS.copy()
-    for place in slow.pixels(LABELS):
-        p = slow.probabilities(OLD_LOGITS, place)
-        if LABELS[place] == 0 and max(p) >= 0.6:
-            labels[place] = slow.highest(p)
     one_probability = value(presets.fbl(ProbableLabels(probability=0.6)))
-    assert one_probability == pytest.approx(paper(labels) + pod(), rel=1e-9)
+    assert one_probability == pytest.approx(paper(probable()) + pod(), rel=1e-9)
 
 
 def test_the_released_program_has_five_terms():
-    limits = [0.1] * OLD
-    labels, factors = slow.released_labels(OLD_LOGITS, LABELS, limits, CHANNELS)
+    labels, factors = slow.released_labels(OLD_LOGITS, LABELS, LIMITS, CHANNELS)
     weights = slow.released_weights(LOGITS, labels, TASKS, OLD)
     expected = (
         slow.released_cross_entropy(LOGITS, labels, weights, factors)
@@ -129,9 +134,38 @@ def test_the_released_program_has_five_terms():
         + 0.5 * slow.class_confidence(LOGITS, OLD_LOGITS, labels, weights)
         + pod()
     )
-    assert value(presets.released_fbl(), limits) == pytest.approx(expected, rel=1e-9)
+    assert value(presets.released_fbl(), LIMITS) == pytest.approx(expected, rel=1e-9)
     assert 255 in labels
     assert {0, 1, 2, 3, 4} & set(labels[LABELS == 0].tolist())
+
+
+def test_ablations_of_the_released_program_leave_one_part_out():
+    labels, factors = slow.released_labels(OLD_LOGITS, LABELS, LIMITS, CHANNELS)
+    weights = slow.released_weights(LOGITS, labels, TASKS, OLD)
+    alike = dict.fromkeys(slow.pixels(labels), 1.0)
+    relations = (
+        0.3 * slow.soft_label_loss(LOGITS, OLD_LOGITS, labels)
+        + 0.1 * slow.output_entropy(LOGITS, labels)
+        + 0.5 * slow.class_confidence(LOGITS, OLD_LOGITS, labels, weights)
+    )
+    without_balance = (
+        slow.released_cross_entropy(LOGITS, labels, alike, factors) + relations + pod()
+    )
+    found = value(presets.released_fbl(balanced=False), LIMITS)
+    assert found == pytest.approx(without_balance, rel=1e-9)
+    without_relations = slow.released_cross_entropy(LOGITS, labels, weights, factors) + pod()
+    found = value(presets.released_fbl(relations=False), LIMITS)
+    assert found == pytest.approx(without_relations, rel=1e-9)
+
+
+def test_one_probability_for_all_classes_takes_the_place_of_the_released_thresholds():
+    labels = probable(255)
+    weights = slow.released_weights(LOGITS, labels, TASKS, OLD)
+    expected = slow.released_cross_entropy(LOGITS, labels, weights, [1.0] * len(LABELS)) + pod()
+    terms = presets.released_fbl(
+        labels=ProbableLabels(probability=0.6, unsure="ignore"), relations=False
+    )
+    assert value(terms) == pytest.approx(expected, rel=1e-9)
 
 
 def test_baselines_are_their_papers_sums():
