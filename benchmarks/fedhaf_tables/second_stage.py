@@ -51,7 +51,13 @@ _LOOP = {**_LABELS, "feature_balance": 0.0}
 CASES: Mapping[str, Case] = {
     "left-out": Case("no second stage", None, _NOTHING),
     "default": Case("default: rate 0.001, 2 epochs, l_FB = 1", "left-out"),
+    "default-free": Case("default, l_FD = 0", "default", {"feature_distance": 0.0}),
+    "rate-2": Case("rate 0.002", "left-out", {"adapter_rate": 0.002}),
+    "rate-5": Case("rate 0.005", "left-out", {"adapter_rate": 0.005}),
     "rate-10": Case("rate 0.01", "left-out", {"adapter_rate": 0.01}),
+    "rate-10-free": Case(
+        "rate 0.01, l_FD = 0", "rate-10", {"adapter_rate": 0.01, "feature_distance": 0.0}
+    ),
     "rate-10-long": Case(
         "rate 0.01, 10 epochs", "left-out", {"adapter_rate": 0.01, "adapter_epochs": 10}
     ),
@@ -116,22 +122,23 @@ def table(result: Mapping[str, Any]) -> Iterator[str]:
         "with its interval.\n"
     )
     yield f"Machine: {told}.\n"
-    yield _line(["case", "seeds", "average", "last", "forgetting", "beside", "of case"])
-    yield _line(["---"] * 7)
+    yield line(["case", "seeds", "average", "last", "forgetting", "beside", "of case"])
+    yield line(["---"] * 7)
     for name, case in CASES.items():
         runs = result["runs"].get(name)
         if runs:
             every = list(runs.values())
-            measures = [_mean([run[key] for run in every]) for key in ("average", "last")]
-            forgetting = _mean([run["forgetting"] for run in every])
+            measures = [mean([run[key] for run in every]) for key in ("average", "last")]
+            forgetting = mean([run["forgetting"] for run in every])
             other = {} if case.beside is None else result["runs"].get(case.beside, {})
-            beside = _difference(other, runs)
+            beside = difference(other, runs)
             against = CASES[case.beside].title if case.beside and beside else ""
             seeds = ", ".join(sorted(runs))
-            yield _line([case.title, seeds, *measures, forgetting, beside, against])
+            yield line([case.title, seeds, *measures, forgetting, beside, against])
 
 
-def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
+def difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
+    """Return by how much the average differs seed by seed, with its interval."""
     found = paired_difference(
         {int(seed): run["average"] for seed, run in beside.items()},
         {int(seed): run["average"] for seed, run in runs.items()},
@@ -142,12 +149,14 @@ def _difference(beside: Mapping[str, Run], runs: Mapping[str, Run]) -> str:
     return f"{found.mean:+.2f}{ends}"
 
 
-def _mean(values: Sequence[float]) -> str:
+def mean(values: Sequence[float]) -> str:
+    """Return the mean and, of several, half of its interval."""
     found = summary(values)
     return f"{found.mean:.2f}" + ("" if found.half_width is None else f" ± {found.half_width:.2f}")
 
 
-def _line(cells: Sequence[str]) -> str:
+def line(cells: Sequence[str]) -> str:
+    """Return a line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -6,6 +6,7 @@ from simulator.datasets.digits import split_digits
 from simulator.datasets.grammar import speak
 from simulator.datasets.image_folder import load_image_folder
 from simulator.datasets.imagenet import load_imagenet
+from simulator.datasets.imagenet_r import load_imagenet_r
 from simulator.datasets.images import Split
 from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.npz import load_npz
@@ -66,6 +67,8 @@ def _whole(data: DataSettings, seed: int) -> Split:
             return load_mini_imagenet(root_of(data), data.test_share, seed)
         case "imagenet":
             return load_imagenet(root_of(data))
+        case "imagenet-r":
+            return load_imagenet_r(root_of(data), data.test_share)
         case "shakespeare" | "grammar":
             is_file = data.set == "shakespeare"
             said = read_speeches(root_of(data, "the text file")) if is_file else speak()

@@ -42,6 +42,7 @@ DataSet = Literal[
     "tiny-imagenet",
     "mini-imagenet",
     "imagenet",
+    "imagenet-r",
     "shakespeare",
     "grammar",
     "digit-scenes",
@@ -90,8 +91,9 @@ class DataSettings(Strict):
     """At most so many test images of every class; left out, all."""
     test_share: Share = 0.25
     """Share of every class that becomes test data, where a data set has no test part of its own
-    (digits, omniglot, an image-folder without `test` or `val`); of texts the last share of what
-    every speaker says; of digit-scenes that of the scans which only test scenes are drawn from."""
+    (digits, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts the last share
+    of what every speaker says; of digit-scenes that of the scans which only test scenes are drawn
+    from."""
     test_hue: float = Field(default=0.0, ge=0, le=0.5)
     """The most by which the hue of each test picture is turned by chance, as a share of the colour
     circle; of pictures in colour."""

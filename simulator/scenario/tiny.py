@@ -84,6 +84,7 @@ _PICTURES: Mapping[str, tuple[int, int, int]] = {
     "tiny-imagenet": (64, 64, 3),
     "mini-imagenet": (84, 84, 3),
     "imagenet": (375, 500, 3),
+    "imagenet-r": (375, 500, 3),
     "image-folder": (224, 224, 3),
 }
 """Height, width and channels of a set's pictures; usual ones where they differ."""

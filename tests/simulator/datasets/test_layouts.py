@@ -1,5 +1,6 @@
 """Data sets that lie on disk as folders of pictures, and what is said where they do not."""
 
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from simulator.datasets.files import ImageFiles
 from simulator.datasets.image_folder import load_image_folder
 from simulator.datasets.imagenet import load_imagenet
+from simulator.datasets.imagenet_r import load_imagenet_r
 from simulator.datasets.images import Split
 from simulator.datasets.mini_imagenet import load_mini_imagenet
 from simulator.datasets.tiny_imagenet import load_tiny_imagenet
@@ -74,6 +76,59 @@ def test_imagenets_unsorted_validation_pictures_are_told(tmp_path: Path):
     draw_all(tmp_path, "train/n01/a.JPEG", "val/ILSVRC2012_val_00000001.JPEG")
     with pytest.raises(DatasetError, match=r"val: no class folders .* sort the 50,000 pictures"):
         load_imagenet(tmp_path)
+
+
+def rendered(root: Path) -> list[str]:
+    """Draw ten pictures of each of two classes of ImageNet-R."""
+    files = [f"{wnid}/art_{number}.jpg" for wnid in ("n01", "n02") for number in range(10)]
+    draw_all(root, *files)
+    (root / "README.txt").write_text("no picture")
+    return files
+
+
+def test_imagenet_r_is_cut_by_the_digests_of_names_whatever_else_lies_there(tmp_path: Path):
+    files = rendered(tmp_path)
+    split = load_imagenet_r(tmp_path, 0.2)
+    expected = [
+        name
+        for wnid in ("n01", "n02")
+        for name in sorted(
+            (name for name in files if name.startswith(wnid)),
+            key=lambda name: sha256(name.encode()).hexdigest(),
+        )[:2]
+    ]
+    assert list(split.test.paths) == sorted(expected)
+    assert sorted([*split.train.paths, *split.test.paths]) == files
+    draw_all(tmp_path, "n03/art_0.jpg")
+    assert load_imagenet_r(tmp_path, 0.2).test.paths == split.test.paths
+
+
+def test_imagenet_r_is_cut_by_a_list_of_another_program(tmp_path: Path):
+    files = rendered(tmp_path)
+    (tmp_path / "test.txt").write_text("data/imagenet-r/n02/art_3.jpg\n\nn01/art_0.jpg\n")
+    split = load_imagenet_r(tmp_path, 0.2)
+    assert sorted(split.test.paths) == ["n01/art_0.jpg", "n02/art_3.jpg"]
+    assert len(split.train) == len(files) - 2
+    (tmp_path / "train.txt").write_text("n01/art_1.jpg\nn02/art_1.jpg\n")
+    assert load_imagenet_r(tmp_path, 0.2).train.paths == ("n01/art_1.jpg", "n02/art_1.jpg")
+
+
+def test_lists_of_imagenet_r_that_do_not_fit_are_told(tmp_path: Path):
+    rendered(tmp_path)
+    (tmp_path / "test.txt").write_text("n01/art_0.jpg\nn01/gone.jpg\n")
+    with pytest.raises(DatasetError, match=r"test\.txt: line 2: 'n01/gone\.jpg' is not among"):
+        load_imagenet_r(tmp_path, 0.2)
+    (tmp_path / "test.txt").write_text("n01/art_0.jpg\n")
+    (tmp_path / "train.txt").write_text("n01/art_0.jpg\n")
+    with pytest.raises(DatasetError, match=r"n01/art_0\.jpg stands in train\.txt and in test"):
+        load_imagenet_r(tmp_path, 0.2)
+
+
+def test_imagenet_r_may_be_sorted_into_two_parts(tmp_path: Path):
+    draw_all(tmp_path, "train/n01/a.jpg", "test/n01/b.jpg")
+    assert load_imagenet_r(tmp_path, 0.2).test.paths == ("test/n01/b.jpg",)
+    with pytest.raises(DatasetError, match=r"imagenet-r\.tar"):
+        load_imagenet_r(tmp_path / "train" / "n01", 0.2)
 
 
 def tiny(root: Path) -> None:
