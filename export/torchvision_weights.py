@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from export.errors import WeightsError
 from export.torchvision_network import FeatureNetwork
 from export.weights_file import State, keep_versions, listed, read_weights
+from learning.networks.vit_weights import is_of_timm, under_present_names
 
 _POSITIONS = "encoder.pos_embedding"
 _OLD_DENSENET_NAME = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12])\.")
@@ -54,8 +56,8 @@ def load_weights(network: FeatureNetwork, path: Path) -> None:
 
 def _without_classifier(network: FeatureNetwork, state: State) -> State:
     """Return the state under the network's names, without tensors of what was cut off."""
-    wanted = network.module.state_dict()
-    current = ((_OLD_DENSENET_NAME.sub(r"\1\2.", name), state[name]) for name in state)
+    wanted, found = network.module.state_dict(), _named_as_here(state)
+    current = ((_OLD_DENSENET_NAME.sub(r"\1\2.", name), found[name]) for name in found)
     kept = State(
         (name, tensor)
         for name, tensor in current
@@ -64,6 +66,11 @@ def _without_classifier(network: FeatureNetwork, state: State) -> State:
     # A file without versions counts as old, but MNASNet refuses to load without its own.
     keep_versions(kept, getattr(state, "_metadata", {"": {"version": network.module._version}}))
     return kept
+
+
+def _named_as_here(state: State) -> Mapping[str, torch.Tensor]:
+    """Return the state under torchvision's names: of a vision transformer it may be timm's."""
+    return under_present_names(state) if is_of_timm(state) else state
 
 
 def _fitting_positions(network: FeatureNetwork, state: State) -> State:

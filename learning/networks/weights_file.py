@@ -12,9 +12,7 @@ from torch import Tensor
 
 from learning.errors import NetworkError
 from learning.networks.plan import TensorPlan
-
-_OLDER_NAMES = {".mlp.linear_1.": ".mlp.0.", ".mlp.linear_2.": ".mlp.3."}
-"""torchvision's published vision transformers still carry these."""
+from learning.networks.vit_weights import at_size, under_present_names
 
 
 def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
@@ -23,7 +21,8 @@ def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
     Raises `NetworkError` for a file that cannot be read, holds anything but named tensors, or
     lacks a tensor of the planned name and shape.
     """
-    return select(path, {_current(name): value for name, value in read_state(path).items()}, plans)
+    found = under_present_names(read_state(path))
+    return select(path, at_size(found, plans), plans)
 
 
 def select(
@@ -63,9 +62,3 @@ def read_state(path: Path) -> Mapping[str, Tensor]:
     ):
         raise NetworkError(f"weights: {path} holds more than named tensors; give a state dict")
     return loaded
-
-
-def _current(name: str) -> str:
-    for older, current in _OLDER_NAMES.items():
-        name = name.replace(older, current)
-    return name

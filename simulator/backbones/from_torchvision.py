@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.installing import pip_install
 from schemas.models import Preprocessing
@@ -17,6 +17,9 @@ from schemas.values import Digest
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.kept import kept_backbone
 from simulator.errors import BackboneError
+
+if TYPE_CHECKING:
+    from export.torchvision_network import Recipe
 
 _FILE_ENDINGS = (".pt", ".pth", ".safetensors")
 
@@ -91,6 +94,14 @@ def _published(name: str, weights: str) -> Path:
             f"\"import torch; torch.hub.load_state_dict_from_url('{url}')\""
         )
     return path
+
+
+def recipe_of(name: str, file: Path | None) -> Recipe:
+    """Return how the weights in a file want their pictures; raise `BackboneError` without torch."""
+    _torchvision("models")
+    from export.torchvision_network import find_recipe  # noqa: PLC0415 - needs torch, an extra
+
+    return find_recipe(name, "" if file is None else file.name)
 
 
 def _export(name: str, file: Path | None, size: int | None) -> Backbone:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from export.layers import Looking, looking_backbone
+from schemas.models import Preprocessing, of_pictures
 from simulator.backbones.backbone import Backbone
 from simulator.backbones.characters import character_encoder
 from simulator.backbones.from_file import file_backbone
@@ -15,7 +16,10 @@ from simulator.backbones.pixels import pixels_backbone
 from simulator.datasets.images import Split
 from simulator.scenario.backbone import BackboneSettings
 
-__all__ = ["Backbone", "load_backbone"]
+__all__ = ["Backbone", "centred", "load_backbone"]
+
+_HALF = 0.5
+"""Mean and deviation of colours from 0 to 1 that are to be from -1 to 1."""
 
 
 def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
@@ -27,7 +31,18 @@ def load_backbone(settings: BackboneSettings, split: Split) -> Backbone:
     setting and the way out.
     """
     looking = Looking(settings.layers, settings.mirror)
-    return _looking(_whole(settings, split), looking)
+    whole = _looking(_whole(settings, split), looking)
+    if not settings.centred:
+        return whole
+    return replace(whole, preprocessing=centred(settings, of_pictures(whole.preprocessing)))
+
+
+def centred(settings: BackboneSettings, sight: Preprocessing) -> Preprocessing:
+    """Return the preprocessing with colours from -1 to 1, where the settings ask for that."""
+    if not settings.centred:
+        return sight
+    half = (_HALF,) * sight.channels
+    return sight.model_copy(update={"mean": half, "deviation": half})
 
 
 def _looking(backbone: Backbone, looking: Looking) -> Backbone:

@@ -15,6 +15,7 @@ from methods.registry import training_coordinator
 from methods.training import RoundParts
 from schemas.models import of_pictures
 from schemas.values import ClassName
+from simulator.backbones.adapted import frozen_part
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
 from simulator.engines.network_inputs import SampleInputs, inputs_of
@@ -102,10 +103,11 @@ class NetworkMeter:
 
         prepared = self._prepared
         device = torch_device(prepared.scenario.engine.device)
+        base = frozen_part(prepared.scenario.backbone, voters.network)
         labels = prepared.split.test.labels
         asked = np.flatnonzero(np.isin(labels, seen)).astype(np.int64)
         infer = Inference(_BATCH, self._sight.pictures())
-        models = [to_tensors(arrays, device) for arrays in voters.models]
+        models = [to_tensors({**base, **arrays}, device) for arrays in voters.models]
         right = 0
         label_of_row = np.array([prepared.plan.class_names.index(name) for name in voters.names])
         for start in range(0, len(asked), _BATCH):

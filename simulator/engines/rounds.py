@@ -6,15 +6,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from safetensors.numpy import save_file
+
 from coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
 from coordinator.making.first_files import FirstFiles
 from coordinator.making.networks import prepare_network
 from coordinator.settings import FirstStageSection, MethodSection
 from coordinator.topics.lineages.commands import ImportNetwork
+from learning.networks.registry import build_network
+from schemas.models import of_pictures
+from simulator.backbones.adapted import frozen_file, frozen_part
 from simulator.backbones.backbone import Backbone
 from simulator.engines.interface import Prepared
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of, trains_on_features
+from simulator.scenario.trainer import adapts, trainer_of, trains_on_features
 
 BOUNDS = BoundRules(max_share=1.0, max_round_share=1.0, max_samples_per_class=10**9)
 """Scenarios deal out data as papers do, often most of a class to one device."""
@@ -94,7 +99,23 @@ def import_network(home: Path, prepared: Prepared) -> ImportNetwork:
         frozen = None
         if backbone is not None:
             frozen = _written(Path(scratch, f"{backbone.name}.onnx"), backbone.data)
-        return ImportNetwork(network=prepare_network(home, file, frozen, first=first))
+        adapted = _adapted(Path(scratch, "adapted.safetensors"), prepared)
+        made = prepare_network(home, file, frozen, weights_file=adapted, first=first)
+        return ImportNetwork(network=made)
+
+
+def _adapted(path: Path, prepared: Prepared) -> Path | None:
+    """Return the file of what nobody trains of a network with adapters; random, it is written."""
+    trainer, settings = trainer_of(prepared.scenario), prepared.scenario.backbone
+    if trainer is None or not adapts(prepared.scenario):
+        return None
+    file = frozen_file(settings)
+    if file is not None:
+        return file
+    shape = of_pictures(prepared.preprocessing).shape
+    network = build_network(str(trainer.settings["network"]), shape)
+    save_file(frozen_part(settings, network), path)
+    return path
 
 
 def _written(path: Path, data: bytes | None) -> Path | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schemas.values import Digest
-from simulator.backbones.loading import Backbone, load_backbone
+from simulator.backbones.adapted import adapted_sight, frozen_file
+from simulator.backbones.loading import Backbone, centred, load_backbone
 from simulator.backbones.pixels import pixels_backbone
 from simulator.backbones.scenes import scene_preprocessing
 from simulator.base_session.central import central_base
@@ -24,7 +25,7 @@ from simulator.plan.making import make_plan
 from simulator.plan.segmentation.samples import plan_task_scenes
 from simulator.run.facts import Material
 from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import Trainer, trainer_of, trains_on_pictures
+from simulator.scenario.trainer import Trainer, adapts, trainer_of, trains_on_pictures
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,14 @@ class PreparedSeed:
         return Material(
             train=self.split.train.fingerprint,
             test=self.split.test.fingerprint,
-            backbone=Digest.of(self.backbone.data),
+            backbone=Digest.of(self._frozen),
         )
+
+    @property
+    def _frozen(self) -> bytes:
+        """What nobody trains: an ONNX file, or the weights that adapters are trained in."""
+        file = frozen_file(self.scenario.backbone) if adapts(self.scenario) else None
+        return self.backbone.data if file is None else file.read_bytes()
 
     def prepare(self, watch: Watch) -> Prepared:
         """Compute what is not in the caches yet, and return what engines take.
@@ -86,8 +93,10 @@ def _network(scenario: Scenario, split: Split) -> Backbone:
     trainer = trainer_of(scenario)
     if trainer is None or not trains_on_pictures(scenario):
         return load_backbone(scenario.backbone, split)
-    seen = pixels_backbone(split, scenario.backbone.shape)
-    return Backbone(_name_of(trainer), b"", seen.preprocessing)
+    name = _name_of(trainer)
+    if adapts(scenario):
+        return Backbone(name, b"", centred(scenario.backbone, adapted_sight(scenario.backbone)))
+    return Backbone(name, b"", pixels_backbone(split, scenario.backbone.shape).preprocessing)
 
 
 def _segmenting_network(scenario: Scenario, split: Split[TaskScenes]) -> Backbone:

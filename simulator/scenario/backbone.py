@@ -41,7 +41,8 @@ class BackboneSettings(Strict):
     """`[backbone]`: the frozen network that every device sees its images with.
 
     A fleet that trains a network on pictures has none; of this section it takes `size` alone. One
-    that trains a network on features sees its images with this one.
+    that trains a network on features sees its images with this one. One that trains adapters in a
+    large network (`vit_b_16`) names it here, by `torchvision`, with the weights that nobody trains.
     """
 
     network: Literal["pixels", "file", "torchvision", "mobilenet-v2", "characters"] = "pixels"
@@ -61,6 +62,9 @@ class BackboneSettings(Strict):
     or nodes of the ONNX file, or modules of torchvision's, like `features.14`."""
     mirror: bool = False
     """Whether features are the mean of those of the picture and of its mirror image."""
+    centred: bool = False
+    """Whether colours go from -1 to 1 (mean and deviation 0.5), as vision transformers that were
+    trained on ImageNet-21k want them, instead of by ImageNet's mean and deviation."""
     size: Size | None = None
     """Side of the input in pixels, 8 to 1024, or of pictures with masks [height, width]; left out,
     what the images (`pixels`) or the network have."""

@@ -12,6 +12,7 @@ from methods.registry import descriptor, statistics_coordinator, training_coordi
 from methods.training_sides import TrainingCoordinator
 from schemas.setting_faults import tell
 from simulator.errors import ScenarioError
+from simulator.scenario.adapters_check import check_adapters
 from simulator.scenario.model import Scenario
 from simulator.scenario.proxy_check import check_proxy
 from simulator.scenario.segments_check import check_segmenting
@@ -38,12 +39,14 @@ def check_method(source: str, scenario: Scenario) -> None:
             training = _training(first.name, _ANY_PICTURE)
             before = _check_settings(source, FIRST, training, first.settings)
             check_proxy(source, scenario, first.name, before)
+            check_adapters(source, scenario, before)
         if trainer is not None and first is None:
             _check_sight(source, scenario, trainer.method)
             shape = _ANY_FEATURES if trains_on_features(scenario) else _ANY_PICTURE
             training = _training(trainer.method, shape)
             settings = _check_settings(source, FIELD, training, method.settings)
             check_proxy(source, scenario, trainer.method, settings)
+            check_adapters(source, scenario, settings)
             check_sharing(source, scenario, trainer.method, training(method.settings))
         else:
             settings = _check_settings(source, FIELD, _statistics(method.name), method.settings)
@@ -148,12 +151,6 @@ def _check_order(source: str, scenario: Scenario) -> None:
 
 def _check_training(source: str, scenario: Scenario) -> None:
     """Raise `ScenarioError` for what does not go with a network that the fleet trains."""
-    if scenario.backbone.network != "pixels" and not trains_on_features(scenario):
-        raise ScenarioError(
-            f"{source}: backbone.network: {scenario.backbone.network!r}, but the fleet trains its "
-            "network from the first weights on; leave the section out (backbone.size may stay), or "
-            "let a network be trained on its features: method.on_features = true"
-        )
     if (scenario.backbone.layers or scenario.backbone.mirror) and not trains_on_features(scenario):
         raise ScenarioError(
             f"{source}: backbone.layers, backbone.mirror: are of a frozen network, and the fleet "

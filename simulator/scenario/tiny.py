@@ -299,7 +299,7 @@ def _backbone(backbone: BackboneSettings, absent: Absent) -> Content:
         cut |= {"network": "mobilenet-v2", "file": None, "weights": None}
     if absent.weights:
         cut["weights"] = None
-    if absent.file or absent.weights:
+    if absent.file or absent.weights or backbone.network == "torchvision":
         side = FROZEN_SIDE if backbone.shape is None else backbone.shape[0]
         cut["size"] = min(side, FROZEN_SIDE)
     return cut

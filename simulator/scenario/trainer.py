@@ -59,6 +59,14 @@ def trains_on_features(scenario: Scenario) -> bool:
     return descriptor(trainer.method).on_features if asked is None else asked
 
 
+def adapts(scenario: Scenario) -> bool:
+    """Whether the network that is trained on pictures stands in `[backbone]`, with its weights.
+
+    Then adapters are trained in it alone; `simulator.scenario.method_check` holds both together.
+    """
+    return trains_on_pictures(scenario) and scenario.backbone.network != "pixels"
+
+
 def trains_on_pictures(scenario: Scenario) -> bool:
     """Whether the scenario has a network that is trained from pictures to scores."""
     return trainer_of(scenario) is not None and not trains_on_features(scenario)

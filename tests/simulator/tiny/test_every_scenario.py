@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from learning.networks.network import Shape
+from learning.networks.registry import BODIES
+from learning.networks.vision_transformer import VisionTransformer
 from simulator.run.at_hand import absent_here
 from simulator.run.folder import RunFolder
 from simulator.run.running import run_scenario
@@ -33,6 +36,8 @@ BY_DAY = frozenset(
 """
 OWN_NETWORK = frozenset({"ade20k-fbl-100-10", "voc-fbl-15-1"})
 """Of those with a ResNet-101, which takes minutes: the others train a small network here."""
+OWN_TRANSFORMER = frozenset({"imagenet-r-stsa"})
+"""Of those with a ViT-B/16, which takes most of a minute and five gigabytes."""
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
@@ -43,6 +48,11 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
     if scenario.backbone.network == "torchvision":
         found.append(pytest.mark.torchvision)
     return found
+
+
+def small_transformer(shape: Shape) -> VisionTransformer:
+    """Return the smallest of the same kind."""
+    return VisionTransformer(shape[1], 16, width=24, blocks=1, heads=3, hidden=32, adapter=8)
 
 
 def tiny(scenario: Scenario) -> Scenario:
@@ -66,6 +76,8 @@ def test_it_starts_and_trains_one_tiny_step(
     large = str(whole.method.settings.get("network")).startswith("deeplabv3_resnet101")
     if large and name not in OWN_NETWORK:
         whole = load_scenario(name, ["method.settings.network=small_dense"])
+    if name not in OWN_TRANSFORMER:
+        monkeypatch.setitem(BODIES, "vit_b_16", small_transformer)
     step = tiny(whole)
     results = run_scenario(step, tmp_path / "run", Console(file=io.StringIO()))
     assert len(results.first.stages) == step.stages.total

@@ -1,0 +1,55 @@
+"""The part of a network that nobody trains, where the fleet trains adapters in it alone.
+
+It is torchvision's network of the same name, which `[backbone]` names with its weights and size;
+pictures are seen as these weights want them. Such is STSA's first stage with a vision transformer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from coordinator.making.first_files import base_tensors
+from learning.networks.network import AnyNetwork
+from learning.networks.plan import initial_arrays
+from schemas.models import Preprocessing
+from simulator.backbones.from_torchvision import recipe_of, weights_file
+from simulator.scenario.backbone import BackboneSettings
+
+Arrays = dict[str, npt.NDArray[Any]]
+_SEED = 0
+"""Of the values that stand in for weights, where none are named."""
+
+
+def frozen_part(settings: BackboneSettings, network: AnyNetwork) -> Arrays:
+    """Return the tensors of `network` that nobody trains; none where all of it is trained.
+
+    Without weights they are random, and the same in every run. Raises `BackboneError` where the
+    weights are not there, and `NetworkError` where they are not this network's.
+    """
+    plans, file = network.body.base_plan(), frozen_file(settings)
+    if not plans:
+        return {}
+    if file is None:
+        return initial_arrays(plans, _SEED)
+    return dict(base_tensors(network, settings.name or "", file))
+
+
+def frozen_file(settings: BackboneSettings) -> Path | None:
+    """Return the file of the weights that `[backbone]` names; None where they are random."""
+    if settings.network != "torchvision" or settings.name is None or settings.weights is None:
+        return None
+    return weights_file(settings.name, settings.weights)
+
+
+def adapted_sight(settings: BackboneSettings) -> Preprocessing:
+    """Return how the network sees pictures: as the weights that `[backbone]` names want them.
+
+    Raises `BackboneError` without torchvision or the weights.
+    """
+    assert settings.name is not None, "scenarios are checked for that"
+    recipe = recipe_of(settings.name, frozen_file(settings))
+    side = recipe.crop if settings.shape is None else settings.shape[0]
+    return recipe.preprocessing(side)
