@@ -69,12 +69,15 @@ METHODS: Mapping[str, Method] = {
     "full": Method("full"),
     "own-task": Method("own-task", "full"),
     "calibrated": Method("calibrated"),
-    "replay": Method("replay"),
     "left-out": _form("FedHAF without its second stage", **_NOTHING),
-    "free": _form("FedHAF, l_FD = 0", feature_distance=0.0),
     "rate-10": _form("FedHAF, second stage at a rate of 0.01", adapter_rate=0.01),
-    "rate-10-free": _form(
-        "FedHAF, second stage at a rate of 0.01, l_FD = 0", adapter_rate=0.01, feature_distance=0.0
+    "rate-50": _form("FedHAF, second stage at a rate of 0.05", adapter_rate=0.05),
+    "rate-50-free": Method(
+        "full",
+        "rate-50",
+        {"adapter_rate": 0.05, "feature_distance": 0.0},
+        "the same, l_FD = 0",
+        rate_of="full",
     ),
 }
 """By name, in the order of the table."""

@@ -52,7 +52,6 @@ CASES: Mapping[str, Case] = {
     "left-out": Case("no second stage", None, _NOTHING),
     "default": Case("default: rate 0.001, 2 epochs, l_FB = 1", "left-out"),
     "default-free": Case("default, l_FD = 0", "default", {"feature_distance": 0.0}),
-    "rate-2": Case("rate 0.002", "left-out", {"adapter_rate": 0.002}),
     "rate-5": Case("rate 0.005", "left-out", {"adapter_rate": 0.005}),
     "rate-10": Case("rate 0.01", "left-out", {"adapter_rate": 0.01}),
     "rate-10-free": Case(
