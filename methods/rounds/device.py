@@ -93,8 +93,7 @@ class RoundsDevice(AveragedDevice[RoundsAssignment, _Kept]):
         measures = instruction.round.phase == FISHER
         shaken = pictures and replace(pictures, pad=settings.pad, flip=settings.flip)
         trained = trained_of(assignment, parameters)
-        held = {name: tensor for name, tensor in parameters.items() if name not in trained}
-        fixed = {**base(), **held}
+        fixed = {**base(), **{name: parameters[name] for name in parameters if name not in trained}}
         work = Work(
             parameters=trained,
             buffers=buffers,
