@@ -17,6 +17,8 @@ _BESIDE = {
     "mean-sent": "over the mean as sent",
 }
 """What other cases are compared with."""
+_PAIRS = {"mean-falling": "mean-averaged", "lucir-fleet": "lucir-sites"}
+"""What stands beside them, and the case that each differs from in one thing."""
 
 
 def tables(result: Mapping[str, Any]) -> str:
@@ -47,7 +49,7 @@ def tables(result: Mapping[str, Any]) -> str:
     ]
     beside = {name: cases[name] for name in BESIDE if name in cases}
     if beside:
-        parts += ["## Beside them\n", *_cases(result, beside)]
+        parts += ["## Beside them\n", *_cases(result, beside), *_pairs(cases)]
     missing = [name for name in CASES if len(cases.get(name, {})) < len(SEEDS)]
     if missing:
         parts.append(f"Not all seeds were run of {', '.join(missing)}.\n")
@@ -104,6 +106,21 @@ def _differences(cases: Mapping[str, BySeed], field: str) -> Iterator[str]:
         if name in ICARL
     ]
     return _table(("case", "n", *(_BESIDE[name] for name in beside)), rows)
+
+
+def _pairs(cases: Mapping[str, BySeed]) -> Iterator[str]:
+    """Yield what a case is above the one beside it; LUCIR answers by its head alone."""
+    rows = [
+        (
+            f"{CASES[name].title}, over {CASES[other].title}",
+            str(len(cases[name])),
+            _difference(cases[other], cases[name], "head"),
+            _difference(cases[other], cases[name], "model"),
+        )
+        for name, other in _PAIRS.items()
+        if name in cases and other in cases
+    ]
+    return _table(("case", "n", "head", "model"), rows)
 
 
 def _rounds(cases: Mapping[str, BySeed]) -> Iterator[str]:

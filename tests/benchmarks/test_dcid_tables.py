@@ -121,3 +121,12 @@ def test_differences_are_seed_by_seed_with_their_interval() -> None:
     text = norm_tables.tables({"machine": {"cpu": "a dream"}, "chosen": best, "runs": runs})
     assert text.count("| DCID, norms in train | 3 | +2.83 (+2.12 to +3.55) |") == 2
     assert "| case | n | over the averaged mean | over statistics alone |" in text
+
+
+def test_a_case_that_stands_beside_them_is_held_to_the_one_it_differs_from() -> None:
+    runs = norm_runs("lucir-sites", 0.01, {1: 47.0, 2: 48.0, 3: 49.0})
+    runs |= norm_runs("lucir-fleet", 0.02, {1: 48.0, 2: 49.0, 3: 50.0})
+    best = {name: chosen(runs, name) for name in norm_cases.CASES}
+    text = norm_tables.tables({"machine": {"cpu": "a dream"}, "chosen": best, "runs": runs})
+    alike = "| LUCIR, mean, imprinted alike, over LUCIR, mean, imprinted at sites | 3 |"
+    assert f"{alike} +1.00 (+1.00 to +1.00) | +1.00 (+1.00 to +1.00) |" in text
