@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from methods.lga.settings import MODES, PRESETS
+from simulator.metrics.over_seeds import paired_difference, summary
 from simulator.metrics.seed_metrics import SeedMetrics
 
 _HEAD = (
@@ -91,6 +92,51 @@ def choice_table(cases: Mapping[str, Case]) -> str:
     for name in sorted(held, key=_place):
         lines.append(_row(name, *held[name], *[""] * (stages - len(held[name]))))
     return "\n".join(lines)
+
+
+def seeds_table(cases: Mapping[str, Case], further: Mapping[str, Mapping[str, Case]]) -> str:
+    """Return the cases that were run on further seeds; empty where none was.
+
+    Mean and half of the 95 % interval, and what LGA of the same mode is above the case, by seed.
+    """
+    runs = {
+        name: {1: cases[name], **{int(seed): case for seed, case in of_seed.items()}}
+        for name, of_seed in further.items()
+        if name in cases
+    }
+    if not runs:
+        return ""
+    fields = ("final", "average", "forgetting")
+    head = ("case", "seeds", *_HEAD[1:4], "LGA above it, final", "average")
+    lines = [_row(*head), _row(*["---"] * len(head))]
+    for name in sorted(runs, key=_place):
+        lga = runs.get(f"{name.partition(',')[0]}, lga", {})
+        lines.append(
+            _row(
+                name,
+                ", ".join(map(str, sorted(runs[name]))),
+                *(_spread(runs[name], field) for field in fields),
+                *("" if runs[name] is lga else _above(lga, runs[name], of) for of in fields[:2]),
+            )
+        )
+    told = "Mean ± half of the 95 % interval (Student's t), and paired differences with theirs."
+    return "\n".join(["", "## On more seeds", "", told, "", *lines, ""])
+
+
+def _spread(runs: Mapping[int, Case], field: str) -> str:
+    found = summary([run[field] for run in runs.values()])
+    half = found.half_width
+    return f"{found.mean:.1f}" + ("" if half is None else f" ± {half:.1f}")
+
+
+def _above(lga: Mapping[int, Case], runs: Mapping[int, Case], field: str) -> str:
+    first, second = ({seed: run[field] for seed, run in of.items()} for of in (runs, lga))
+    found = paired_difference(first, second)
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.1f} (n = 1)"
+    return f"{found.mean:+.1f} ({found.low:+.1f} to {found.high:+.1f})"
 
 
 def _place(name: str) -> tuple[int, int]:

@@ -164,6 +164,7 @@ METHODS: Mapping[str, Method] = {
     "pooled": Method(
         "pooled features, logistic regression",
         "pooled",
+        settings={"tolerance": 1e-4},
         fields={"devices.policy.publish_features": True},
         dear=True,
     ),

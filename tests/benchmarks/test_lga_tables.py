@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.lga_tables.ledger import choices
-from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, table
+from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, seeds_table, table
 from coordinator.topics.proxy.entries import OldModelChosen
 from coordinator.topics.proxy.state import OldModel
 from coordinator.topics.rounds.entries import RoundOpened
@@ -130,6 +130,22 @@ def test_cases_without_choices_are_not_in_their_table() -> None:
         "| paper, lga | 1.2 (0.50 to 0.75) | 2.1 (0.25 to 0.25) |",
         "| paper, without-sbm | 1.4 (0.50 to 0.75) |  |",
     ]
+
+
+def test_cases_of_more_seeds_are_held_to_lga_seed_by_seed() -> None:
+    def case(final: float) -> dict[str, float]:
+        return {"final": final, "average": final + 1, "forgetting": 5.0}
+
+    cases = {"paper, lga": case(90.0), "paper, fedavg": case(34.0), "code, lga": case(60.0)}
+    further = {
+        "paper, fedavg": {"2": case(36.0), "3": case(35.0)},
+        "paper, lga": {"2": case(92.0), "3": case(94.0)},
+    }
+    rows = seeds_table(cases, further).splitlines()[-2:]
+    assert rows[0] == "| paper, lga | 1, 2, 3 | 92.0 ± 5.0 | 93.0 ± 5.0 | 5.0 ± 0.0 |  |  |"
+    assert rows[1].startswith("| paper, fedavg | 1, 2, 3 | 35.0 ± 2.5 |")
+    assert rows[1].endswith("| +57.0 (+52.7 to +61.3) | +57.0 (+52.7 to +61.3) |")
+    assert seeds_table(cases, {}) == ""
 
 
 @pytest.mark.torch
