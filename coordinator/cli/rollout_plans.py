@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from coordinator.errors import CommandError
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from coordinator.topics.rollouts.plan import OFF, GatePlan, RolloutPlan
 from schemas.message import explain
 from schemas.tags import TagSelector
 
@@ -136,18 +136,16 @@ def _hours(value: object) -> object:
 
 
 def _gates(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {name: None if limit == "off" else limit for name, limit in value.items()}
     return dict(map(_gate, value)) if isinstance(value, list | tuple) else value
 
 
-def _gate(text: str) -> tuple[str, float | None]:
+def _gate(text: str) -> tuple[str, float | str]:
     name, equals, limit = text.partition("=")
     if not equals or name not in GatePlan.model_fields:
         known = ", ".join(GatePlan.model_fields)
         raise CommandError(f"gate: {text!r} is not NAME=VALUE; names are {known}")
-    if limit == "off":
-        return name, None
+    if limit == OFF:
+        return name, OFF
     try:
         return name, float(limit) if "." in limit else int(limit)
     except ValueError as error:

@@ -67,7 +67,11 @@ NOT_HERE = {
     "digits-1000": "a thousand programs",
     "digits-joint": "no fleet",
     **dict.fromkeys(
-        [name for name in shipped_names() if name.startswith("digits-rollout-")],
+        [
+            name
+            for name in shipped_names()
+            if name.startswith(("digits-rollout-", "digits-adapter"))
+        ],
         "they learn as `digits` does; their rollouts are run in tests/simulator/rollouts",
     ),
 }
