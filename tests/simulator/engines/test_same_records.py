@@ -62,6 +62,7 @@ BY_DAY = ("digits-fedhaf", "digits-stsa-adapted")
 """Features of a frozen network, and a first stage that trains. The others are by night: `mqtt/`
 trains by rounds, with a proxy and on scenes, and DCID's programs are in `tests/end_to_end`."""
 SUMS = ("digits", "digits-pooled")
+ROLLOUTS = ("digits-rollout-", "digits-adapter")
 NOT_HERE = {
     "demo": "its programs are asked for what only they can tell; else it is `digits`",
     "digits-1000": "a thousand programs",
