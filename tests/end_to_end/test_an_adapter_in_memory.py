@@ -68,8 +68,9 @@ def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) 
     for number, device in enumerate(fleet.devices.values()):
         put_pictures(device.data, "spot", range(100 * number, 100 * number + 16))
     fleet.coordinator.open("spot")
-    fleet.until(lambda: evaluated(fleet, 3))
+    fleet.until(lambda: len(fleet.told(ModelSolved)[-1].inputs) == 6)
     solved = fleet.told(ModelSolved)[-1]
+    fleet.until(lambda: evaluated(fleet, solved.version))
     assert (solved.method, solved.class_names) == ("stsa", (*BARS, "spot"))
     first, again = fleet.told(BackboneImported)
     assert first == again

@@ -33,7 +33,7 @@ def state(network, seed=3):
     arrays = network.initial(seed, CLASSES)
     random = np.random.default_rng(1)
     for name, array in arrays.items():
-        if name.endswith(("running_mean", "running_var", "bias")):
+        if name.endswith(("running_mean", "running_var", "bias", "up.weight")):
             arrays[name] = array + random.uniform(0, 1, array.shape).astype(np.float32)
     parameters, buffers = to_tensors(arrays)
     return tuple({n: v.double() for n, v in part.items()} for part in (parameters, buffers))
@@ -123,9 +123,15 @@ def test_a_stack_on_features_is_its_agents_one_by_one(name, head):
         {key: torch.stack([state[part][key] for state in states]) for key in states[0][part]}
         for part in (0, 1)
     ]
-    together = forward(network, *parts, inputs, Mode(True, weight))
+    drawn = np.random.default_rng(4)
+    base = {  # what nobody trains has no axis of agents
+        plan.name: torch.from_numpy(drawn.uniform(0.5, 2, plan.shape))
+        for plan in network.body.base_plan()
+    }
+    together = forward(network, {**base, **parts[0]}, parts[1], inputs, Mode(True, weight))
     for agent, valid in enumerate(rows):
-        alone = forward(network, *states[agent], inputs[agent, :valid], Mode(True))
+        own = ({**base, **states[agent][0]}, states[agent][1])
+        alone = forward(network, *own, inputs[agent, :valid], Mode(True))
         for one, two in ((together.logits, alone.logits), (together.features, alone.features)):
             assert torch.allclose(one[agent, :valid], two, atol=1e-12)
 
