@@ -56,6 +56,13 @@ class ClassTotals(Mapping[ClassName, ClassTotal]):
         return cls(sums.values.shape[1], totals)
 
     @property
+    def overall(self) -> tuple[npt.NDArray[np.float64], int]:
+        """The sum of h over the samples of all classes (M,), and their number."""
+        totals = self.by_name.values()
+        sums = (total.correlation.to_float() for total in totals)
+        return sum(sums, np.zeros(self.columns)), sum(total.count for total in totals)
+
+    @property
     def samples(self) -> dict[ClassName, int]:
         """Number of samples per class, sorted by name."""
         return {name: self[name].count for name in sorted(self)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +40,8 @@ def adapter_of(
     side = training_coordinator(METHOD)
     settings = {"preset": PRESET, **request.settings}
     assignment = side.assign(settings, (backbone.feature_width,))
-    network = assignment.network
     assert isinstance(assignment, RoundsAssignment)
+    network = assignment.network
     _check(network, assignment)
     base = {
         CENTRE: moments.centre.astype(np.float32),
@@ -71,9 +70,8 @@ def adapter_of(
     return imported, files
 
 
-def _check(network: Any, assignment: RoundsAssignment) -> None:  # noqa: ANN401 - of any method
-    fits = isinstance(network, Network) and isinstance(network.body, ResidualAdapter)
-    if not fits or assignment.settings.head != "linear":
+def _check(network: Network, assignment: RoundsAssignment) -> None:
+    if not isinstance(network.body, ResidualAdapter) or assignment.settings.head != "linear":
         raise NetworkSettingsError(
             f"adapter.settings: network {assignment.settings.network!r} with head "
             f"{assignment.settings.head!r} does not begin as the solved model; leave both out"

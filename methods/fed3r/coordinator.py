@@ -74,9 +74,7 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
     ) -> FeatureMoments:
         """Return how features lie over all samples."""
         del assignment
-        totals = aggregate.classes.values()
-        total = np.sum([one.correlation.to_float() for one in totals], axis=0)
-        return FeatureMoments.of(aggregate.gram_matrix(), total, sum(one.count for one in totals))
+        return FeatureMoments.of(aggregate.gram_matrix(), *aggregate.classes.overall)
 
 
 COORDINATOR = Fed3rCoordinator()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from learning.networks.head import is_of_head
 from methods.averaging import AveragingCoordinator
 from methods.client_updates import Arrays, UpdateFrame
 from methods.network_weights import encode_weights
@@ -40,11 +41,18 @@ class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):
             fisher = consolidated(config.extras.get(FISHER), mean, names, config.aliases)
             extras[FISHER] = encode_fisher(fisher, names)
         else:
-            sent = received(assignment, config.weights, config.weights_class_names, names)
-            weights = encode_weights({**sent, **mean}, names)
+            weights = encode_weights({**_held(assignment, config), **mean}, names)
         if config.ends_stage and assignment.settings.needs_old_model:
             extras[OLD_MODEL] = weights
         return weights, extras
+
+
+def _held(assignment: RoundsAssignment, config: RoundConfig) -> Arrays:
+    """Return the tensors that were sent and are in no answer: a head that is not trained."""
+    if assignment.settings.trained == "all":
+        return {}
+    sent = received(assignment, config.weights, config.weights_class_names, config.class_names)
+    return {name: array for name, array in sent.items() if is_of_head(name)}
 
 
 COORDINATOR = RoundsCoordinator()

@@ -101,10 +101,8 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         self, assignment: StsaAssignment, aggregate: StsaAggregate
     ) -> FeatureMoments:
         """Return how features lie over all samples, an estimate where parts sent class sums."""
-        totals = aggregate.classes.values()
-        total = np.sum([one.correlation.to_float() for one in totals], axis=0)
         gram = aggregate.gram_matrix(assignment.settings)
-        return FeatureMoments.of(gram, total, sum(one.count for one in totals))
+        return FeatureMoments.of(gram, *aggregate.classes.overall)
 
 
 COORDINATOR = StsaCoordinator()
