@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from learning.errors import ImageError, SampleError, TextError
 from learning.numerics.preprocessing import preprocess
 from learning.numerics.tokens import MAX_TEXT_BYTES
 from schemas.models import AnyPreprocessing
+from schemas.regular_files import open_regular
 from schemas.values import Digest
 
 MAX_FILE_BYTES = 64 << 20
@@ -67,8 +69,9 @@ def read_picture(picture: PictureFile, spec: Spec, convert: Convert[Spec] = prep
     Raises `SampleError` if it does not decode, `ChangedError` if it is not the file it was.
     """
     try:
-        _check_size(picture.path.stat().st_size, spec)
-        data = picture.path.read_bytes()
+        with open_regular(picture.path) as file:
+            _check_size(os.fstat(file.fileno()).st_size, spec)
+            data = file.read(MAX_FILE_BYTES)
     except OSError as error:
         raise ChangedError(f"{picture.path}: cannot be read: {error.strerror}") from error
     if picture.digest is not None and Digest.of(data) != picture.digest:

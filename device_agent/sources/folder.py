@@ -13,6 +13,7 @@ the kernel do not, needs no further library, and cannot miss what happened while
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +23,11 @@ from pathlib import Path
 from device_agent.core.inputs import Image, Scanned
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
+from device_agent.images import MAX_FILE_BYTES
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.store.blobs import file_digest
 from schemas.errors import InvalidValueError, shorten
+from schemas.regular_files import regular_status
 from schemas.reports import Problem
 from schemas.values import ClassName
 
@@ -100,8 +103,7 @@ class FolderSource:
         except FileNotFoundError:
             return  # removed between listing and looking; the next scan is right again
         except OSError as error:
-            text = f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
-            found.problems.append(problem("sample", text))
+            found.problems.append(problem("sample", why_unread(path, error)))
             return
         if seen is None:
             found.unsettled += 1
@@ -114,7 +116,9 @@ def _class_folders(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return sorted(
-                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".") and _leads_to_a_folder(entry)
             )
     except OSError as error:
         raise SourceError(
@@ -123,14 +127,28 @@ def _class_folders(folder: Path) -> list[str]:
         ) from error
 
 
+def _leads_to_a_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself, which is no class and hides none
+
+
 def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> HashedFile | None:
     """Return a file as it is, None while it is perhaps still being written; raise `OSError`."""
     full = folder / path
-    status = full.stat()
+    status = regular_status(full)
     if abs(now - status.st_mtime) < SETTLE_SECONDS:
         return None
+    if status.st_size > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"{status.st_size} bytes exceed {MAX_FILE_BYTES}", path)
     digest = cache.get(path, status.st_size, status.st_mtime_ns)
     return HashedFile(status.st_size, status.st_mtime_ns, digest or file_digest(full))
+
+
+def why_unread(path: str, error: OSError) -> str:
+    """Return why a file is left out of a scan, with the way out."""
+    return f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
 
 
 def sample_files(

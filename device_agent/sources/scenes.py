@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,11 +30,12 @@ from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES, ChangedError
 from device_agent.sources.cache import DigestCache, HashedFile
-from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest
+from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
 from device_agent.sources.mask_classes import MaskClasses
 from device_agent.sources.masks import check_same_size, check_values, decode_mask
 from learning.errors import ImageError
 from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
+from schemas.regular_files import open_regular
 from schemas.reports import Problem
 from schemas.values import Digest
 
@@ -129,10 +131,7 @@ class SceneSource:
             except FileNotFoundError:
                 return  # removed between listing and looking; the next scan is right again
             except OSError as error:
-                text = (
-                    f"{path}: cannot be read: {error.strerror}; mend its permissions or remove it"
-                )
-                found.problems.append(problem("scene", text))
+                found.problems.append(problem("scene", why_unread(path, error)))
                 return
         if seen[0] is None or seen[1] is None:
             found.unsettled += 1
@@ -223,9 +222,10 @@ def _decode_picture(path: str, data: bytes, mode: Literal["L", "RGB"]) -> Image:
 def read_limited(path: Path) -> bytes:
     """Return a file's bytes; raise `ImageError` if it is too large, else `ChangedError`."""
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ImageError(f"{path}: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")
-        return path.read_bytes()
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE_BYTES:
+                raise ImageError(f"{path}: {size} bytes exceed {MAX_FILE_BYTES}; scale it down")
+            return file.read(MAX_FILE_BYTES)
     except OSError as error:
         raise ChangedError(f"{path}: cannot be read: {error.strerror}") from error

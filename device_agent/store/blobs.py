@@ -16,6 +16,7 @@ from typing import Protocol
 
 from device_agent.errors import DamagedError, StoreError
 from schemas.offers import DEFAULT_BLOCK_SIZE, Offer
+from schemas.regular_files import open_regular
 from schemas.values import Digest
 from transport.block_source import BlockSource
 from transport.errors import BlockError
@@ -152,9 +153,9 @@ class BlobFolder:
 
 
 def file_digest(path: Path) -> Digest:
-    """Return the SHA-256 of a file, read in pieces."""
+    """Return the SHA-256 of a regular file, read in pieces; raise `OSError`."""
     whole = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while piece := file.read(_PIECE):
             whole.update(piece)
     return Digest(whole.hexdigest())

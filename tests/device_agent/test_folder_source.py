@@ -1,6 +1,7 @@
 """Scanning a folder of class-named folders, on a real disk."""
 
 import os
+import socket
 import time
 import unicodedata
 from pathlib import Path
@@ -175,3 +176,62 @@ def test_a_cache_that_is_no_database_is_named(watched: Watched) -> None:
     watched.cache_path.write_bytes(b"not a database, certainly " * 100)
     with pytest.raises(SourceError, match="it is only a cache"):
         watched.scan()
+
+
+@pytest.fixture
+def odd(watched: Watched) -> Watched:
+    write_files(watched.folder / "cat", **{"good.png": b"1"})
+    return watched
+
+
+def problems_of(watched: Watched) -> list[str]:
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/good.png"]
+    return [problem.text for problem in found.problems]
+
+
+def test_a_named_pipe_is_told_and_never_opened(odd: Watched) -> None:
+    os.mkfifo(odd.folder / "cat" / "live.png")
+    (text,) = problems_of(odd)
+    assert text.startswith("cat/live.png: cannot be read: a named pipe, and only regular files")
+
+
+def test_a_socket_and_a_link_to_a_device_are_told(odd: Watched) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(odd.folder / "cat" / "app.png"))
+        (odd.folder / "cat" / "zero.png").symlink_to("/dev/zero")
+        texts = problems_of(odd)
+    assert ["a socket" in texts[0], "a device" in texts[1]] == [True, True]
+
+
+def test_links_to_nothing_and_to_themselves_are_told(odd: Watched) -> None:
+    (odd.folder / "cat" / "gone.png").symlink_to("nowhere.png")
+    (odd.folder / "cat" / "loop.png").symlink_to("loop.png")
+    texts = problems_of(odd)
+    assert "cat/gone.png: cannot be read: a link to nothing" in texts[0]
+    assert texts[1].startswith("cat/loop.png: cannot be read: Too many levels of symbolic links")
+
+
+def test_a_class_folder_that_links_to_itself_hides_no_other(odd: Watched) -> None:
+    (odd.folder / "loop").symlink_to("loop")
+    assert problems_of(odd) == []
+
+
+def test_a_folder_with_the_name_of_a_picture_is_looked_into(odd: Watched) -> None:
+    write_files(odd.folder / "cat" / "a.png", **{"inside.txt": b"no image"})
+    assert problems_of(odd) == []
+
+
+def test_a_huge_file_is_told_by_its_size_and_never_read(
+    odd: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (odd.folder / "cat" / "film.png").open("wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    read: list[Path] = []
+    original = folder_module.file_digest
+    monkeypatch.setattr(
+        folder_module, "file_digest", lambda path: read.append(path) or original(path)
+    )
+    (text,) = problems_of(odd)
+    assert "bytes exceed" in text
+    assert [path.name for path in read] == ["good.png"]
