@@ -44,7 +44,7 @@ VERBS = {
     ),
     "device": Verb(
         "coordinator.cli.devices:app",
-        "List devices with their tags; put tags on them, pin them to a version.",
+        "List devices with their tags; tag them, pin them to a version, retire them.",
     ),
     "class": Verb("coordinator.cli.classes:app", "List, rename and merge the classes of a fleet."),
     "model": Verb(

@@ -1,4 +1,4 @@
-"""`fleetledger device …`: what devices are told apart by, and which version some of them keep."""
+"""`fleetledger device …`: tags, pins, and devices that are gone for good."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, Tagged, command
+from coordinator.cli.common import HOME, Home, Tagged, command, for_each
 from coordinator.cli.tables import print_table
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
@@ -15,13 +15,15 @@ from coordinator.live.file import read_live
 from coordinator.reading.fleet import fleet_now, narrowed
 from coordinator.reading.reports import DevicesReport, ListedDevice
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
-from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.devices.commands import RetireDevice, TagDevices
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.commands import PinDevices
 from schemas.showing import AsJson, show_report
 from schemas.tags import TagName, TagValue
+from schemas.times import iso_time
+from schemas.values import DeviceId
 
-app = typer.Typer(no_args_is_help=True, help="Devices: list them, put tags on them, pin them.")
+app = typer.Typer(no_args_is_help=True, help="Devices: list them, tag them, pin them, retire them.")
 
 
 @app.command("list")
@@ -32,7 +34,10 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
         fleet = fleet_now(ledger, read_live(home), time.time_ns())
         if not choice.is_open:
             fleet = narrowed(fleet, chosen_in(ledger, choice))
-    report = DevicesReport(devices=tuple(map(ListedDevice.of, fleet.devices)))
+    report = DevicesReport(
+        devices=tuple(map(ListedDevice.of, fleet.devices)),
+        retired=fleet.retired if choice.is_open else (),
+    )
     show_report(report, _draw, as_json=as_json)
 
 
@@ -42,6 +47,32 @@ def _draw(report: DevicesReport) -> None:
         for row in report.devices
     ]
     print_table("Devices", ("device", "state", "tags", "model", "pinned to"), rows)
+    retired = [
+        (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
+    ]
+    if retired:
+        print_table("Retired", ("device", "since", "contributions", "reason"), retired)
+
+
+@app.command()
+def retire(
+    device: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Devices that are gone for good.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
+    retract: Annotated[
+        bool, typer.Option("--retract", help="Take what they gave out of the sum, too.")
+    ] = False,
+    tagged: Tagged = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Take devices out of the fleet that do not come back; nothing waits for them any more."""
+
+    def retiring(one: DeviceId) -> RetireDevice:
+        return RetireDevice(device=one, reason=reason, retracts=retract)
+
+    for_each(home, DeviceChoice.read(device, tagged), retiring, what="Retire", yes=yes)
 
 
 @app.command()

@@ -43,7 +43,7 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
 ) -> None:
-    """Shut devices out whose keys are lost or stolen, until they are enrolled anew."""
+    """Shut devices out, such as stolen ones, until they are enrolled anew."""
 
     def revoking(one: DeviceId) -> RevokeKey:
         return RevokeKey(device=one, reason=reason)

@@ -182,6 +182,8 @@ def _trouble(device: FleetDevice) -> str | None:
 
 
 def _tail(fleet: FleetNow) -> Iterator[str]:
+    if fleet.retired:
+        yield f"retired: {some(device.name for device in fleet.retired)}"
     if fleet.stage is not None:
         yield from _stage(fleet.stage)
     models = fleet.models

@@ -14,13 +14,13 @@ from coordinator.core.decision import Decision, ask, record_for, together
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Telling
 from coordinator.core.live import NOTHING_PENDING, Beat, Live
-from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice
+from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice, TakeBack
 from coordinator.core.rules import IntakeRules
 from coordinator.core.state import KINDS, State
 from coordinator.topics.contributions.refusals import told_of_newest_retraction, told_of_retractions
 from coordinator.topics.contributions.rules import DeviceBody, Intake
 from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.devices.rules import note_problem
+from coordinator.topics.devices.rules import not_admitted, note_problem
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.lineages.background import is_taken
 from coordinator.topics.models.rules import Models
@@ -43,6 +43,8 @@ _TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not 
 
 _RETAINED = frozenset(("assignment", "desired", "offered", "released"))
 """Of what the broker keeps the newest for each device."""
+_ALSO_TO_OTHERS = frozenset(("retirement", "retraction"))
+"""What devices are told that do not take part, too."""
 TOLD_AT_ONCE = 250
 """Devices that are told something with one input; of more, the rest with each tick."""
 
@@ -119,10 +121,7 @@ class Devices:
         if envelope.header.kind in _ANSWERED:
             return self._answered(device, envelope, now_ns)
         if device not in self._state.devices.admitted:
-            text = (
-                f"device: {str(device)!r} is not admitted; `fleetledger coordinator admit {device}`"
-            )
-            return self.complain(device, text, now_ns)
+            return self.complain(device, not_admitted(self._state, device), now_ns)
         match envelope.header.kind:
             case Birth.kind if self._twins.comes_late(device, envelope.header):
                 return _SILENCE
@@ -228,9 +227,11 @@ class Devices:
         portion = list(islice(self._live.untold, TOLD_AT_ONCE))
         for told in portion:
             del self._live.untold[told]
+        admitted = self._state.devices.admitted
         return together(
             self._assignment(device) if what == "assignment" else self._delivery.tell(device)
             for what, device in portion
+            if device in admitted
         )
 
     def tell_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
@@ -243,7 +244,10 @@ class Devices:
             return self._tell_round(telling.devices)
         if telling.what == "born" and maker is not None:
             return self._tell(maker, telling)
-        devices = telling.devices or tuple(self._state.devices.admitted)
+        admitted = self._state.devices.admitted
+        devices = telling.devices or tuple(admitted)
+        if telling.what not in _ALSO_TO_OTHERS:
+            devices = tuple(device for device in devices if device in admitted)
         if telling.what in _RETAINED and len(devices) > TOLD_AT_ONCE:
             return self._tell_by_and_by(devices, telling)
         return together(self._tell(device, telling) for device in devices)
@@ -286,6 +290,13 @@ class Devices:
                 self._twins.settled(device)
             case "retraction":
                 return ask(told_of_newest_retraction(self._state, device))
+            case "retirement":
+                self._live.device(device).boot = None
+                told = Problem(about="identity", text=not_admitted(self._state, device))
+                return ask(
+                    SendToDevice(device, "ctl", told),
+                    *(TakeBack(device, leaf) for leaf in ("assignment", "desired")),
+                )
             case "revocation":
                 self._live.device(device).boot = None  # it is away, whatever it says
         return _SILENCE

@@ -58,6 +58,7 @@ class Telling(NamedTuple):
         "installations",
         "retraction",
         "revocation",
+        "retirement",
     ]
     devices: tuple[DeviceId, ...] | None = None
     """None for all that it is about; for `born` the one that made the entry."""

@@ -12,10 +12,15 @@ from coordinator.topics.classes import rules as classes
 from coordinator.topics.classes.commands import ClassCommand
 from coordinator.topics.clock.commands import ClockCommand
 from coordinator.topics.clock.rules import Correcting
-from coordinator.topics.contributions.commands import ContributionCommand
+from coordinator.topics.contributions.commands import ContributionCommand, RetractContributions
 from coordinator.topics.contributions.retracting import Retracting
-from coordinator.topics.devices.commands import AdmitDevice, DeviceCommand, SettleTwins
-from coordinator.topics.devices.rules import admit, tag
+from coordinator.topics.devices.commands import (
+    AdmitDevice,
+    DeviceCommand,
+    RetireDevice,
+    SettleTwins,
+)
+from coordinator.topics.devices.rules import admit, retire, tag
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.commands import KeyCommand
 from coordinator.topics.keys.rules import KeyRules
@@ -86,6 +91,23 @@ class Operator:
     def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:
         if isinstance(command, AdmitDevice):
             return admit(self.state, command.device), f"device {command.device} is admitted"
+        if isinstance(command, RetireDevice):
+            return self._retire(command)
         if isinstance(command, SettleTwins):
             return self.twins.settle(command)
         return tag(self.state, command)
+
+    def _retire(self, command: RetireDevice) -> tuple[Decision, str]:
+        """Retire a device; what it gave stays in the sum, or leaves it."""
+        device, retracting = command.device, Retracting(self.state)
+        retired = retire(self.state, device, command.reason)
+        text = (
+            f"device {device} is retired; `fleetledger coordinator admit {device}` brings it back"
+        )
+        if not command.retracts:
+            return retired, f"{text}; what it gave stays"
+        if not retracting.gave(device):
+            return retired, f"{text}; it gave nothing that could be taken out"
+        body = RetractContributions(device=device, reason=command.reason)
+        taken_out, said = retracting.retract(body)
+        return taken_out + retired, f"{text}; {said}"

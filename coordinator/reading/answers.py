@@ -120,6 +120,18 @@ class FleetDevice(Strict):
     problems: tuple[Trouble, ...] = ()
 
 
+class RetiredDevice(Strict):
+    """A device that the operator took out of the fleet."""
+
+    name: str
+    since: IsoTime
+    index: int
+    """The entry that says so."""
+    reason: str
+    contributions: int
+    """That are held still."""
+
+
 class CoordinatorRun(Strict):
     """Whether a coordinator runs, and how it is."""
 
@@ -256,6 +268,8 @@ class FleetNow(Report):
     """What needs a person, the most urgent first."""
     devices: tuple[FleetDevice, ...]
     """By name."""
+    retired: tuple[RetiredDevice, ...] = ()
+    """Devices that were taken out, by name."""
     stage: StageNow | None = None
     models: ModelsNow
     stopped_rounds: StoppedRounds | None = None

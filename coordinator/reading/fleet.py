@@ -14,6 +14,7 @@ from coordinator.reading.answers import (
     FleetNow,
     LedgerNow,
     ModelsNow,
+    RetiredDevice,
     RoundNow,
     StageNow,
     StoppedRounds,
@@ -100,6 +101,16 @@ def _fleet_now(
             )
         ),
         devices=devices,
+        retired=tuple(
+            RetiredDevice(
+                name=row.device,
+                since=row.time_ns,
+                index=row.index,
+                reason=row.reason,
+                contributions=row.contributions,
+            )
+            for row in device_views.retired(ledger)
+        ),
         stage=None if stage is None else _stage(ledger, stage, facts),
         models=ModelsNow(
             newest=out.newest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from coordinator.reading.answers import DeviceState, FleetDevice, WaitingRelease
+from coordinator.reading.answers import DeviceState, FleetDevice, RetiredDevice, WaitingRelease
 from coordinator.topics.classes.views import ClassRow
 from coordinator.topics.models.queries import ModelRow
 from coordinator.topics.proxy.views import OldModelRow
@@ -77,6 +77,8 @@ class DevicesReport(Report):
     lines_field: ClassVar[str | None] = "devices"
     devices: tuple[ListedDevice, ...]
     """By name."""
+    retired: tuple[RetiredDevice, ...] = ()
+    """Devices that were taken out, by name."""
 
 
 class ListedModel(Strict):

@@ -13,7 +13,13 @@ from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
 from coordinator.reading.troubles import TROUBLE
 from coordinator.topics.classes.views import CLASS
 from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
-from coordinator.topics.devices.views import DEVICE, DEVICE_PROBLEM, DEVICE_TAG, DEVICE_TWINS
+from coordinator.topics.devices.views import (
+    DEVICE,
+    DEVICE_PROBLEM,
+    DEVICE_RETIRED,
+    DEVICE_TAG,
+    DEVICE_TWINS,
+)
 from coordinator.topics.keys.views import DEVICE_KEY
 from coordinator.topics.lineages.views import LINEAGE
 from coordinator.topics.models.views import (
@@ -50,6 +56,7 @@ TABLES = Projections(
         _linked,
         (
             DEVICE,
+            DEVICE_RETIRED,
             DEVICE_KEY,
             DEVICE_TWINS,
             DEVICE_PROBLEM,

@@ -9,7 +9,7 @@ from coordinator.errors import CommandError
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.commands import AdmitDevice, SettleTwins, TagDevices
+from coordinator.topics.devices.commands import AdmitDevice, RetireDevice, SettleTwins, TagDevices
 from coordinator.topics.keys.commands import RevokeKey
 from coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
 from coordinator.topics.rollouts.commands import (
@@ -101,6 +101,15 @@ _DEVICES = (
         "Its key counts no more and nothing of it is taken in, until it is enrolled anew.",
         lambda values: RevokeKey(device=DeviceId(values["device"]), reason=values["reason"]),
         lambda values: ("coordinator", "revoke", values["device"], "--reason", values["reason"]),
+        (DEVICE, REASON),
+    ),
+    Action(
+        "retire",
+        "Retire a device",
+        "Nothing waits for it any more, and nothing of it is taken in until it is admitted again. "
+        "What it gave stays.",
+        lambda values: RetireDevice(device=DeviceId(values["device"]), reason=values["reason"]),
+        lambda values: ("device", "retire", values["device"], "--reason", values["reason"]),
         (DEVICE, REASON),
     ),
     Action(

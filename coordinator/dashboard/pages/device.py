@@ -16,6 +16,7 @@ from coordinator.reading.rollouts.finding import rollout_of
 from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
 from schemas.presence import Capabilities
+from schemas.times import iso_time
 from schemas.values import DeviceId
 from transport.pages.words import percent
 
@@ -60,6 +61,12 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
     fleet = fleet_now(sources.ledger, sources.live, sources.now_ns)
     device = next((one for one in fleet.devices if one.name == name), None)
     if device is None:
+        gone = next((one for one in fleet.retired if one.name == name), None)
+        if gone is not None:
+            raise NotThereError(
+                f"Device {name} was retired at {iso_time(gone.since)}, by entry {gone.index}: "
+                f"{gone.reason}. `fleetledger coordinator admit {name}` brings it back."
+            )
         raise NotThereError(f"No device of the name {name} was admitted.")
     accuracy = accuracy_by_class(sources.ledger, name)
     limit = 1000 if "all" in asked.query else ENTRIES

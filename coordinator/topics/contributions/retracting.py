@@ -17,6 +17,7 @@ from coordinator.errors import CommandError
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.contributions.entries import ContributionRetracted
 from coordinator.topics.contributions.state import DeviceContributions
+from coordinator.topics.devices.rules import check_admitted
 from coordinator.topics.rounds.entries import DescentMarked
 from schemas.contributions import PartKey
 from schemas.values import DeviceId
@@ -28,10 +29,15 @@ class Retracting:
     def __init__(self, state: State) -> None:
         self._state = state
 
+    def gave(self, device: DeviceId) -> bool:
+        """Return whether something of a device is in a sum or a mean."""
+        held = self._state.contributions.of(device).held_parts()
+        return bool(held or self._state.rounds.of(device).averaged)
+
     def retract(self, command: RetractContributions) -> tuple[Decision, str]:
         """Return what a retraction decides, in words too; raise `CommandError` for nothing."""
-        if command.device not in self._state.devices.admitted:
-            raise CommandError(f"device: {str(command.device)!r} is not admitted to this fleet")
+        if command.device not in self._state.devices.retired:
+            check_admitted(self._state, command.device)
         known = self._state.contributions.of(command.device)
         parts = {
             held.key: held.payload

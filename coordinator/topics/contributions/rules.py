@@ -2,7 +2,7 @@
 
 The rules, in the order in which they are asked:
 
-- A device that is not admitted is refused by name.
+- A device that is not admitted, or was retired, keeps what it has until it is.
 - The stage exists, the method and the frozen model are the current ones, the payload is of a kind
   that the method has, the classes are known, the sizes are within the limits; otherwise refused,
   with the way out.
@@ -31,6 +31,7 @@ from coordinator.topics.contributions.entries import (
 )
 from coordinator.topics.contributions.refusals import retraction_of
 from coordinator.topics.contributions.state import AcceptedShard
+from coordinator.topics.devices.rules import not_admitted
 from coordinator.topics.rollouts.entries import ModelCompared
 from coordinator.topics.rounds.entries import MAX_REFUSAL
 from coordinator.topics.stages.entries import TransitionReported
@@ -316,11 +317,8 @@ class Intake:
     def _later(self, reason: str) -> Later:
         return Later(after_seconds=self._rules.retry_seconds, reason=reason[:500])
 
-    def _not_admitted(self, device: DeviceId) -> Refused:
-        return Refused(
-            reason=f"device: {str(device)!r} is not admitted to this fleet; the operator admits it "
-            f"with `fleetledger coordinator admit {device}`"
-        )
+    def _not_admitted(self, device: DeviceId) -> Later:
+        return self._later(not_admitted(self._state, device))
 
     def _answer(
         self,
@@ -331,7 +329,8 @@ class Intake:
     ) -> Decision:
         if isinstance(answer, Refused) and isinstance(body, Contribution):
             self._note_refusal(device, body, answer.reason)
-        if isinstance(answer, Refused) and not self._live.device(device).may_refuse(
+        stranger = device not in self._state.devices.admitted
+        if (stranger or isinstance(answer, Refused)) and not self._live.device(device).may_refuse(
             now_ns, self._rules.refusals_per_minute
         ):
             return Decision()

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.entries import MAX_REASON
 from schemas.message import Strict
 from schemas.tags import MAX_TAGS, TagName, Tags
 from schemas.values import BootId, DeviceId
@@ -17,6 +18,16 @@ class AdmitDevice(Strict):
 
     verb: Literal["admit"] = "admit"
     device: DeviceId
+
+
+class RetireDevice(Strict):
+    """Take a device out of the fleet."""
+
+    verb: Literal["retire"] = "retire"
+    device: DeviceId
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+    retracts: bool = False
+    """Whether what it gave leaves the sum, too."""
 
 
 class SettleTwins(Strict):
@@ -36,4 +47,4 @@ class TagDevices(DeviceChoice):
     removed: tuple[TagName, ...] = Field(default=(), max_length=MAX_TAGS)
 
 
-DeviceCommand = AdmitDevice | SettleTwins | TagDevices
+DeviceCommand = AdmitDevice | RetireDevice | SettleTwins | TagDevices

@@ -18,6 +18,7 @@ from schemas.presence import Capabilities
 from schemas.tags import MAX_TAGS, TagName, Tags
 from schemas.values import BootId, DeviceId
 
+MAX_REASON = 300
 MAX_NAMED = 1000
 """Devices named in one entry; of more there are several entries."""
 _SECOND_NS = 1_000_000_000
@@ -31,11 +32,35 @@ class DeviceAdmitted(EntryBody):
 
 
 def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
-    devices.admitted.setdefault(body.device, Device(admitted_index=at.index))
+    """Let a device in; one that was retired comes back as it was."""
+    if body.device not in devices.admitted:
+        back = devices.retired.pop(body.device, None)
+        devices.admitted[body.device] = back or Device(admitted_index=at.index)
 
 
 def _say_admitted(body: DeviceAdmitted, _: Place) -> str:
     return f"Device {body.device} may take part from here on."
+
+
+class DeviceRetired(EntryBody):
+    """The operator takes a device out of the fleet, until it is admitted again."""
+
+    kind: ClassVar[str] = "device.retired"
+    device: DeviceId
+    reason: str = Field(min_length=1, max_length=MAX_REASON)
+
+
+def _retire(devices: DevicesState, body: DeviceRetired, _at: Place) -> None:
+    device = devices.admitted.pop(body.device)
+    device.silent = False
+    devices.retired[body.device] = device
+
+
+def _say_retired(body: DeviceRetired, _: Place) -> str:
+    return (
+        f"The operator retired device {body.device}: nothing waits for it, and nothing of it is "
+        f"taken in until it is admitted again. Reason: {body.reason}."
+    )
 
 
 class DeviceBorn(EntryBody):
@@ -219,6 +244,12 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             _admit,
             _say_admitted,
             lambda body: Telling("everything", (body.device,)),
+        ),
+        Kind(
+            DeviceRetired,
+            _retire,
+            _say_retired,
+            lambda body: Telling("retirement", (body.device,)),
         ),
         Kind(DeviceBorn, _begin_run, _say_born, lambda _: Telling("born")),
         # Who belongs to a group of devices may have changed, and with it what they are to run.

@@ -12,6 +12,7 @@ from coordinator.topics.devices.entries import (
     MAX_NAMED,
     DeviceAdmitted,
     DeviceProblem,
+    DeviceRetired,
     DeviceTagged,
 )
 from schemas.envelope import COORDINATOR, PROXY
@@ -27,6 +28,31 @@ def admit(state: State, device: DeviceId) -> Decision:
     if device in state.devices.admitted:
         return Decision()
     return record(DeviceAdmitted(device=device), actor=OPERATOR)
+
+
+def retire(state: State, device: DeviceId, reason: str) -> Decision:
+    """Take a device out of the fleet; raise `CommandError` for one that is not in it."""
+    check_admitted(state, device)
+    return record(DeviceRetired(device=device, reason=reason), actor=OPERATOR)
+
+
+def check_admitted(state: State, device: DeviceId) -> None:
+    """Raise `CommandError` unless a device takes part."""
+    if device in state.devices.retired:
+        raise CommandError(f"device: {str(device)!r} is retired; {way_back(device)}")
+    if device not in state.devices.admitted:
+        raise CommandError(f"device: {str(device)!r} is not admitted to this fleet")
+
+
+def not_admitted(state: State, device: DeviceId) -> str:
+    """Return what a device is told that does not take part, with the way out."""
+    how = "was retired from" if device in state.devices.retired else "is not admitted to"
+    return f"device: {str(device)!r} {how} this fleet; {way_back(device)}"
+
+
+def way_back(device: DeviceId) -> str:
+    """Return how a device comes to take part."""
+    return f"the operator admits it with `fleetledger coordinator admit {device}`"
 
 
 def tag(state: State, command: TagDevices) -> tuple[Decision, str]:

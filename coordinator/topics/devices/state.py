@@ -72,6 +72,8 @@ class DevicesState:
 
     admitted: dict[DeviceId, Device] = field(default_factory=dict)
     """In the order of their admission, which is that of entries about several of them."""
+    retired: dict[DeviceId, Device] = field(default_factory=dict)
+    """Devices that took part and do not any more; nothing waits for them."""
 
     @property
     def tags(self) -> dict[DeviceId, Mapping[TagName, TagValue]]:

@@ -18,6 +18,7 @@ from coordinator.topics.devices.entries import (
     DeviceBorn,
     DeviceDoubled,
     DeviceProblem,
+    DeviceRetired,
     DeviceSettled,
     DevicesHeard,
     DevicesSilent,
@@ -32,6 +33,27 @@ from schemas.values import DeviceId
 def _device_admitted(db: Database, entry: Entry) -> None:
     row = (entry.body["device"], entry.index)
     db.execute("INSERT OR IGNORE INTO device (device, admitted_index) VALUES (?, ?)", row)
+    known = [entry.body["device"]]
+    if db.execute("SELECT 1 FROM device_retired WHERE device = ?", known).fetchone():
+        columns = ", ".join(DEVICE.columns)
+        db.execute(
+            f"INSERT OR REPLACE INTO device ({columns})"  # noqa: S608 - columns of this program
+            f" SELECT {columns} FROM device_retired WHERE device = ?",
+            known,
+        )
+        db.execute("DELETE FROM device_retired WHERE device = ?", known)
+
+
+def _device_retired(db: Database, entry: Entry) -> None:
+    known = [entry.body["device"]]
+    db.execute("UPDATE device SET silent_ns = NULL, silent_index = NULL WHERE device = ?", known)
+    columns = ", ".join(DEVICE.columns)
+    db.execute(
+        f"INSERT INTO device_retired ({columns}, retired_index, retired_ns, reason)"  # noqa: S608
+        f" SELECT {columns}, ?, ?, ? FROM device WHERE device = ?",
+        [entry.index, entry.time_ns, entry.body["reason"], *known],
+    )
+    db.execute("DELETE FROM device WHERE device = ?", known)
 
 
 def _device_born(db: Database, entry: Entry) -> None:
@@ -93,12 +115,22 @@ DEVICE = Projection(
     ("device",),
     {
         DeviceAdmitted.kind: _device_admitted,
+        DeviceRetired.kind: _device_retired,
         DeviceBorn.kind: _device_born,
         **OF_DEVICES,
         DevicesSilent.kind: _devices_silent,
         DevicesHeard.kind: _devices_heard,
     },
 )
+
+
+DEVICE_RETIRED = Projection(
+    "device_retired",
+    {**DEVICE.columns, "retired_index": int, "retired_ns": int, "reason": str},
+    ("device",),
+    {},
+)
+"""Devices that were retired, as they were then; the rules of `device` move them to and fro."""
 
 
 def _owners_tags(db: Database, entry: Entry) -> None:
@@ -279,7 +311,10 @@ def birth(ledger: LedgerReader, index: int) -> DeviceBorn:
 
 def problems(ledger: LedgerReader) -> list[ProblemRow]:
     """Return what devices said last in their present runs, newest first."""
-    rows = ledger.db.query("SELECT * FROM device_problem ORDER BY idx DESC")
+    rows = ledger.db.query(
+        "SELECT * FROM device_problem WHERE device NOT IN (SELECT device FROM device_retired)"
+        " ORDER BY idx DESC"
+    )
     return [
         ProblemRow(row["device"], row["about"], row["idx"], row["time_ns"], row["text"])
         for row in rows
@@ -291,7 +326,8 @@ def tags(ledger: LedgerReader) -> dict[DeviceId, dict[TagName, TagValue]]:
     rows = ledger.db.execute("SELECT device FROM device ORDER BY admitted_index")
     found: dict[str, dict[TagName, TagValue]] = {device: {} for (device,) in rows.fetchall()}
     said = ledger.db.execute(
-        "SELECT device, name, value FROM device_tag WHERE value IS NOT NULL ORDER BY device, name"
+        "SELECT device, name, value FROM device_tag JOIN device USING (device)"
+        " WHERE value IS NOT NULL ORDER BY device, name"
     )
     for device, name, value in said.fetchall():
         found[device][TagName.known(name)] = TagValue.known(value)
@@ -362,6 +398,30 @@ def devices(home: Path) -> list[DeviceRow]:
     ]
 
 
+@dataclass(frozen=True)
+class RetiredRow:
+    """A device that was retired."""
+
+    device: str
+    index: int
+    """Of the entry that says so."""
+    time_ns: int
+    reason: str
+    contributions: int
+    """That are held still."""
+
+
+def retired(ledger: LedgerReader) -> list[RetiredRow]:
+    """Return the devices that were retired, by name."""
+    rows = ledger.db.execute(
+        "SELECT device_retired.device, retired_index, retired_ns, reason, count(contribution.idx)"
+        " FROM device_retired LEFT JOIN contribution"
+        " ON contribution.device = device_retired.device AND contribution.state = 'held'"
+        " GROUP BY 1 ORDER BY 1"
+    )
+    return [RetiredRow(*row) for row in rows.fetchall()]
+
+
 def twins(home: Path) -> list[TwinsRow]:
     """Return the devices whose name two installations have, and that wait for the operator."""
     with ledger_of(home) as ledger:
@@ -370,7 +430,10 @@ def twins(home: Path) -> list[TwinsRow]:
 
 def unsettled(ledger: LedgerReader) -> list[TwinsRow]:
     """Return the same of an open ledger."""
-    rows = ledger.db.query("SELECT * FROM device_twins WHERE kept IS NULL ORDER BY device")
+    rows = ledger.db.query(
+        "SELECT * FROM device_twins WHERE kept IS NULL"
+        " AND device NOT IN (SELECT device FROM device_retired) ORDER BY device"
+    )
     return [TwinsRow(row["device"], row["one"], row["other"], row["changed_index"]) for row in rows]
 
 

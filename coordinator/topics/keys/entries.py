@@ -89,7 +89,7 @@ class DeviceKeyRevoked(EntryBody):
     kind: ClassVar[str] = "device.key_revoked"
     device: DeviceId
     key: VerifyKey | None
-    """The key that it had; None where a token alone was taken back."""
+    """The key that it had; None where it had none."""
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
@@ -98,7 +98,12 @@ def _revoke(keys: KeysState, body: DeviceKeyRevoked, _at: Place) -> None:
 
 
 def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:
-    what = "its token" if body.key is None else f"its key {body.key.key_hash.hex()}"
+    if body.key is None:
+        return (
+            f"The operator shut device {body.device} out until it is enrolled. "
+            f"Reason: {body.reason}."
+        )
+    what = f"its key {body.key.key_hash.hex()}"
     return (
         f"The operator revoked {what}: device {body.device} is shut out until it is enrolled anew. "
         f"Reason: {body.reason}."

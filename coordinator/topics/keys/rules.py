@@ -4,7 +4,8 @@ The rules, in the order of the methods:
 
 - An invitation admits the device where needed, and replaces an earlier one that is still open. A
   device with a key gets none: its key is rotated by its owner, or revoked first.
-- A key is revoked for good, and with it an invitation; a new invitation is the only way back.
+- A device is shut out with its key, where it has one, and with its invitation; a new invitation is
+  the only way back. A fleet without keys can do so, too: the device comes back with a key.
 - A key is enrolled for the open invitation alone, before it expires by the calendar of the
   coordinator's machine, by which it was made too: whatever time entries have, a new token works. A
   key that is enrolled already gets its answer again, so whoever was killed meanwhile ends with it.
@@ -21,7 +22,7 @@ from coordinator.core.entry import OPERATOR
 from coordinator.core.requests import ForgetInvitation, SendToDevice
 from coordinator.core.state import State
 from coordinator.errors import CommandError
-from coordinator.topics.devices.rules import admit
+from coordinator.topics.devices.rules import admit, check_admitted
 from coordinator.topics.keys.commands import InviteDevice, KeyCommand, RevokeKey
 from coordinator.topics.keys.entries import (
     DeviceEnrolled,
@@ -64,18 +65,16 @@ class KeyRules:
         return decision, f"device {device} may enrol one key"
 
     def _revoke(self, command: RevokeKey) -> tuple[Decision, str]:
-        """Take a key back, or an invitation, and shut the device out."""
+        """Shut a device out, and take its key and its invitation back."""
         device = command.device
         keys = self._state.keys.of(device)
-        if keys.key is None and keys.invitation is None:
-            raise CommandError(
-                f"device: {str(device)!r} has neither key nor token; to ask for keys of all set "
-                "`[security] require_keys = true` in coordinator.toml"
-            )
+        way_back = f"`fleetledger coordinator enrol {device}` is the way back"
+        if device not in self._state.devices.retired:
+            check_admitted(self._state, device)
+        if keys.revoked and keys.invitation is None:
+            raise CommandError(f"device: {str(device)!r} is shut out already; {way_back}")
         body = DeviceKeyRevoked(device=device, key=keys.key, reason=command.reason)
-        text = (
-            f"device {device} is shut out; `fleetledger coordinator enrol {device}` is the way back"
-        )
+        text = f"device {device} is shut out; {way_back}"
         return record(body, actor=OPERATOR) + self._forget(keys), text
 
     def proven(

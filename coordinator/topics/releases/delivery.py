@@ -42,7 +42,8 @@ class Delivery:
         return self._can(device, SHADOW)
 
     def _can(self, device: DeviceId, feature: str) -> bool:
-        able = self._state.devices.admitted[device].capabilities
+        known = self._state.devices.admitted.get(device)
+        able = None if known is None else known.capabilities
         return able is not None and feature in able.features
 
     def _message(self, told: DesiredVersion | Released, device: DeviceId) -> DesiredModel:

@@ -11,7 +11,12 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import some
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
 from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn, DeviceTagged
+from coordinator.topics.devices.entries import (
+    DeviceAdmitted,
+    DeviceBorn,
+    DeviceRetired,
+    DeviceTagged,
+)
 from coordinator.topics.keys.entries import DeviceEnrolled, DeviceKeyRevoked
 from coordinator.topics.models.entries import (
     DeviceModelStatus,
@@ -464,7 +469,9 @@ def _take_held(rollouts: RolloutsState, body: ModelsHeld, _at: Place) -> None:
 
 
 def _review_named(
-    rollouts: RolloutsState, body: DeviceAdmitted | DeviceKeyRevoked | DeviceEnrolled, _at: Place
+    rollouts: RolloutsState,
+    body: DeviceAdmitted | DeviceRetired | DeviceKeyRevoked | DeviceEnrolled,
+    _at: Place,
 ) -> None:
     rollouts.review(body.device)
 
@@ -520,6 +527,7 @@ ROLLOUTS = LedgerTopic(
         Follows(DeviceBorn, _review_maker),
         Follows(DeviceEnrolled, _review_named),
         Follows(DeviceKeyRevoked, _review_named),
+        Follows(DeviceRetired, _review_named),
         Follows(ModelExported, _take_exported),
         Follows(ModelDesired, _take_desired),
         Follows(ModelsHeld, _take_held),

@@ -151,6 +151,8 @@ class RolloutsState:
         """Return what the active rollout offers a device; None where it is no member."""
         if self.active is None or self.keys.of(device).revoked:
             return None
+        if device not in self.devices.admitted:
+            return None
         desired = self.models.desired_for(device)
         if desired is None or desired.group is None:
             return None

@@ -34,13 +34,22 @@ class RoundClosing:
         if current.closed is not None:
             return self._average(current)
         opened = current.opened
-        if current.heard >= current.cohort:
+        if current.heard >= self._awaited(current):
             return self._close(current, "everybody answered")
         if opened.stage != self._state.stages.open:
             return self._close(current, f"stage {opened.stage} is closed")
         if (now_ns - current.opened_ns) / NANOSECONDS >= opened.deadline_seconds:
             return self._close(current, f"deadline of {opened.deadline_seconds:g} s")
         return Decision()
+
+    def _awaited(self, current: Round) -> frozenset[DeviceId]:
+        """Return the devices of a cohort that still take part."""
+        admitted, keys = self._state.devices.admitted, self._state.keys
+        return frozenset(
+            device
+            for device in current.cohort
+            if device in admitted and not keys.of(device).revoked
+        )
 
     def _close(self, current: Round, why: str) -> Decision:
         opened = current.opened

@@ -174,7 +174,8 @@ def reports_in(ledger: LedgerReader) -> list[ReportRow]:
     """Return the same of an open ledger."""
     rows = ledger.db.query(
         "SELECT * FROM transition"
-        " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1) ORDER BY idx"
+        " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1)"
+        " AND device NOT IN (SELECT device FROM device_retired) ORDER BY idx"
     )
     return [
         ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])), row["idx"])

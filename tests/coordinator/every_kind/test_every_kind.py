@@ -25,6 +25,7 @@ ADDED_SINCE: frozenset[str] = frozenset(
     {
         "cohort.continued",
         "device.pinned",
+        "device.retired",
         "device.tagged",
         "lineage.variants",
         "log-shard.began",

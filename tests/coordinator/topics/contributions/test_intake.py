@@ -154,9 +154,9 @@ def test_a_contribution_that_does_not_fit_is_refused_by_field_and_value(
     assert words in answer.reason
 
 
-def test_an_unknown_device_is_refused_with_the_command_that_admits_it(bench: Bench) -> None:
+def test_an_unknown_device_is_put_off_with_the_command_that_admits_it(bench: Bench) -> None:
     answer = bench.give("stranger", contribution("a")).answer
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Later)
     assert "fleetledger coordinator admit stranger" in answer.reason
     assert bench.core.state.contributions.counted == {}
 

@@ -1,7 +1,7 @@
 """What a device measured of a candidate stands in the ledger once, and gets a receipt each time."""
 
 from coordinator.topics.rollouts.entries import ModelCompared
-from schemas.receipts import ENTRY_OF, Accepted, Refused
+from schemas.receipts import ENTRY_OF, Accepted, Later
 from schemas.rollouts import ModelComparison, Pairs
 from schemas.values import ClassName, Digest
 from tests.coordinator.core.harness import Bench, receipt
@@ -48,7 +48,7 @@ def test_another_installation_may_use_a_number_again() -> None:
     assert compared(bench) == [comparison(), comparison(both=8)]
 
 
-def test_a_device_that_is_not_admitted_is_refused() -> None:
+def test_a_device_that_is_not_admitted_is_put_off() -> None:
     bench = bench_with_a_device()
-    assert isinstance(receipt(bench.message("dev-2", comparison())).answer, Refused)
+    assert isinstance(receipt(bench.message("dev-2", comparison())).answer, Later)
     assert compared(bench) == []

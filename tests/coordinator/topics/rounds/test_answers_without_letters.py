@@ -7,7 +7,7 @@ from coordinator.core.assigning import assignment_for, round_assignment
 from coordinator.core.work import TakePayload
 from coordinator.topics.contributions.entries import ContributionAccepted
 from schemas.assignments import Assignment
-from schemas.receipts import Refused
+from schemas.receipts import Later
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import receipt
 from tests.coordinator.core.round_bench import RoundBench, sent, update_of
@@ -32,7 +32,7 @@ def test_a_refusal_is_told_in_any_case() -> None:
     bench = RoundBench()
     bench.lead()
     stranger = inputs.PayloadStored(DeviceId("stranger"), update_of(1, "x"), waits=False)
-    assert isinstance(receipt(bench.handle(stranger)).answer, Refused)
+    assert isinstance(receipt(bench.handle(stranger)).answer, Later)
 
 
 def test_everybody_who_is_asked_is_told_what_each_would_be_told() -> None:

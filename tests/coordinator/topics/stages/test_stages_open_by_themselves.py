@@ -9,7 +9,7 @@ from coordinator.topics.classes.commands import MergeClasses
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from coordinator.topics.stages.entries import StageOpened, TransitionReported
 from schemas.contributions import Nothing
-from schemas.receipts import Accepted, Refused
+from schemas.receipts import Accepted, Later
 from schemas.reports import Transition, Uncertainty
 from schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, names, receipt
@@ -58,9 +58,9 @@ def test_the_same_number_with_another_content_is_another_report() -> None:
     assert first.answer != second.answer
 
 
-def test_a_stranger_is_refused() -> None:
+def test_a_stranger_is_put_off() -> None:
     answer = receipt(bench_of().message("stranger", named("eel"))).answer
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Later)
 
 
 def test_a_quorum_of_reports_opens_the_next_stage_with_all_names_and_says_why() -> None:
