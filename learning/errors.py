@@ -6,6 +6,7 @@ LearningError          everything this package raises on purpose
 │   └── TextError      a text cannot be read
 ├── RangeError         a number leaves the range in which arithmetic was proven exact
 ├── FeatureError       features have another shape or kind than the calculation needs
+├── MomentsError       no samples have the moments that were told
 ├── SingularError      a system of equations has no stable solution
 ├── NetworkError       a network is unknown, or its tensors have other names or shapes
 ├── GraphGrowthError   a graph of tensors makes more than fits, or its size is bounded by nothing
@@ -37,6 +38,10 @@ class RangeError(LearningError):
 
 class FeatureError(LearningError):
     """Features have another shape or kind than the calculation needs, or are not finite."""
+
+
+class MomentsError(LearningError):
+    """No samples have the moments that were told: a Gram matrix, sums and counts of classes."""
 
 
 class SingularError(LearningError):

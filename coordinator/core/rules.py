@@ -132,7 +132,7 @@ class IntakeRules(Strict):
     """The same for bytes, with the payloads that are fetched from it."""
     json_mib_per_minute: int = Field(default=8, ge=1, le=1_000_000)
     """The same for JSON that is read: the header lines of its messages, headers of its payloads,
-    and a 128th of what else is in these, unpacked."""
+    and a 128th of what else is in these, unpacked; a check of a Gram matrix counts as some."""
 
 
 class SilenceRules(Strict):

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from methods.errors import MethodError
 from methods.registry import statistics_coordinator
 from methods.statistics import StatisticsAssignment
 from schemas.canonical import canonical_json
 from schemas.values import ClassName, Digest
 
+_WORK_PER_BYTE = 8192
+"""Multiplications of a matrix product that take about as long as a byte of JSON at its worst."""
 _REMEMBERED = 4096
 """Verdicts that wait to be asked for."""
 
@@ -51,6 +54,28 @@ class PayloadCheck:
         if self._assignment is None or self._settings is not settings:
             self._settings, self._assignment = settings, side.read_assignment(settings)
         return side.check(self._assignment, payload).samples_per_class
+
+
+class CheckCost:
+    """Cost of a method's check, by its settings alone, so that it is known without making one."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[str, Any], int] | None = None
+
+    def __call__(self, method: str, settings: Mapping[str, Any]) -> int:
+        """Return the cost of a payload's check as bytes of JSON, as `reading_cost` counts."""
+        known = self._known
+        if known is None or known[0] is not settings:
+            self._known = known = settings, _work(method, settings) // _WORK_PER_BYTE
+        return known[1]
+
+
+def _work(method: str, settings: Mapping[str, Any]) -> int:
+    side = statistics_coordinator(method)
+    try:
+        return side.check_work(side.read_assignment(settings))
+    except MethodError:  # then no check begins, and that it cannot is said by the check
+        return 0
 
 
 class Verdicts:

@@ -17,7 +17,7 @@ from coordinator.core.work import TakePayload
 from coordinator.errors import BlobError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.ledger.store import SMALL_BLOB_BYTES
-from coordinator.making.payload_check import PayloadVerdict, Verdicts
+from coordinator.making.payload_check import CheckCost, PayloadVerdict, Verdicts
 from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
@@ -85,6 +85,7 @@ class IntakeDesk:
         self._folder = folder
         self._check = check
         self._answers = answers
+        self._check_cost = CheckCost()
         self._verdicts = Verdicts()
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -166,6 +167,8 @@ class IntakeDesk:
         contribution = request.contribution
         fault = self._fault(request, payload, verdict, hashed=file is not None)
         cost = reading_cost(payload)
+        if request.round is None:
+            cost += self._check_cost(request.lineage.method, request.lineage.settings)
         if fault:
             _warn("payload.refused", request, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)

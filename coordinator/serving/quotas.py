@@ -5,7 +5,8 @@ The rules:
 - A device has an allowance of messages and one of bytes. Both grow evenly, up to that of two
   seconds, and to the sixteen messages at least that an agent has under way.
 - It has one of JSON that is read for it: the header lines of its messages, the headers of its
-  payloads, and a 128th of all their other bytes, unpacked. Bytes of JSON cost a hundred times what
+  payloads, and a 128th of all their other bytes, unpacked. A method's check of a Gram matrix counts
+  as the JSON that takes as long. Bytes of JSON cost a hundred times what
   other bytes do, and some kilobytes of zstd can stand for megabytes of either.
 - A message is taken in while all are above nothing; then it is taken off, so that a single large
   one is never too large, and the next one waits for longer.

@@ -15,6 +15,7 @@ from math import sqrt
 import numpy as np
 
 from learning.errors import LearningError
+from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
 from methods.errors import ContributionError, MethodError
 from methods.fed3r.aggregate import Fed3rAggregate
@@ -37,12 +38,20 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
 
         Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
         """
-        try:
-            statistics = decode_statistics(payload, assignment)
-        except SchemaError as error:
-            raise ContributionError(str(error)) from error
+        statistics = self.read(assignment, payload)
         check_statistics(statistics)
         return statistics
+
+    def read(self, assignment: Fed3rAssignment, payload: bytes) -> LocalStatistics:
+        """Return the statistics in a payload of the right form; raise `ContributionError`."""
+        try:
+            return decode_statistics(payload, assignment)
+        except SchemaError as error:
+            raise ContributionError(str(error)) from error
+
+    def check_work(self, assignment: Fed3rAssignment) -> int:
+        """Return the multiplications of the check that looks at the Gram matrix as a whole."""
+        return scatter_work(assignment.columns)
 
     def solve(
         self,

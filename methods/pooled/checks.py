@@ -1,6 +1,6 @@
-"""What features and moments of real samples cannot violate, whoever sent them.
+"""Rules that features and moments of real samples obey.
 
-They bound what a broken or hostile device can do; they do not prove that the samples were real.
+They bound what a broken or hostile device can do; they do not prove that the samples were images.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.integer_features import QUANTISED_LARGEST
+from learning.numerics.possible_moments import least_squares
 from methods.class_sums import check_size_of_sums
 from methods.errors import ContributionError
 from methods.pooled.messages import ClassFeatures, ClassMoments, Published
@@ -22,8 +23,8 @@ def check_published(part: Published) -> None:
 
     - no feature is -128, and features of a class lie in the order of their bytes, so that equal
       data are equal payloads
-    - no sum exceeds 127 n; no sum of squares exceeds 127^2 n or is less than the sum squared / n,
-      and both are odd or both even, as h and h^2 are
+    - no sum exceeds 127 n; no sum of squares exceeds 127^2 n or is less than that of n integers
+      as equal as can be, and both are odd or both even, as h and h^2 are
     """
     if isinstance(part, ClassFeatures):
         _check_features(part)
@@ -47,9 +48,8 @@ def _check_features(part: ClassFeatures) -> None:
 
 
 def _check_squares(part: ClassMoments) -> None:
-    counts = part.counts[:, np.newaxis]
-    too_large = part.squares > counts * QUANTISED_LARGEST**2
-    too_small = part.squares * counts < part.sums**2
+    too_large = part.squares > part.counts[:, np.newaxis] * QUANTISED_LARGEST**2
+    too_small = part.squares < least_squares(part.sums, part.counts)
     _refuse(part, too_large | too_small | ((part.squares - part.sums) % 2 != 0))
 
 

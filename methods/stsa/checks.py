@@ -1,41 +1,44 @@
-"""What statistics of real samples cannot violate, whoever sent them.
+"""Rules that statistics of real samples obey: a payload is the moments of some samples.
 
-They bound what a broken or hostile device can do; they do not prove that the samples were real.
+They bound what a broken or hostile device can do; they do not prove that the samples were images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, ldexp, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from learning.numerics.compact import CompactFactor, factor_diagonal, largest_gram_entry
 from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import diagonal, pack_upper
+from learning.numerics.possible_moments import (
+    MomentRoom,
+    check_integer_moments,
+    check_scatter,
+    float_room,
+)
+from learning.numerics.triangles import symmetric
 from methods.errors import ContributionError
 from methods.stsa.group_sums import GroupSums
 from methods.stsa.messages import LocalStatistics, StsaAssignment
 from methods.stsa.noise import NoiseSizes, largest_noise
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 def check_statistics(assignment: StsaAssignment, statistics: LocalStatistics) -> None:
     """Raise `ContributionError` unless the numbers could be those of real samples.
 
-    The rules, with n_c samples of class c and n together:
+    - class sums lie between n_c times the lowest and the largest h; in the estimated form this
+      holds for every group's sum, and is the whole rule
+    - form exact: G lies beside P and the counts as that of samples does, to the last integer
+      (`learning.numerics.possible_moments`); where noise or the Gaussian map rounds, within a
+      proved room
+    - form compact: its diagonal is bounded
 
-    - behind the integer map, class sums are not negative; no sum exceeds n_c times the largest h;
-      in the estimated form this holds for every group's sum
-    - no diagonal entry of G is negative or exceeds n times the largest h squared
-    - no entry exceeds what the two diagonal entries allow: G_ij^2 <= G_ii G_jj
-    - no class sum exceeds what the diagonal allows: P_jc^2 <= n_c G_jj
-
-    The last two leave one step for rounding, all of them room for noise where devices add it. The
-    compact form, which is rounded more, is positive semi-definite by its making, and only its
-    diagonal is bounded. Raises `FeatureError` or `RangeError` for an R factor that does not fit its
+    Raises `MomentsError`, and `FeatureError` or `RangeError` for an R factor that does not fit its
     steps.
     """
     gram = statistics.gram
@@ -58,18 +61,30 @@ def _check_sums(
     assignment: StsaAssignment, names: Sequence[str], counts: Integers, sums: ScaledIntegers
 ) -> None:
     """Check sums (R x M) of integer features over `counts` (R,) samples of the classes `names`."""
-    if not assignment.integer:
-        return
     noise = NoiseSizes.of(assignment.settings)
+    if not assignment.integer:
+        _check_floats(names, sums, largest_noise(noise.sums))
+        return
     ends = np.array([assignment.lowest, assignment.settings.largest])
     room = np.array([-1, 1]) * largest_noise(noise.sums)
-    limits = (counts + largest_noise(noise.counts))[:, None] * ends + room
+    limits = (counts + _lacking(noise, counts, assignment))[:, None] * ends + room
     bad = (sums.values < limits[:, :1]) | (sums.values > limits[:, 1:])
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ContributionError(
             f"correlation: {sums.values[row, column]} for feature {column} of class "
             f"{names[row]!r}; {counts[row]} samples give {limits[row, 0]} to {limits[row, 1]}"
+        )
+
+
+def _check_floats(names: Sequence[str], sums: ScaledIntegers, room: int) -> None:
+    """Check sums (R x M) of features behind the Gaussian map, h = relu(..)."""
+    numbers = sums.to_float()
+    if numbers.min(initial=0.0) < -room:
+        row, column = np.argwhere(numbers < -room)[0]
+        raise ContributionError(
+            f"correlation: {numbers[row, column]:g} for feature {column} of class {names[row]!r}; "
+            f"features behind the map are not negative, so give {-room} or more"
         )
 
 
@@ -95,42 +110,65 @@ def _check_factor(
 def _check_triangle(
     assignment: StsaAssignment, statistics: LocalStatistics, gram: ScaledIntegers
 ) -> None:
+    sums, counts = statistics.correlation, statistics.counts
+    matrix = symmetric(gram.to_float(), assignment.columns)
+    if assignment.integer and assignment.settings.noise == "none":
+        ends = (assignment.lowest, assignment.settings.largest)
+        check_integer_moments(matrix, sums.values, counts, ends)
+        return
     noise = NoiseSizes.of(assignment.settings)
-    room = largest_noise(noise.gram / 2.0**gram.exponent)
-    squares = diagonal(gram.values, assignment.columns)
-    largest = assignment.largest_gram("exact")
-    if assignment.integer:
-        more = largest_noise(noise.counts) * len(statistics.counts)
-        largest = (statistics.samples + more) * assignment.settings.largest**2 + room
-    _check_diagonal(squares, -room, largest)
-    lengths = np.sqrt(squares + 1.0 + room)
-    allowed = pack_upper(lengths[:, None] * lengths) * (1 + 1e-12) + 1 + room
-    bad = np.abs(gram.values) > allowed
+    least, most = _ends_of_products(assignment, statistics, noise)
+    bad = (matrix < least) | (matrix > most)
     if bad.any():
-        index = int(bad.argmax())
+        i, j = np.argwhere(bad)[0]
         raise ContributionError(
-            f"gram: {gram.values[index]} at {index} of the triangle; its diagonal allows at most "
-            f"{int(allowed[index])}"
+            f"gram: {matrix[i, j]:g} for features {i} and {j}; these samples give {least:g} to "
+            f"{most:g}"
         )
-    _check_sums_by_diagonal(
-        statistics, np.sqrt(np.ldexp(squares + 1.0 + room, gram.exponent)), noise
-    )
+    room = _room(assignment, statistics, gram, float(np.trace(matrix)))
+    check_scatter(matrix, sums.to_float(), counts.astype(np.float64), room)
 
 
-def _check_sums_by_diagonal(
-    statistics: LocalStatistics, lengths: Floats, noise: NoiseSizes
-) -> None:
-    """Check P against `lengths` (M,), the square roots of the diagonal of G."""
-    step = float(np.ldexp(1.0, statistics.correlation.exponent))
-    room = step + largest_noise(noise.sums / step) * step
-    counts = statistics.counts + largest_noise(noise.counts)
-    allowed = np.sqrt(counts)[:, None] * lengths * (1 + 1e-12) + room
-    sums = statistics.correlation.to_float()
-    bad = np.abs(sums) > allowed
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ContributionError(
-            f"correlation: {sums[row, column]:g} for feature {column} of class "
-            f"{statistics.class_names[row]!r}; the Gram matrix allows at most "
-            f"{allowed[row, column]:g}"
-        )
+def _ends_of_products(
+    assignment: StsaAssignment, statistics: LocalStatistics, noise: NoiseSizes
+) -> tuple[float, float]:
+    """Return the least and the largest entry of G that noise leaves possible."""
+    settings, room = assignment.settings, largest_noise(noise.gram)
+    if not assignment.integer:
+        return -room, inf
+    samples = statistics.samples + len(statistics.counts) * largest_noise(noise.counts)
+    most = min(samples, settings.max_samples_per_part) * settings.largest**2 + room
+    return -room if assignment.lowest == 0 else -most, most
+
+
+def _room(
+    assignment: StsaAssignment, statistics: LocalStatistics, gram: ScaledIntegers, trace: float
+) -> MomentRoom:
+    """Return how far rounding and noise put told moments from those of samples, in norms.
+
+    Of a matrix of noise with deviation s, the norm exceeds s (sqrt M + sqrt C + 10) once in 10^21
+    (Gaussian concentration), and of a symmetric one s (sqrt(2 M) + 10); rounding moves an entry by
+    half a step.
+    """
+    columns, classes = assignment.columns, len(statistics.counts)
+    noise = NoiseSizes.of(assignment.settings)
+    lacking = float(_lacking(noise, statistics.counts, assignment))
+    if assignment.integer and not noise.sums:
+        return MomentRoom(counts=lacking)
+    steps = [ldexp(0.5, numbers.exponent) for numbers in (gram, statistics.correlation)]
+    of_gram = noise.gram * (sqrt(2 * columns) + 10) + columns * steps[0]
+    of_sums = noise.sums * (sqrt(columns) + sqrt(classes) + 10) + sqrt(columns * classes) * steps[1]
+    if not assignment.integer:
+        computed = float_room(statistics.samples, trace)
+        of_gram, of_sums = of_gram + computed[0], of_sums + computed[1]
+    return MomentRoom(of_gram, of_sums, lacking)
+
+
+def _lacking(noise: NoiseSizes, counts: Integers, assignment: StsaAssignment) -> int:
+    """Return how many samples noise may have taken from a count.
+
+    Counts that reach the most of a part may have been cut back by what all of them had gained.
+    """
+    room = largest_noise(noise.counts)
+    full = int(counts.sum()) == assignment.settings.max_samples_per_part
+    return room * (1 + len(counts)) if full else room

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
+from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
 from learning.numerics.score_novelty import ScoreNovelty
 from methods.errors import ContributionError, MethodError
@@ -67,12 +68,24 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
 
         Raises `ContributionError` naming tensor, value and way out; then nothing of it may count.
         """
+        statistics = self.read(assignment, payload)
         try:
-            statistics = decode_statistics(payload, assignment)
             check_statistics(assignment, statistics)
-        except (SchemaError, LearningError) as error:
+        except LearningError as error:
             raise ContributionError(str(error)) from error
         return statistics
+
+    def read(self, assignment: StsaAssignment, payload: bytes) -> LocalStatistics:
+        """Return the statistics in a payload of the right form; raise `ContributionError`."""
+        try:
+            return decode_statistics(payload, assignment)
+        except (SchemaError, LearningError) as error:
+            raise ContributionError(str(error)) from error
+
+    def check_work(self, assignment: StsaAssignment) -> int:
+        """Return the multiplications of the check that looks at a Gram matrix as a whole."""
+        exact = "exact" in assignment.settings.allowed_forms
+        return scatter_work(assignment.columns) if exact else 0
 
     def solve(
         self, assignment: StsaAssignment, aggregate: StsaAggregate, class_order: Sequence[ClassName]

@@ -223,6 +223,12 @@ class StsaSettings(PartSettings):
                 "noise: the compact form cannot carry it, since a noisy Gram matrix has no R "
                 "factor; allow only the forms 'exact' and 'estimated'"
             )
+        noisy_gram = self.noise in ("sums", "both") and "exact" in self.allowed_forms
+        if noisy_gram and self.ridge == "from-sums":
+            raise ValueError(
+                "ridge: 'from-sums' may choose less than noise takes from a Gram matrix, and then "
+                "no head can be solved; give a number, or allow the form 'estimated' alone"
+            )
         if self.split == "shuffled" and self.group_minimum > 1:
             raise ValueError(
                 "split: shuffled chunks can hold a class once; set group_minimum to 1 to accept "

@@ -142,11 +142,11 @@ def changed(samples: Samples, gram_at: int, change: int, sums_change: int = 0) -
 
 def test_statistics_that_no_samples_have_are_refused():
     samples = make_samples(11, n=20)
-    with pytest.raises(ContributionError, match=r"on the diagonal at 0; 20 samples give 0 to"):
+    with pytest.raises(ContributionError, match="at 0; samples with these class sums"):
         COORDINATOR.check(TOLD, changed(samples, 0, 20 * 127**2))
     with pytest.raises(ContributionError, match="on the diagonal at 0"):
         COORDINATOR.check(TOLD, changed(samples, 0, -20 * 127**2))
-    with pytest.raises(ContributionError, match="at 1 of the triangle; its diagonal allows"):
+    with pytest.raises(ContributionError, match="for features 0 and 1; samples with"):
         COORDINATOR.check(TOLD, changed(samples, 1, 20 * 127**2))
     with pytest.raises(ContributionError, match="feature 0 of class 'cat'; 5 samples give"):
         COORDINATOR.check(TOLD, changed(samples, 0, 0, sums_change=2 * 5 * 127))
@@ -154,7 +154,10 @@ def test_statistics_that_no_samples_have_are_refused():
 
 def test_class_sums_that_the_gram_matrix_does_not_allow_are_refused():
     zeros = Samples(np.zeros((20, WIDTH), np.float32), [NAMES[0]] * 20)
-    with pytest.raises(ContributionError, match="the Gram matrix allows at most 0"):
+    with pytest.raises(
+        ContributionError,
+        match="gram: 0 on the diagonal at 0; samples with",
+    ):
         COORDINATOR.check(TOLD, changed(zeros, 0, 0, sums_change=1))
 
 

@@ -123,6 +123,7 @@ def test_features_that_no_samples_have_are_refused(part, told: str):
         (moments(4, [509] + [0] * 11, [4] * 12), "sums: 509 for feature 0 of class 'cat'; 4"),
         (moments(4, [4] * 12, [64_518] + [4] * 11), "squares: 64518 for feature 0 .* 4 samples"),
         (moments(4, [8] * 12, [14] + [16] * 11), "squares: 14 .* sum of 8 cannot have it"),
+        (moments(8, [4] * 12, [2] + [4] * 11), "squares: 2 .* sum of 4 cannot have it"),
         (moments(4, [3] * 12, [6] + [5] * 11), "squares: 6 .* sum of 3 cannot have it"),
         (moments(3, [3] * 12, [3] * 12), "counts: 3 to 3 samples per class; give at least 4"),
         (moments(4, [3] * 11, [5] * 11), r"sums: packed \(1, 11\) does not fit"),

@@ -130,10 +130,15 @@ def spoil(raw: dict, name: str, index: object, value: int) -> None:
         (lambda r, m: spoil(r, "correlation", (1, 7), -1), "-1 for feature 7 of class 'class 1'"),
         (lambda r, m: spoil(r, "correlation", (0, 0), 127 * 20 + 1), "2541 for feature 0"),
         (lambda r, m: spoil(r, "gram", 0, -1), "gram: -1 on the diagonal at 0"),
-        (lambda r, m: spoil(r, "gram", 0, 20 * 127**2 + 1), "on the diagonal at 0; these samples"),
-        (lambda r, m: spoil(r, "gram", 5, 2**30), "gram: 1073741824 at 5 of the triangle"),
-        (lambda r, m: spoil(r, "gram", 5, -(2**30)), "gram: -1073741824 at 5 of the triangle"),
-        (lambda r, m: r.update(gram=r["gram"] * 0), "the Gram matrix allows at most"),
+        (
+            lambda r, m: spoil(r, "gram", 0, 20 * 127**2 + 1),
+            "diagonal at 0; samples with these class sums",
+        ),
+        (lambda r, m: spoil(r, "gram", 5, 2**30), "gram: 1073741824 for features 0 and 5"),
+        (lambda r, m: spoil(r, "gram", 5, -(2**30)), "gram: -1073741824 for features 0 and 5"),
+        (lambda r, m: spoil(r, "gram", 0, r["gram"][0] + 1), "give an (odd|even) number"),
+        (lambda r, m: spoil(r, "gram", 5, r["gram"][5] + 40_000), "negative in some direction"),
+        (lambda r, m: r.update(gram=r["gram"] * 0), "gram: 0 on the diagonal at 0"),
     ],
 )
 def test_a_spoilt_exact_payload_is_refused_by_name(spoiling, message):

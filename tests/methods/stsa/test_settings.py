@@ -7,7 +7,7 @@ from methods.errors import MethodError
 from methods.stsa.coordinator import COORDINATOR, frozen_map
 from methods.stsa.settings import StsaSettings
 from schemas.canonical import canonical_json, parse_json
-from tests.methods.stsa.fleet import EVERY_KIND, assignment
+from tests.methods.stsa.fleet import EVERY_KIND, SMALL, assignment
 
 
 def test_the_defaults_are_those_of_the_documentation():
@@ -117,3 +117,12 @@ def test_the_defaults_are_proven_for_a_large_fleet_of_small_parts():
     assert (settings.max_samples_per_part, settings.contribution_limit) == (1000, 100_000)
     gaussian = {"map": "gaussian", "form": "exact", "ridge": 1.0}
     assert COORDINATOR.assign(gaussian, 16).settings.contribution_limit == 4096
+
+
+def test_a_ridge_from_sums_is_refused_beside_a_noisy_gram_matrix():
+    wanted = {**SMALL, "noise": "sums", "ridge": "from-sums"}
+    for forms in ({"form": "exact"}, {"form": "estimated", "forms": ["exact"]}):
+        with pytest.raises(MethodError, match="ridge: 'from-sums' may choose less than noise"):
+            assignment({**wanted, **forms})
+    assert assignment({**wanted, "form": "estimated"}).settings.ridge == "from-sums"
+    assert assignment({**wanted, "form": "exact", "noise": "counts"}).settings.noise == "counts"
