@@ -10,6 +10,7 @@ from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation, keep_loaded
 from schemas.service_manager import ServiceManager
+from transport.access import fresh_client_id
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
@@ -46,7 +47,7 @@ def mqtt_connect(home: AgentHome) -> Connect:
     def connect(role: str, will: OutgoingMessage | None) -> Connection:
         return MqttConnection(
             MqttSettings(
-                client_id=f"{settings.device}.{role}",
+                client_id=fresh_client_id(settings.device, role),
                 host=settings.broker.host,
                 port=settings.broker.port,
                 user=settings.device,

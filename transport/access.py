@@ -14,6 +14,7 @@ What devices say to the proxy is thus kept from the coordinator, and what it ans
 
 from __future__ import annotations
 
+import secrets
 from typing import Literal
 
 from schemas.envelope import COORDINATOR, PROXY
@@ -48,11 +49,20 @@ def is_allowed(user: str, action: Action, topic_or_filter: str) -> bool:
     return any(covers(allowed, topic_or_filter) for allowed in allowed_filters(user, action))
 
 
+def fresh_client_id(user: str, role: str) -> str:
+    """Return a client id that nobody else can compute: user, dot, role and 64 random bits.
+
+    A broker ends a session when another client connects under its id, whatever that client's user
+    name is. So an id lives as long as one run of a program and is told to nobody but the broker.
+    """
+    return f"{user}.{role}-{secrets.token_hex(8)}"
+
+
 def client_id_belongs_to(user: str, client_id: str) -> bool:
     """Say whether `client_id` is `user` itself or `user` and a dotted suffix.
 
-    A client id opens a session with its queued messages, so a broker that lets one user take
-    another's client id would hand these over.
+    The embedded broker lets in no other ids. Mosquitto takes any id and writes a line about it,
+    by which the coordinator names the user (`transport.broker_watch`).
     """
     return client_id == user or client_id.startswith(f"{user}.")
 

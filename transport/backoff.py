@@ -28,31 +28,23 @@ class Backoff:
         self._next = self._shortest
 
 
-_QUICK_LOSSES = 5
-_QUICK_SHARE = 1 / 8
-_PATIENCE_AFTER_LOSSES = 4.0
+_LOST_SHARE = 1 / 8
 _STABLE = 5.0
 
 
 class Returns:
     """When to come back to a broker, by how the last attempt ended.
 
-    A broker that cannot be reached is tried again after `shortest` to `longest` seconds. A link
-    that was lost may have been taken over by another program with our client id, which most brokers
-    do not say. So after five losses that follow each other, as of a broker that is restarted again
-    and again, the waits grow to four times `longest`: two such programs push each other out at most
-    once a minute by default. A connection that lived for five times `longest` ends the row, and so
-    does a broker that could not be reached: it is the reason then.
+    A broker that cannot be reached or refuses us is tried again after `shortest` to `longest`
+    seconds, one that took us and was lost after an eighth of `longest` at most. A connection that
+    lived for five times `longest` ends the row of losses, and so does a broker that could not be
+    reached.
     """
 
     def __init__(self, shortest: float, longest: float) -> None:
-        quick = max(shortest, _QUICK_SHARE * longest)
         self._refused = Backoff(shortest, longest)
-        self._lost = Backoff(shortest, quick)
-        self._disputed = Backoff(quick, _PATIENCE_AFTER_LOSSES * longest)
+        self._lost = Backoff(shortest, max(shortest, _LOST_SHARE * longest))
         self._stable = _STABLE * longest
-        self.losses = 0
-        """Connections lost one after the other, while the broker answered."""
 
     def after_refusal(self) -> float:
         """Return how long to wait after a broker was reached and did not let us in."""
@@ -60,18 +52,12 @@ class Returns:
 
     def after_silence(self) -> float:
         """Return how long to wait after no broker could be reached."""
-        self._end_row()
+        self._lost.reset()
         return self._refused.next()
 
     def after_loss(self, lived: float) -> float:
         """Return how long to wait after a connection that lived for so many seconds."""
         self._refused.reset()
         if lived >= self._stable:
-            self._end_row()
-        self.losses += 1
-        return (self._lost if self.losses <= _QUICK_LOSSES else self._disputed).next()
-
-    def _end_row(self) -> None:
-        self.losses = 0
-        self._lost.reset()
-        self._disputed.reset()
+            self._lost.reset()
+        return self._lost.next()

@@ -7,8 +7,6 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── ConnectionRefusedByBrokerError  the broker answered, and said no
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
 ├── BrokerUnreachableError          no broker answered at all
-├── TakenOverError                  another program has connected under our name
-├── PushedOutError                  lost again and again: another program may have our name
 ├── TlsError                        certificates are missing, wrong, or not believed
 ├── CallbackError                   our own code failed inside the network thread
 ├── ThreadEndedError                a thread that the program needs has ended; the program ends too
@@ -81,27 +79,6 @@ class NotAuthorisedError(ConnectionRefusedByBrokerError):
 
 class BrokerUnreachableError(TransportError):
     """No broker answers at the given address."""
-
-
-class TakenOverError(TransportError):
-    """Another program has connected under our client id."""
-
-    def __init__(self, client_id: str, pause: float) -> None:
-        super().__init__(
-            f"{client_id}: another program connected under this name and took the session over; "
-            f"stop one of the two, or give it a name of its own. This one returns in {pause:.0f} s"
-        )
-
-
-class PushedOutError(TransportError):
-    """The broker takes us back and loses us again, as it does with two programs of one name."""
-
-    def __init__(self, client_id: str, losses: int) -> None:
-        super().__init__(
-            f"{client_id}: the connection was lost {losses} times one after the other, and the "
-            "broker took us back each time: another program may connect under this name; stop one "
-            "of the two, or give it a name of its own"
-        )
 
 
 class TlsError(TransportError):

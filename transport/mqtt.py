@@ -7,7 +7,6 @@ what an old link had in flight is forgotten here; its owner sends it again after
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from dataclasses import replace
@@ -20,8 +19,6 @@ from transport.errors import (
     NotAuthorisedError,
     NotConnectedError,
     PayloadTooLargeError,
-    PushedOutError,
-    TakenOverError,
     ThreadEndedError,
     TransportError,
 )
@@ -46,8 +43,6 @@ _WATCH_SECONDS = 1.0
 _SILENCES = 3
 """So often a version that has worked must get no answer before another one is tried: a broker that
 hangs for a moment is no older one."""
-_LOSSES_OF_TWINS = 4
-"""Losses in a row after which another program may have our name, where no broker says so."""
 
 
 class MqttConnection:
@@ -222,18 +217,7 @@ class MqttConnection:
                 began = time.monotonic()
                 self._watch(link)
                 pause = returns.after_loss(time.monotonic() - began)
-                pause = max(pause, self._pause_after_takeover(link))
-                if returns.losses == _LOSSES_OF_TWINS and not link.taken_over:
-                    self.problem(PushedOutError(settings.client_id, returns.losses))
             self._stopping.wait(pause)
-
-    def _pause_after_takeover(self, link: PahoLink) -> float:
-        """Return how long to leave our session to another program, where the broker told of one."""
-        if not link.taken_over or self._stopping.is_set():
-            return 0.0
-        pause = self.settings.taken_over_seconds * random.uniform(1, 2)  # noqa: S311 - no secret
-        self.problem(TakenOverError(self.settings.client_id, pause))
-        return pause
 
     def _open(self) -> PahoLink:
         failure: TransportError | None = None

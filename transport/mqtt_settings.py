@@ -16,7 +16,7 @@ class MqttSettings:
     """Where and how to connect. The defaults suit a device and a coordinator alike."""
 
     client_id: str
-    """Names the session at the broker: the user name, or the user name, a dot and a role."""
+    """Names the session at the broker; `transport.access.fresh_client_id` makes it."""
     host: str = "127.0.0.1"
     port: int = 1883
     user: str | None = None
@@ -29,9 +29,10 @@ class MqttSettings:
     answer_seconds: float = 5.0
     """How long to wait for the broker's answer, in each version."""
     keeps_session: bool = True
-    """Whether the broker keeps subscriptions, and what waits, while this client is away."""
-    session_expiry_seconds: int = 24 * 3600
-    """How long the broker keeps the session (version 5; 3.1.1 leaves it to the broker)."""
+    """Whether the broker keeps subscriptions and messages over a short loss (version 5)."""
+    session_expiry_seconds: int = 60
+    """How long the broker keeps them after a loss. A run that ended comes back as another client,
+    so a longer time would only fill the broker."""
     will_delay_seconds: int = 10
     """Hides short losses from the others (version 5; 3.1.1 publishes the will at once)."""
     max_payload: int = MAX_ENVELOPE_BYTES
@@ -46,6 +47,3 @@ class MqttSettings:
     inbox_bytes: int = 32 * 1024 * 1024
     reconnect_shortest_seconds: float = 0.5
     reconnect_longest_seconds: float = 30.0
-    taken_over_seconds: float = 60.0
-    """Wait at least so long, and at most twice, before taking a session back from another program
-    with our client id, where the broker tells of one (version 5)."""

@@ -45,7 +45,6 @@ log = logging.getLogger("transport.mqtt")
 _UNSUPPORTED_VERSION = 132
 _NOT_AUTHORISED = (134, 135)
 _RECEIVE_MAXIMUM = 64
-_SESSION_TAKEN_OVER = 142
 _FLUSH_SECONDS = 2.0
 _GOODBYE_SECONDS = 1.0
 _STOP_SECONDS = 2.0
@@ -126,8 +125,6 @@ class PahoLink:
         self.closed = threading.Event()
         self.reason = ""
         """Why the link closed."""
-        self.taken_over = False
-        """Whether the broker gave our session to another client of the same name (version 5)."""
         self.broker_limit: int | None = None
         """Largest packet that the broker announced, in bytes."""
         self._settings = settings
@@ -303,7 +300,6 @@ class PahoLink:
         properties: Properties,
     ) -> None:
         told = flags.is_disconnect_packet_from_server
-        self.taken_over = told and code.value == _SESSION_TAKEN_OVER
         self._ended(f"the broker says: {code}" if told else "connection lost")
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
@@ -348,7 +344,7 @@ def make_client(
     client = WatchedClient(
         CallbackAPIVersion.VERSION2,
         client_id=settings.client_id,
-        clean_session=None if modern else not settings.keeps_session,
+        clean_session=None if modern else True,
         protocol=MQTTProtocolVersion(version),
         reconnect_on_failure=False,
         manual_ack=True,

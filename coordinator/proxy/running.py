@@ -27,6 +27,7 @@ from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
 from schemas.topics import FleetTopics
 from schemas.values import BootId
+from transport.access import fresh_client_id
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.interface import Connection
 from transport.mqtt import MqttConnection
@@ -182,7 +183,7 @@ def mqtt_connect(home: Path, settings: ProxyHomeSettings) -> Connect:
     def connect(role: str) -> Connection:
         return MqttConnection(
             MqttSettings(
-                client_id=f"{PROXY}.{role}",
+                client_id=fresh_client_id(PROXY, role),
                 host=settings.broker.host,
                 port=settings.broker.port,
                 user=str(PROXY) if password is not None else None,

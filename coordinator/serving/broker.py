@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.settings import CoordinatorSettings, read_password
+from transport.access import fresh_client_id
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
 
@@ -16,7 +17,7 @@ def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> Mq
     """
     password = read_password(home, settings)
     return MqttSettings(
-        client_id=f"{settings.broker.username}.{role}",
+        client_id=fresh_client_id(settings.broker.username, role),
         host=settings.broker.host,
         port=settings.broker.port,
         user=settings.broker.username if password is not None else None,

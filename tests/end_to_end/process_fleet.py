@@ -45,16 +45,13 @@ import functools
 import runpy
 from device_agent import assembling, running
 running.MqttSettings = functools.partial(
-    running.MqttSettings, taken_over_seconds=1.0, reconnect_longest_seconds=2.0
+    running.MqttSettings, reconnect_longest_seconds=2.0
 )
 assembling.AgentRules = functools.partial(assembling.AgentRules, heartbeat_seconds=0.5)
 runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
 """
-"""An agent that leaves its session to another of its name for seconds, and not for minutes.
-
-In these seconds it says that it is alive, as others do in their minute: only by what it says after
-the coordinator asked can two of a name be told from one.
-"""
+"""An agent that says every half second that it is alive: only by what it says after the
+coordinator asked can two of a name be told from one."""
 Body = TypeVar("Body", bound=EntryBody)
 
 

@@ -195,21 +195,6 @@ def test_a_failing_callback_is_an_event_and_the_connection_lives_on(
     assert payloads(device, 1) == [b"food"]
 
 
-def test_programs_that_share_a_client_id_slow_down(connect: Connect) -> None:
-    first = connect(A)
-    twin = MqttConnection(first.settings)
-    started(first)
-    started(twin)
-    try:
-        next_of(first, Disconnected)
-        time.sleep(1.0)  # in which two that did not slow down would take hundreds of turns
-        events = rest(first, 0.01) + rest(twin, 0.01)
-    finally:
-        twin.stop()
-
-    assert len([event for event in events if isinstance(event, Connected)]) < 30
-
-
 def test_inbox_overflow_is_a_problem_event_when_there_is_room_again(connect: Connect) -> None:
     topic = fresh_topics().up(A, "hb")
     reader = started(connect("coordinator", inbox_bytes=1_000), topic)

@@ -94,8 +94,9 @@ def test_a_network_thread_that_died_is_replaced_and_nothing_is_lost(
     send(coordinator, topic, b"sent meanwhile")
 
     assert next_of(device, Disconnected).reason == "the network thread has ended"
-    assert next_of(device, Connected).session_present
-    assert payloads(device, 1) == [b"sent meanwhile"]
+    assert next_of(device, Connected).session_present == (version == 5)
+    if version == 5:
+        assert payloads(device, 1) == [b"sent meanwhile"]
     assert len(network_threads(device)) == 1
 
 

@@ -28,6 +28,7 @@ class World(Protocol):
     keeps_unacknowledged: bool
     marks_only_retained: bool
     reports_forbidden: bool
+    keeps_sessions: bool
     topics: FleetTopics
 
     def connection(self, user: str, **options: Any) -> Connection: ...
@@ -49,7 +50,7 @@ def fresh_topics() -> FleetTopics:
 class MemoryWorld:
     keeps_unacknowledged = True
     marks_only_retained = True
-    reports_forbidden = True
+    reports_forbidden = keeps_sessions = True
 
     def __init__(self) -> None:
         self.topics = fresh_topics()
@@ -83,9 +84,9 @@ class MqttWorld:
 
     def __init__(self, broker: Broker, version: int, **differences: bool) -> None:
         self.topics = fresh_topics()
-        self.keeps_unacknowledged = differences.get("keeps_unacknowledged", True)
+        self.keeps_unacknowledged = version == 5
         self.marks_only_retained = differences.get("marks_only_retained", True)
-        self.reports_forbidden = version == 5
+        self.reports_forbidden = self.keeps_sessions = version == 5
         self._broker = broker
         self._version = version
         self._run = secrets.token_hex(4)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schemas.envelope import COORDINATOR
 from schemas.topics import ROOT
+from transport.access import fresh_client_id
 from transport.errors import BrokerFilesError
 
 LIMITS = (
@@ -98,7 +99,9 @@ def bridge(what: Bridge) -> tuple[str, ...]:
         "cleansession false",
         "notifications false",
         "try_private true",
-        f"remote_clientid {COORDINATOR}.site-{what.site}",
+        # Strangers at either broker who knew these names could cut the bridge off.
+        f"local_clientid {fresh_client_id(COORDINATOR, f'bridge-{what.site}')}",
+        f"remote_clientid {fresh_client_id(COORDINATOR, f'site-{what.site}')}",
         f"remote_username {COORDINATOR}",
         f"remote_password {what.password}",
         "restart_timeout 1 30",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 
+from transport.access import fresh_client_id
+
 _ACCEPTED = bytes((0x20, 2, 0, 0))
 _CLEAN_SESSION_WITH_USER_AND_PASSWORD = 0xC2
 _KEEPALIVE_SECONDS = 10
@@ -26,7 +28,7 @@ def _connect_packet(user: str, password: str) -> bytes:
     """Return a CONNECT of MQTT 3.1.1 with a clean session."""
     flags = (4, _CLEAN_SESSION_WITH_USER_AND_PASSWORD)
     body = _text("MQTT") + bytes(flags) + _KEEPALIVE_SECONDS.to_bytes(2, "big")
-    body += _text(f"{user}.ready") + _text(user) + _text(password)
+    body += _text(fresh_client_id(user, "ready")) + _text(user) + _text(password)
     size = (
         bytes((len(body) & 0x7F | 0x80, len(body) >> 7))
         if len(body) > 0x7F
