@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,13 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         Path | None, typer.Option(help="Certificate chain, PEM.", dir_okay=False)
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key, PEM.", dir_okay=False)] = None,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of the proxy before it, whose X-Forwarded-For is believed; by default "
+            "nobody's is."
+        ),
+    ] = None,
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Name each device in /metrics.")
     ] = False,
@@ -58,6 +66,7 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     if context.invoked_subcommand is not None:
         return
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
+    listening = replace(listening, proxy=behind_proxy)
     with logging_on(log_format, log_level):
         serve(home, listening, own_name(), _say, per_device=per_device)
 

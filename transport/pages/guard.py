@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,7 +66,8 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, sent)
             return
-        await self._app(scope, _limited(receive), sent)
+        with suppress(ClientDisconnect):  # who left, or took too long, is answered nothing
+            await self._app(scope, _limited(receive), sent)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)

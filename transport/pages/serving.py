@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 
 from schemas.service_manager import ServiceManager
 from transport.errors import ListenError
+from transport.pages.connections import BoundedProtocol
 from transport.pages.doors import Doors
 from transport.pages.people import Person
 
@@ -35,6 +36,8 @@ class ListenAddress:
     allowed_hosts: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
+    proxy: str | None = None
+    """Address of the proxy before it, whose `X-Forwarded-For` is believed; nobody's else is."""
 
     @classmethod
     def of(
@@ -121,11 +124,13 @@ def server_of(
         log_level="warning",
         access_log=False,
         server_header=False,
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         h11_max_incomplete_event_size=_HEADER_BYTES,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=10,
+        proxy_headers=listening.proxy is not None,
+        forwarded_allow_ips=None if listening.proxy is None else [listening.proxy],
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
