@@ -6,7 +6,7 @@ from pathlib import Path
 
 from export.errors import ClassFileError
 from schemas.canonical import parse_json
-from schemas.class_names import fault_of
+from schemas.class_names import fault_of, look_alike
 from schemas.contributions import MAX_CLASSES
 from schemas.errors import SchemaError
 from schemas.values import ClassName
@@ -31,6 +31,14 @@ def load_class_names(path: Path) -> tuple[ClassName, ...]:
                 "has a name of its own"
             )
         found[name] = place
+    beyond = [name for name in found if not name.isascii()]
+    for name in beyond:
+        alike = look_alike(name, found)
+        if alike is not None:
+            raise ClassFileError(
+                f"{path}: name {found[name]}, {str(name)!a}, looks like {alike!a}; type it in the "
+                "letters of one script"
+            )
     return tuple(found)
 
 

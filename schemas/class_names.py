@@ -16,13 +16,20 @@ alike; Python has no table of scripts.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 _REMEMBERED = 16_384
 """Names that were looked at: the same ones are asked about again and again."""
 _JOINERS = "\u200c\u200d"
 """They change how letters of some scripts are drawn, and are nothing anywhere else."""
-_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_INVISIBLE = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
+)
+_RESERVED_INVISIBLE = frozenset(
+    map(chr, (0x2065, *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)))
+)
+"""Code points that Unicode keeps for invisible characters (Default_Ignorable_Code_Point)."""
 _MOST_MARKS = 4
 """Marks on one letter, as UTS #39 allows."""
 _VIRAMA = 9
@@ -139,12 +146,33 @@ def skeleton(name: str) -> str:
     return unicodedata.normalize("NFC", "".join(visible)).translate(_TABLE).replace("rn", "m")
 
 
+def look_alike(name: str, others: Iterable[str]) -> str | None:
+    """Return one of `others` that looks like `name`; names of ASCII alone are told apart by type.
+
+    `O` and `0` are classes of their own where somebody reads signs; `O` and a Greek omicron never
+    are.
+    """
+    look = skeleton(name)
+    return next(
+        (
+            other
+            for other in others
+            if other != name
+            and skeleton(other) == look
+            and not (name.isascii() and other.isascii())
+        ),
+        None,
+    )
+
+
 def _is_hidden(name: str, place: int) -> bool:
     character = name[place]
     if character in _JOINERS:
         return not _joins(name, place)
     variation = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
-    return variation or character in _INVISIBLE or unicodedata.category(character) in ("Cc", "Cf")
+    if variation or character in _INVISIBLE or character in _RESERVED_INVISIBLE:
+        return True
+    return unicodedata.category(character) in ("Cc", "Cf")
 
 
 def _joins(name: str, place: int) -> bool:

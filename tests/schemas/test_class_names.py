@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.class_names import fault_of, skeleton
+from schemas.class_names import fault_of, look_alike, skeleton
 
 HIDDEN = {
     "a zero-width space": "ap\u200bple",
@@ -50,6 +50,18 @@ def test_what_nobody_sees_is_refused_with_its_name(name: str) -> None:
 @pytest.mark.parametrize(("name", "words"), OTHERS.values(), ids=OTHERS)
 def test_what_looks_like_something_else_is_refused_with_the_way_out(name: str, words: str) -> None:
     assert words in fault_of(name)
+
+
+def test_names_beyond_ascii_that_look_alike_are_found_and_signs_are_left_apart() -> None:
+    assert look_alike("\u0441\u043e\u0440", ["tree", "cop"]) == "cop"
+    assert look_alike("cop", ["\u0441\u043e\u0440"]) == "\u0441\u043e\u0440"
+    assert look_alike("O", ["0", "o", "O"]) is None
+    assert look_alike("tree", ["cop"]) is None
+
+
+@pytest.mark.parametrize("name", ["a\u2065b", "a\ufff3b", "a\U000e0555b", "a\U0001d159b"])
+def test_what_unicode_keeps_for_invisible_characters_is_refused(name: str) -> None:
+    assert "which nobody sees" in fault_of(name)
 
 
 @pytest.mark.parametrize(

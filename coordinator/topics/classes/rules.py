@@ -10,7 +10,7 @@ from coordinator.topics.classes.commands import ClassCommand, RenameClass
 from coordinator.topics.classes.entries import ClassMerged, ClassRenamed
 from coordinator.topics.lineages.background import check_classes
 from coordinator.topics.lineages.capacity import check_other_name
-from schemas.class_names import fault_of
+from schemas.class_names import fault_of, look_alike
 from schemas.values import ClassName
 
 
@@ -42,6 +42,13 @@ def _rename(state: State, old: ClassName, new: ClassName) -> Decision:
     meant = state.classes.aliases.get(new)
     if meant is not None and _resolve(state, new) != old:
         raise CommandError(f"class: {str(new)!r} is another name of {str(meant)!r}")
+    others = (name for name in state.classes.accepted_names if _resolve(state, name) != old)
+    alike = look_alike(new, others)
+    if alike is not None:
+        raise CommandError(
+            f"class: {str(new)!a} looks like {alike!a}, another class of the fleet; type it in "
+            "letters of one script, or make both one with `fleetledger class merge`"
+        )
     check_other_name(state, new)
     return record(ClassRenamed(old=old, new=new), actor=OPERATOR)
 

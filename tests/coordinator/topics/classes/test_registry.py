@@ -75,3 +75,12 @@ def test_devices_may_go_on_contributing_under_the_old_name() -> None:
     bench.command(RenameClass(old=CAT, new=EEL))
     answer = bench.give("dev-1", contribution("a", samples={"cat": 1})).answer
     assert answer.answer == "accepted"
+
+
+def test_a_class_is_given_no_name_that_looks_like_another_one() -> None:
+    bench = Bench()
+    bench.begin("dev-1", classes=("cop", "dog"))
+    answer = bench.command(RenameClass(old=DOG, new=ClassName("\u0441\u043e\u0440")))
+    assert not answer.done
+    assert "looks like 'cop'" in answer.text
+    assert bench.command(RenameClass(old=DOG, new=EEL)).done
