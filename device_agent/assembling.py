@@ -246,7 +246,9 @@ def rules_of(home: AgentHome) -> AgentRules:
         deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
         detection=(
-            None if home.settings.data.samples == "none" else detection_of(home.settings.detection)
+            None
+            if home.settings.data.samples == "none"
+            else detection_of(home.settings.detection, home.settings.device)
         ),
         publish_features=home.settings.policy.publish_features,
         publish_gradients=home.settings.policy.publish_gradients,

@@ -364,12 +364,15 @@ class Bench:
             model = self._installer.reference_of(model)
             batch = self._home.settings.model.batch
             read = read_scene_pictures if self._has_scenes else read_images
-            values = measure(request, model, self._home.data_folder, batch, read)
+            measured = measure(request, model, self._home.data_folder, batch, read)
         except (FleetledgerError, LearningError) as error:
             return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
         return inputs.UncertaintyMeasured(
-            measuring_head(model, request.known, request.rules), images, values
+            measuring_head(model, request.known, request.rules),
+            images,
+            measured.values,
+            measured.projections,
         )
 
     def _active_model(self, active: ActiveModel) -> InstalledModel | None:
@@ -418,6 +421,7 @@ class Bench:
             head=head,
             uncertainties=measured.uncertainties,
             classes=measured.classes,
+            projections=measured.projections,
         )
 
     def _evaluated(
@@ -430,7 +434,12 @@ class Bench:
             return evaluation.evaluate(model, folder, batch, detection)
         measured = evaluation.evaluate(model, folder, batch)
         seeds = evaluation.evaluate(reference, folder, batch, detection)
-        return replace(measured, uncertainties=seeds.uncertainties, classes=seeds.classes)
+        return replace(
+            measured,
+            uncertainties=seeds.uncertainties,
+            classes=seeds.classes,
+            projections=seeds.projections,
+        )
 
 
 def guards_of(

@@ -14,10 +14,11 @@ import numpy as np
 
 from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import InstalledModel, SampleScores
-from device_agent.measuring import doubts, head_of
+from device_agent.measuring import doubts, head_of, projections_of
 from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
 from learning.numerics.calibration import add_losses, summed_losses
 from learning.numerics.detection import DetectionRules
+from learning.numerics.shots import Projections
 from schemas.reports import ClassResult
 from schemas.values import ClassName
 
@@ -36,6 +37,8 @@ class EvaluationResult:
     """Value of each picture for the detector, class by class."""
     classes: tuple[ClassName, ...] = ()
     """The class of each of these."""
+    projections: Projections | None = None
+    """(n, BITS) of these pictures; None where each is its own shot."""
 
 
 @dataclass
@@ -46,6 +49,7 @@ class _Seen:
     total: int = 0
     losses: list[tuple[int, ...]] = field(default_factory=list)
     uncertainties: list[float] = field(default_factory=list)
+    projections: list[Projections] = field(default_factory=list)
 
 
 def evaluate(
@@ -72,6 +76,7 @@ def evaluate(
         if seen.total:
             classes[name] = seen
     losses = [item for seen in classes.values() for item in seen.losses]
+    projections = [item for seen in classes.values() for item in seen.projections]
     return EvaluationResult(
         {name: ClassResult(correct=s.correct, total=s.total) for name, s in classes.items()},
         time.perf_counter() - began,
@@ -79,6 +84,7 @@ def evaluate(
         add_losses(losses) if losses else (),
         tuple(value for seen in classes.values() for value in seen.uncertainties),
         tuple(name for name, seen in classes.items() for _ in seen.uncertainties),
+        np.concatenate(projections) if projections else None,
     )
 
 
@@ -94,7 +100,10 @@ def _take(
     seen.total += len(scores)
     seen.losses.append(summed_losses(scores, [row] * len(scores)))
     if detection is not None:
-        seen.uncertainties += doubts(scored, head_of(model), None, detection)
+        head = head_of(model)
+        seen.uncertainties += doubts(scored, head, None, detection)
+        part = projections_of(scored, head, detection)
+        seen.projections += [] if part is None else [part]
 
 
 def _scored(

@@ -160,6 +160,8 @@ class SampleScores(NamedTuple):
     """(N, C), a column per class name of the manifest."""
     novelty: Floats | None
     """(N,), from 0 to 1; None where the model does not tell it."""
+    features: Floats
+    """(N, M), by which samples are alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,9 +255,9 @@ class InstalledModel:
     def score(self, features: Floats) -> SampleScores:
         """Return the scores (N, C) of features, and how new their samples are, where it tells."""
         if not self.tells_novelty:
-            return SampleScores(self.scores(features), None)
+            return SampleScores(self.scores(features), None, features)
         scores, novelty = self._head.run_all((SCORES, NOVELTY), features)
-        return SampleScores(scores, novelty.reshape(len(scores)))
+        return SampleScores(scores, novelty.reshape(len(scores)), features)
 
     def classify(self, images: Sequence[Inputs] | Inputs) -> Floats:
         """Return the scores (N, C) of preprocessed samples; raise `LoadError`."""

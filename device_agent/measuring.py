@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from device_agent.settings import AgentDetectionSettings
 from learning.errors import FeatureError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
+from learning.numerics.shots import Projections, projected
 from schemas.models import AnyPreprocessing
 
 OF_PIXELS = "relative entropy of all pixels"
@@ -24,8 +26,16 @@ Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Input
 """Yields the preprocessed images that can be read and are still what they were."""
 
 
-def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
-    """Return when a batch of new images is a transition; None where nobody looks."""
+class MeasuredSamples(NamedTuple):
+    """Values of the samples that could be read, and what tells which of them are alike."""
+
+    values: tuple[float, ...] = ()
+    projections: Projections | None = None
+    """(n, BITS) of `learning.numerics.shots`; None where each sample is its own shot."""
+
+
+def detection_of(settings: AgentDetectionSettings, device: str = "") -> DetectionRules | None:
+    """Return when images of a device are a transition; None where nobody looks."""
     if settings.mode == "off":
         return None
     return DetectionRules(
@@ -34,14 +44,29 @@ def detection_of(settings: AgentDetectionSettings) -> DetectionRules | None:
         min_images=settings.min_images,
         deviations=settings.deviations,
         rise_nats=settings.rise_nats,
+        device=device,
     )
 
 
 def head_of(model: InstalledModel) -> ScoringHead:
-    """Return the rows and the inverse temperature of a model's head, and whose it is."""
+    """Return the rows and the inverse temperature of a model's head, and whose it is.
+
+    Features of pictures tell which are alike; those of texts have no known angle.
+    """
     manifest = model.manifest
     own = ScoringHead(tuple(manifest.class_names), manifest.logit_scale, manifest.digest)
+    if not model.of_pixels and manifest.preprocessing.mode != "text":
+        own = own._replace(backbone=manifest.lineage)
     return own._replace(measure="novelty") if model.tells_novelty else own
+
+
+def projections_of(
+    scored: SampleScores, head: ScoringHead, rules: DetectionRules | None
+) -> Projections | None:
+    """Return the projections (n, BITS) of samples; None where no shots are looked for."""
+    if rules is None or rules.mode != "sequential" or not head.backbone:
+        return None
+    return projected(scored.features)
 
 
 def measuring_head(
@@ -77,25 +102,30 @@ def read_images(
 
 def measure(
     request: Measure, model: InstalledModel, folder: Path, batch: int, read: Read = read_images
-) -> tuple[float, ...]:
-    """Return the value of each image that can be read.
+) -> MeasuredSamples:
+    """Return the value of each image that can be read, and its projections.
 
     An image that is gone or does not decode is left out: counting tells its owner. Of a raw output
     nothing is known, so there is no value. Raises
     `LoadError` if the model does not run, `FeatureError` if scores of pixels are no numbers.
     """
     if model.is_raw:
-        return ()
+        return MeasuredSamples()
     images = read(request.images, folder, model.manifest.preprocessing)
     head = measuring_head(model, request.known, request.rules)
     if model.of_pixels:
         small = (model.pixel_scores(image).small for image in images)
-        return tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
+        return MeasuredSamples(
+            tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
+        )
     values: list[float] = []
+    parts: list[Projections] = []
     for chosen in _batches(images, batch):
         scored = model.score_samples(np.stack(chosen))
-        values += doubts(scored, head_of(model), request.known, request.rules)
-    return tuple(values)
+        values += doubts(scored, head, request.known, request.rules)
+        part = projections_of(scored, head, request.rules)
+        parts += [] if part is None else [part]
+    return MeasuredSamples(tuple(values), np.concatenate(parts) if parts else None)
 
 
 def doubts(

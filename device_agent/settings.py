@@ -113,10 +113,11 @@ class AgentDetectionSettings(Renamed):
 
     former_values: ClassVar[dict[str, dict[str, str]]] = {"mode": {"code": "fixed-rise"}}
     mode: Literal["sequential", "baseline", "fixed-rise", "off"] = "sequential"
-    """`sequential`: evidence is gathered image by image, against this device's quiet ones.
+    """`sequential`: evidence is gathered over shots, against this device's quiet ones.
     `baseline`: batches against this device's own history. `fixed-rise`: as in the papers."""
     quiet_images: int = Field(default=1000, ge=20, le=10_000_000)
-    """For `sequential`: on average at most one false alarm in so many quiet images."""
+    """For `sequential`: on average at most one false alarm in so many quiet images; 10000 fits a
+    camera of an image a second, with 9 a day."""
     min_images: int = Field(default=50, ge=1, le=10_000)
     """New images of one batch; the default is the least that is sound. For `sequential`: quiet
     images before those of unknown classes are measured."""

@@ -41,8 +41,8 @@ from benchmarks.detection.sequences import (
     watch_sequentially,
 )
 from learning.numerics.blas import platform_fingerprint
+from learning.numerics.conformal import counts_of, is_stranger
 from learning.numerics.detection import DetectionRules
-from learning.numerics.sequential_detection import counts_of, is_stranger
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_scenes.json"
 QUIET_IMAGES = (30, 100, 300, 1000)
@@ -125,7 +125,11 @@ def study_looks(case: Case, plan: Plan) -> dict[str, Looks]:
 
     def stranger(level: Floats) -> Callable[[Images, Images], bool]:
         return lambda before, after: is_stranger(
-            counts_of(level[before].tolist()), level[after].tolist(), plan.quiet_looks, either=True
+            counts_of(level[before].tolist()),
+            level[after].tolist(),
+            plan.quiet_looks,
+            f"{case.seed}/{after[0]}",
+            either=True,
         )
 
     rules: dict[str, Callable[[Images, Images], bool]] = {

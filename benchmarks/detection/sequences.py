@@ -48,7 +48,7 @@ from learning.numerics.detection import (
     seeded,
     uncertainty,
 )
-from learning.numerics.sequential_detection import BINS, chance_of, levels_of, p_value, pays
+from learning.numerics.sequential_detection import ChangeEvidence, gathered, with_reference
 from methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_delays.json"
@@ -191,21 +191,18 @@ def watch_sequentially(
     return tallies
 
 
-def reports_at(settings: Sequence[int], reference: Floats, values: Floats) -> list[list[int]]:
+def reports_at(
+    settings: Sequence[int], reference: Floats, values: Floats, number: int = 0
+) -> list[list[int]]:
     """Return after how many images reports come, at each of some `quiet_images`.
 
-    This is what `gathered` does with one image at a time; p-values do not depend on the setting.
+    Each image is a shot of its own.
     """
-    counts = np.bincount(levels_of(reference), minlength=BINS)
-    evidence, limits = np.zeros(len(settings)), np.array(settings, np.float64)
-    reports: list[list[int]] = [[] for _ in settings]
-    for number, level in enumerate(levels_of(values).tolist()):
-        evidence = (evidence + 1) * pays(p_value(counts, level, chance_of(number)))
-        counts[level] += 1
-        for found in np.flatnonzero(evidence >= limits):
-            reports[found].append(number + 1)
-            evidence[found] = 0
-    return reports
+    quiet = with_reference(ChangeEvidence(compared=number), reference.tolist())
+    return [
+        [alarm.after for alarm in gathered(quiet, values.tolist(), setting)[1]]
+        for setting in settings
+    ]
 
 
 def of_scenario(name: str) -> tuple[Solving, int]:

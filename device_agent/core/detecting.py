@@ -71,7 +71,9 @@ def measured(state: AgentState, event: inputs.UncertaintyMeasured, _now: float) 
     if event.head is None or rules is None:
         told = tell(state.told, [problem("detection", event.reason)], state.rules)
         return change(Detecting(settled=True), told)
-    detector, measurements = observe(state.records.detector, event.values, event.head, rules)
+    detector, measurements = observe(
+        state.records.detector, event.values, event.head, rules, event.projections
+    )
     waiting = tuple(digest for digest in event.images if not _is_counted(state, digest))
     changes: list[Change] = [Detecting(), ImagesMeasured(detector, waiting)]
     found = next((item for item in measurements if item.transition), None)
@@ -85,7 +87,9 @@ def seed(state: AgentState, event: inputs.Evaluated) -> AgentDecision:
     rules = state.rules.detection
     if rules is None or event.head is None:
         return NOTHING_TO_DO
-    detector = seeded(state.records.detector, _alike(state, event), event.head, rules)
+    detector = seeded(
+        state.records.detector, _alike(state, event), event.head, rules, event.projections
+    )
     changes: tuple[Change, ...] = (replace(state.detecting, settled=False),)
     if detector != state.records.detector:
         changes += (ImagesMeasured(detector, ()),)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from device_agent.core.records import ActiveModel, Job, PendingComparison, TrainingJob
 from learning.numerics.detection import ScoringHead
+from learning.numerics.shots import Projections
 from schemas.assignments import Assignment
 from schemas.contributions import PayloadKind
 from schemas.keys import VerifyKey
@@ -395,6 +396,8 @@ class Evaluated:
     """Value of each image for the detector, class by class; of `head`."""
     classes: tuple[ClassName, ...] = ()
     """The class of each of these images; empty of scenes."""
+    projections: Projections | None = field(default=None, compare=False)
+    """(n, BITS) of these images; None where each is its own shot."""
 
 
 @dataclass(frozen=True)
@@ -405,6 +408,8 @@ class UncertaintyMeasured:
     images: tuple[Digest, ...] = ()
     values: tuple[float, ...] = ()
     """Of those images that could be read."""
+    projections: Projections | None = field(default=None, compare=False)
+    """(n, BITS) of the same; None where each is its own shot."""
     reason: str = ""
 
 

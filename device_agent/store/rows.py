@@ -203,7 +203,7 @@ def _write_detector(detector: Detector) -> str:
 def _read_detector(text: str) -> Detector:
     try:
         return Detector.from_plain(parse_json(text.encode("utf-8")))
-    except (KeyError, TypeError, IndexError):
+    except (KeyError, TypeError, IndexError, ValueError):
         # Of another version; what is normal here is learned again.
         return Detector()
 

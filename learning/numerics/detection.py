@@ -3,9 +3,10 @@
 Each image has a relative entropy H / ln C: 0 certain, 1 uniform. An image must be measured before a
 head has learned it, since afterwards it looks certain.
 
-`sequential` is the mode to use: evidence is gathered image by image, and false alarms are bounded
+`sequential` is the mode to use: evidence is gathered over shots, and false alarms are bounded
 (`learning.numerics.sequential_detection`). What was quiet under one model says nothing of another,
-so a new model begins anew. Images that are never learned can be its first quiet ones (`seeded`).
+so a new model begins anew, and keeps the shots of its backbone. Images that are never learned can
+be its first quiet ones (`seeded`).
 
 `baseline` judges batches of `min_images`. The mean of one is compared with the device's earlier
 batches: above their mean by more than `deviations` standard deviations, it is a transition. The
@@ -32,6 +33,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from learning.numerics.conformal import first_number, shuffled
 from learning.numerics.entropy import Floats, relative_entropy, softmax
 from learning.numerics.sequential_detection import (
     ChangeEvidence,
@@ -39,6 +41,7 @@ from learning.numerics.sequential_detection import (
     gathered,
     with_reference,
 )
+from learning.numerics.shots import Projections, Shots, centred_by, taken_in
 
 ENTROPY = "relative entropy"
 """What a head is measured by that tells nothing else, in words."""
@@ -65,6 +68,8 @@ class DetectionRules:
     """Earlier batches that are remembered."""
     rise_nats: float = 1.2
     """For `fixed-rise`: the rise over the batch before."""
+    device: str = ""
+    """For `sequential`: name of the device, whose ties are broken by its own chance."""
 
 
 class BatchValues(NamedTuple):
@@ -100,6 +105,9 @@ class ScoringHead(NamedTuple):
     """Digest of the model's manifest: `sequential` compares under one model only."""
     measure: str = ENTROPY
     """What `sequential` compares, in words: "novelty" where the model tells that."""
+    backbone: str = ""
+    """Digest of the frozen part by whose features images are alike; empty where each image is its
+    own shot."""
 
 
 class Measurement(NamedTuple):
@@ -138,6 +146,8 @@ class Detector:
     last: Measurement | None = None
     evidence: ChangeEvidence = field(default_factory=ChangeEvidence)
     """For `sequential`; the batches stay empty."""
+    shots: Shots = field(default_factory=Shots)
+    """For `sequential`: what the camera has shown last."""
 
     def ready(self, rules: DetectionRules) -> bool:
         """Whether there is enough history to say anything."""
@@ -146,32 +156,29 @@ class Detector:
         return rules.mode == "fixed-rise" or len(self.history) >= max(2, rules.min_history)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`.
-
-        Without evidence they are as they were when there was none, and so is a head without what it
-        has not got.
-        """
-        head, evidence = self.head, self.evidence
-        plain: dict[str, Any] = {
-            "head": None if head is None else _shortly(head),
+        """Return plain values for JSON; the law: `Detector.from_plain(d.to_plain()) == d`."""
+        return {
+            "head": self.head,
             "history": self.history,
             "waiting": self.waiting,
             "raised": self.raised,
             "last": self.last,
+            "evidence": self.evidence.to_plain(),
+            "shots": self.shots.to_plain(),
         }
-        return plain if evidence == ChangeEvidence() else plain | {"evidence": evidence.to_plain()}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Detector:
-        """Return what `to_plain` wrote; raise `KeyError` or `TypeError` for anything else."""
-        head, last, evidence = plain["head"], plain["last"], plain.get("evidence")
+        """Return what `to_plain` wrote; raise `KeyError`, `TypeError` or `ValueError` else."""
+        head, last = plain["head"], plain["last"]
         return cls(
             head=None if head is None else ScoringHead(tuple(head[0]), float(head[1]), *head[2:]),
             history=tuple(BatchValues(*batch) for batch in plain["history"]),
             waiting=BatchValues(*plain["waiting"]),
             raised=plain["raised"],
             last=None if last is None else Measurement(*last),
-            evidence=ChangeEvidence() if evidence is None else ChangeEvidence.from_plain(evidence),
+            evidence=ChangeEvidence.from_plain(plain["evidence"]),
+            shots=Shots.from_plain(plain["shots"]),
         )
 
 
@@ -192,15 +199,20 @@ def uncertainty(
 
 
 def observe(
-    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
+    detector: Detector,
+    values: Sequence[float],
+    head: ScoringHead,
+    rules: DetectionRules,
+    projections: Projections | None = None,
 ) -> tuple[Detector, tuple[Measurement, ...]]:
     """Take in the values of some images; return the measurements of batches that became full.
 
-    For `sequential` these are one for each alarm, or without any a single one of how things stand.
+    For `sequential` these are one for each alarm, or without any a single one of how things stand;
+    images belong to shots by their `projections` (n, BITS), else each is its own.
     """
     detector = _brought_to(detector, head, rules)
     if rules.mode == "sequential":
-        return _observe_sequentially(detector, values, head, rules)
+        return _observe_sequentially(detector, values, rules, projections)
     measurements = []
     rest = list(values)
     while rest:
@@ -216,20 +228,25 @@ def observe(
 
 
 def seeded(
-    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
+    detector: Detector,
+    values: Sequence[float],
+    head: ScoringHead,
+    rules: DetectionRules,
+    projections: Projections | None = None,
 ) -> Detector:
     """Return the detector with first batches from images of known classes that are never learned.
 
     Nothing changes if the history is long enough, or the images are too few for `min_history`
     batches. Each batch takes every n-th image, since images come sorted by class. For `sequential`
-    they are the reference, unless there is one.
+    they are the reference, unless there is one, and their `projections` (n, BITS) give a centre.
     """
     detector = _brought_to(detector, head, rules)
     if rules.mode == "sequential":
+        if projections is not None:
+            detector = replace(detector, shots=centred_by(detector.shots, projections))
         if detector.evidence.images or not values:
             return detector
-        evidence = with_reference(detector.evidence, values)
-        return replace(detector, head=head, evidence=evidence)
+        return replace(detector, evidence=with_reference(detector.evidence, values))
     count = len(values) // rules.min_images
     if rules.mode == "fixed-rise" or detector.ready(rules) or count < rules.min_history:
         return detector
@@ -240,29 +257,51 @@ def seeded(
 def _brought_to(detector: Detector, head: ScoringHead, rules: DetectionRules) -> Detector:
     """Drop what a head that measures otherwise has left; the rows' order does not matter."""
     known = detector.head
+    if rules.mode == "sequential":
+        return detector if known == head else _under(head, detector, rules)
     if known is None or rules.mode == "fixed-rise":
         return replace(detector, head=known or head)
-    if rules.mode == "sequential":
-        return detector if known == head else Detector(head=head, last=detector.last)
     same_rows = set(known.rows) == set(head.rows)
     if known.logit_scale == head.logit_scale and (same_rows or rules.growth == "restrict"):
         return detector
     return Detector(head=head, last=detector.last)
 
 
+def _under(head: ScoringHead, detector: Detector, rules: DetectionRules) -> Detector:
+    """Return the detector that begins anew under a model, with the shots of its backbone."""
+    own = first_number(f"{rules.device}/{head.model}")
+    same = detector.shots.backbone == head.backbone
+    return Detector(
+        head=head,
+        last=detector.last,
+        evidence=ChangeEvidence(compared=own),
+        shots=detector.shots if same else Shots(head.backbone),
+    )
+
+
 def _observe_sequentially(
-    detector: Detector, values: Sequence[float], head: ScoringHead, rules: DetectionRules
+    detector: Detector,
+    values: Sequence[float],
+    rules: DetectionRules,
+    projections: Projections | None,
 ) -> tuple[Detector, tuple[Measurement, ...]]:
+    """Take in images that came together: they are shuffled, since they lie sorted by class."""
     if not values:
         return detector, ()
-    evidence, alarms = gathered(detector.evidence, values, rules.quiet_images)
+    shots, begins = detector.shots, None
+    order = shuffled(len(values), detector.evidence.compared)
+    if projections is not None:
+        shots, begins = taken_in(shots, projections[order])
+    evidence, alarms = gathered(
+        detector.evidence, [values[index] for index in order], rules.quiet_images, begins
+    )
     raised = evidence.raised_for > 0
     stands = _measurement(evidence.run, evidence.before, raised=raised, transition=False)
     found = tuple(
         _measurement(alarm.run, alarm.before, raised=True, transition=True) for alarm in alarms
     )
     last = found[-1] if found else stands
-    after = replace(detector, head=head, raised=raised, last=last, evidence=evidence)
+    after = replace(detector, raised=raised, last=last, evidence=evidence, shots=shots)
     return after, found or (stands,)
 
 
@@ -300,12 +339,6 @@ def _compared_with(
     within = math.fsum(batch.variance for batch in history) / len(history) / images
     deviation = max(math.sqrt(between), math.sqrt(within), rules.smallest_deviation)
     return baseline, deviation, baseline + rules.deviations * deviation
-
-
-def _shortly(head: ScoringHead) -> tuple[object, ...]:
-    if head.measure != ENTROPY:
-        return tuple(head)
-    return head[:3] if head.model else head[:2]
 
 
 def _released_entropy(probabilities: Floats) -> Floats:

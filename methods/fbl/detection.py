@@ -13,7 +13,7 @@ tenth of pixels, relative to ln C. It must lie `deviations` standard deviations 
 device's looks since its last transition: above, or below, for what earlier masks called background
 is certain to be background, so that new scenes can look easier. `sequential` measures with the
 same rows over all pixels, and compares each picture with those of the look before by ranks
-(`learning.numerics.sequential_detection`): at most one look in `quiet_looks` is a false alarm, as
+(`learning.numerics.conformal`): at most one look in `quiet_looks` is a false alarm, as
 long as training moves no picture of old classes. `stage` trusts the registry: scenes of a class
 whose stage is newer than all that the device had.
 
@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.numerics.sequential_detection import counts_of, is_stranger
+from learning.numerics.conformal import counts_of, is_stranger
 from methods.fbl.settings import DetectionSettings
 from schemas.values import ClassName
 
@@ -81,6 +81,8 @@ class Present:
     stage: int
     """The newest stage that brought a class of the device's scenes."""
     fleet_stage: int
+    own: str = ""
+    """Name of device and round, whose chance breaks ties."""
 
 
 def look(
@@ -113,7 +115,7 @@ def _is_transition(
     if rules.detection == "sequential":
         either = rules.stands_out == "either"
         return before.tasks == 0 or is_stranger(
-            before.levels, measured.levels, rules.quiet_looks, either=either
+            before.levels, measured.levels, rules.quiet_looks, present.own, either=either
         )
     if rules.released_monitor:
         is_new = present.fleet_stage > before.fleet_stage

@@ -77,7 +77,8 @@ def looked(
     by_ranks = assignment.settings.detection == "sequential"
     level = mean_uncertainty if by_ranks else most_uncertain
     measured = _measured(instruction, current, known.looks.rows, seen, level)
-    present = Present(instruction.round.class_names, current.stage, instruction.stage)
+    own = f"{instruction.device}/{instruction.round.number}"
+    present = Present(instruction.round.class_names, current.stage, instruction.stage, own)
     transition, looks = look(assignment.settings, known.looks, measured, present)
     observation = Observation(
         entropy=measured.nats, images=len(current.rows), transition=transition

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from pydantic import Field
 
-from learning.numerics.sequential_detection import BINS
+from learning.numerics.conformal import BINS
 from methods.errors import MethodError
 from methods.fbl.assignment import OLD_MODEL
 from methods.fbl.detection import MOST_LOOKS, Looks

@@ -7,7 +7,7 @@ In mode `code` the logarithm is of p_c + 1e-5, as in the program. This is the ru
 exceed ln C, so 1.2 nats are out of reach with three classes. `relative` takes H / ln C, and
 compares it with the mean of the device's looks since the last transition: it must lie `deviations`
 standard deviations above. `sequential` compares H / ln C of the images with that of the images of
-the look before, each for itself (`learning.numerics.sequential_detection`): at most one look in
+the look before, each for itself (`learning.numerics.conformal`): at most one look in
 `quiet_looks` is a false alarm, as long as the new model is no less sure of what is old. A device's
 first look begins its first task. Rows that the head has just
 grown lift H of images that nobody changed; `looks_at = "known"` leaves them out, and misses more
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from learning.numerics.conformal import counts_of, is_stranger
 from learning.numerics.entropy import entropy, relative_entropy, softmax
-from learning.numerics.sequential_detection import counts_of, is_stranger
 from methods.lga.settings import DetectionSettings
 from schemas.values import ClassName
 
@@ -67,11 +67,12 @@ def look(
     logits: npt.NDArray[Any],
     rows: Sequence[ClassName],
     stage: int,
+    own: str = "",
 ) -> Seen:
     """Return what a device sees in the scores (n, C), n > 0, of its current images.
 
     `rows` are the names of the columns, and `stage` is the newest that brought one of the images'
-    classes.
+    classes. `own` names device and round, whose chance breaks ties.
     """
     nats = float(entropy(softmax(logits), rules.entropy_offset).mean())
     known = before.rows if rules.looks_at == "known" else rows
@@ -82,7 +83,7 @@ def look(
     elif rules.detection == "sequential":
         values = relative_levels(logits, rows, known)
         levels = counts_of(values)
-        transition = before.tasks == 0 or is_stranger(before.levels, values, rules.quiet_looks)
+        transition = before.tasks == 0 or is_stranger(before.levels, values, rules.quiet_looks, own)
     elif rules.detection == "relative":
         transition = before.tasks == 0 or stands_out(before.history, value, rules)
     else:

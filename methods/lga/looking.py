@@ -82,7 +82,12 @@ def looked(
             "have left the numbers; begin anew with a lower rate"
         )
     seen = look(
-        assignment.settings, known.looks, logits, instruction.round.class_names, current.stage
+        assignment.settings,
+        known.looks,
+        logits,
+        instruction.round.class_names,
+        current.stage,
+        f"{instruction.device}/{instruction.round.number}",
     )
     observation = Observation(
         entropy=max(0.0, seen.nats), images=len(current.rows), transition=seen.transition

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
-from learning.numerics.sequential_detection import BINS
+from learning.numerics.conformal import BINS
 from methods.exemplar_lists import renamed_lists
 from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
 from methods.lga.detection import MOST_LOOKS, Looks

@@ -37,7 +37,7 @@ from device_agent.core.requests import (
 from device_agent.errors import AgentError, DamagedError
 from device_agent.health.inferences import Inferences
 from device_agent.home import AgentHome
-from device_agent.measuring import doubts, head_of
+from device_agent.measuring import doubts, head_of, projections_of
 from device_agent.shell import AgentParts
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
@@ -260,11 +260,13 @@ class DeviceBench:
             )
         try:
             scored = model.score(self._features(model.manifest.lineage, request.images))
-            values = doubts(scored, head_of(model), request.known, request.rules)
+            head = head_of(model)
+            values = doubts(scored, head, request.known, request.rules)
+            projections = projections_of(scored, head, request.rules)
         except (AgentError, LearningError) as error:
             return inputs.UncertaintyMeasured(None, reason=str(error))
         images = tuple(image.digest for image in request.images)
-        return inputs.UncertaintyMeasured(head_of(model), images, tuple(values))
+        return inputs.UncertaintyMeasured(head, images, tuple(values), projections)
 
 
 def _to_nobody(answer: Input) -> None:

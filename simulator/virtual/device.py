@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from device_agent.assembling import AgentRun, AgentSurroundings, AssembledAgent, Connect, assemble
@@ -215,10 +215,17 @@ class VirtualDevice:
             boot=boot,
             name_installation=lambda: seeded_boot(context.seed, self.name, "installation"),
             capabilities=context.capabilities,
-            rules=context.rules,
+            rules=self._rules(),
             tells_status=False,
             machine=None,
         )
+
+    def _rules(self) -> AgentRules:
+        """Return the rules of all devices, with the name by which this one breaks ties."""
+        rules = self._context.rules
+        if rules.detection is None:
+            return rules
+        return replace(rules, detection=replace(rules.detection, device=self.name))
 
     def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         return self._context.world.network.connection(f"{self.name}.{role}", will=will)

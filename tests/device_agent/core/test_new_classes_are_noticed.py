@@ -129,12 +129,12 @@ def test_enough_evidence_is_reported_with_what_was_measured(agent: Driven) -> No
     agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
     arrive(agent, 0.3, *(f"q{number}" for number in range(4)))
     assert transitions(agent) == []
-    for number in range(4):
+    for number in range(8):
         arrive(agent, 0.9, *(f"x{number}-{image}" for image in range(3)))
     (told,) = transitions(agent)
     assert told.why == "entropy"
     assert told.uncertainty is not None
-    assert 6 <= told.uncertainty.images <= 16
+    assert 20 <= told.uncertainty.images <= 28
     assert told.uncertainty.value > 0.7
     assert told.uncertainty.baseline < 0.4
     assert told.uncertainty.model_version == 1
@@ -146,14 +146,15 @@ def test_evidence_survives_a_kill_and_no_other_model(agent: Driven) -> None:
     agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
     arrive(agent, 0.9, "x0", "x1", "x2", "x3")
     before = agent.state.records.detector.evidence
-    assert before.value > 2
+    assert before.value > 1
+    assert before.neighbours.shots == 4
     agent.kill()
     assert agent.state.records.detector.evidence == before
     agent.connect()
     agent.disk |= {"y": ("cat", "y")}
     agent.scan()
-    agent.give(inputs.UncertaintyMeasured(HEAD._replace(model="other"), (), (0.9,)))
-    assert agent.state.records.detector.evidence.images == 1
+    agent.give(inputs.UncertaintyMeasured(HEAD._replace(model="other"), (), (0.9,) * 4))
+    assert agent.state.records.detector.evidence.images == 4
 
 
 def test_a_batch_above_the_history_is_reported_once_with_what_was_measured(agent: Driven) -> None:
@@ -191,7 +192,7 @@ def test_images_of_waiting_classes_do_not_become_what_is_normal(agent: Driven) -
     agent.put(a="cat/a", b="dog/b", o="owl/o")
     agent.scan()
     assert agent.take(Measure) == []
-    arrive(agent, 0.3, "q", "r")
+    arrive(agent, 0.3, "q", "r", "s", "t")
     (request,) = agent.take(Measure)
     assert [image.class_name for image in request.images] == [ClassName("owl")]
 
@@ -213,7 +214,7 @@ def test_held_out_images_are_the_first_quiet_ones(agent: Driven) -> None:
     assert agent.state.records.detector.evidence.images == 40
     agent.give(event)
     assert agent.state.records.detector.evidence.images == 40, "once for a model"
-    arrive(agent, 0.9, *(f"x{number}" for number in range(20)))
+    arrive(agent, 0.9, *(f"x{number}" for number in range(24)))
     assert [told.why for told in transitions(agent)] == ["entropy"]
 
 

@@ -223,7 +223,8 @@ def test_evidence_begins_anew_with_a_model_that_has_grown(darkroom: Darkroom) ->
     assert event.head.rows == (BACKGROUND, "red", "green", "blue")
     detector, _ = observe(Detector(), [0.1, 0.2], known, RULES)
     again, _ = observe(detector, event.values, event.head, RULES)
-    assert again.evidence.images == len(event.values) == 3
+    assert again.evidence.neighbours.shots == len(event.values) == 3
+    assert event.projections is None, "each scene is its own shot"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def plain(value: object) -> Any:
 def as_of_now(records: dict[str, Any]) -> dict[str, Any]:
     """Return former records with what records have had since, empty."""
     former = records["detector"]
-    detector = plain(Detector()) | former | {"head": [*former["head"], "", ENTROPY]}
+    detector = plain(Detector()) | former | {"head": [*former["head"], "", ENTROPY, ""]}
     return plain(AgentRecords()) | records | {"detector": detector}
 
 

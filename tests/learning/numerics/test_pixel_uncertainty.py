@@ -167,8 +167,9 @@ def test_a_device_tells_a_new_class_and_not_a_head_that_grew():
 def test_evidence_by_all_pixels_tells_a_new_class_in_a_small_part_of_them():
     rules, head = DetectionRules(quiet_images=1000), ScoringHead(ROWS, 1.0)
     detector, told = Detector(), []
-    for seed in range(5):
-        values = mean_uncertainty(seen_pictures(seed, strange=seed == 4), ROWS)
+    for seed in range(7):
+        values = mean_uncertainty(seen_pictures(seed, strange=seed >= 4), ROWS)
         detector, found = observe(detector, values.tolist(), head, rules)
         told.append(any(one.transition for one in found))
-    assert told == [False, False, False, False, True]
+    assert told[:4] == [False] * 4
+    assert any(told[4:])

@@ -1,14 +1,15 @@
 """The law of false alarms over simulated quiet images, and what a change does to the evidence."""
 
 import json
-from bisect import bisect_left, bisect_right
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from benchmarks.detection.sequences import reports_at
-from learning.numerics import sequential_detection
+from learning.numerics import detection
+from learning.numerics.conformal import chance_of, first_number, levels_of
 from learning.numerics.detection import (
     DetectionRules,
     Detector,
@@ -18,19 +19,16 @@ from learning.numerics.detection import (
 )
 from learning.numerics.sequential_detection import (
     BET,
-    BINS,
+    LEAST_BLOCK,
     RAISED_IMAGES,
+    SHOTS_AN_ALARM,
     ChangeEvidence,
-    chance_of,
-    counts_of,
+    Neighbours,
     gathered,
-    is_stranger,
-    levels_of,
-    p_value,
-    pays,
-    shuffled,
     with_reference,
 )
+from learning.numerics.shots import BITS
+from tests.learning.numerics.test_conformal import slow_p
 
 QUIET = 200
 RULES = DetectionRules(quiet_images=QUIET)
@@ -42,48 +40,74 @@ def drawn(level: float, count: int, seed: int) -> list[float]:
     return [float(v) for v in np.random.default_rng(seed).beta(level * 2, 2 - level * 2, count)]
 
 
-def slow_p(earlier: list[int], level: int, chance: float) -> float:
-    """Return the conformal p-value from a sorted list."""
-    levels = sorted([*earlier, level])
-    stranger = len(levels) - bisect_right(levels, level)
-    alike = bisect_right(levels, level) - bisect_left(levels, level)
-    return (stranger + chance * alike) / len(levels)
-
-
-def test_a_p_value_is_the_share_of_images_that_are_as_strange() -> None:
-    values = drawn(0.3, 60, 1)
-    levels = levels_of(values).tolist()
-    counts = np.bincount(levels[:-1], minlength=BINS)
-    for chance in (0.0, 0.25, 1.0):
-        assert p_value(counts, levels[-1], chance) == pytest.approx(
-            slow_p(levels[:-1], levels[-1], chance)
-        )
-
-
-def test_evidence_is_that_of_the_recursion_over_the_sorted_list() -> None:
-    values = drawn(0.3, 40, 2) + drawn(0.7, 6, 3)
-    levels, evidence, expected = levels_of(values).tolist(), ChangeEvidence(), 0.0
+def test_evidence_is_that_of_blocks_over_the_sorted_list() -> None:
+    """Blocks of four bet by the mean of their bets, against what came before the block."""
+    values = drawn(0.3, 28, 2) + drawn(0.7, 8, 3)
+    levels, evidence = levels_of(values).tolist(), ChangeEvidence()
+    expected, earlier, bets = 0.0, [], []
     for number, value in enumerate(values):
         evidence, alarms = gathered(evidence, [value], 1e9)
-        p = slow_p(levels[:number], levels[number], chance_of(number))
-        expected = (expected + 1) * (1 + BET * (1 - 2 * p))
+        bets.append(1 + BET * (1 - 2 * slow_p(earlier, levels[number], chance_of(number))))
+        if len(bets) == 4:
+            expected = expected * sum(bets) / 4 + 4
+            earlier, bets = levels[: number + 1], []
         assert alarms == ()
         assert evidence.value == pytest.approx(expected)
-    assert evidence.images == 46
-    assert sum(evidence.levels) == 46
+    assert evidence.images == 36
+    assert sum(evidence.levels) == 36
 
 
-def test_a_bet_pays_one_on_average() -> None:
-    assert np.mean([pays(p) for p in np.linspace(0, 1, 1001)]) == pytest.approx(1)
+def test_images_of_one_shot_count_once_and_pass_as_many() -> None:
+    begins = [True, False, False] * 8
+    once, _ = gathered(ChangeEvidence(), [0.1] * 8, 1e9)
+    thrice, _ = gathered(ChangeEvidence(), [0.1, 0.9, 0.9] * 8, 1e9, begins)
+    assert thrice.levels == once.levels
+    assert (once.passed, thrice.passed) == (0, 2)
+    # The first image begins a shot after itself alone, and each later one after three.
+    assert once.block.passed == 0
+    assert thrice.compared == once.compared == 8
 
 
-def test_chance_is_uniform_and_repeats() -> None:
-    chances = [chance_of(number) for number in range(4000)]
-    assert chances[:5] == [chance_of(number) for number in range(5)]
-    assert np.histogram(chances, 10, (0, 1))[0].min() > 320
-    assert abs(np.corrcoef(chances[1:], chances[:-1])[0, 1]) < 0.05
-    assert sorted(shuffled(50, 7)) == list(range(50))
-    assert shuffled(50, 7) != shuffled(50, 8)
+def test_a_shot_stands_for_no_more_than_its_share_of_the_quiet_images() -> None:
+    """Alarms are SHOTS_AN_ALARM shots apart on average, though each stands for 1,000 images."""
+    begins = ([False] * 999 + [True]) * 4
+    evidence, _ = gathered(ChangeEvidence(), [0.5] * 4000, 1000, begins)
+    assert evidence.value == 4 * 1000 / SHOTS_AN_ALARM
+
+
+def slow_correlation(means: list[float]) -> float:
+    """Return the sum of products of neighbours by that of their mean squares, without fading."""
+    pairs = list(pairwise(means))
+    return sum(a * b for a, b in pairs) / sum((a * a + b * b) / 2 for a, b in pairs)
+
+
+def test_blocks_grow_until_neighbours_hardly_correlate() -> None:
+    draw, alike, alone = np.random.default_rng(4), Neighbours(), Neighbours()
+    levels = np.repeat(draw.uniform(-0.5, 0.5, 120), 12)
+    for level in levels.tolist():
+        alike = alike.plus(level)
+        alone = alone.plus(float(draw.uniform(-0.5, 0.5)))
+    assert alone.block_size == LEAST_BLOCK
+    assert alike.block_size in (16, 32)
+    for size in (0, 3):
+        means = levels.reshape(-1, 1 << size).mean(axis=1).tolist()
+        found = alike.products[size] / alike.squares[size]
+        assert found == pytest.approx(slow_correlation(means), abs=0.05)
+        assert alike.pairs[size] == pytest.approx(
+            sum(0.999 ** ((1 << size) * n) for n in range(len(means) - 1))
+        )
+    assert Neighbours().block_size == LEAST_BLOCK
+
+
+def test_a_block_that_has_begun_keeps_its_size() -> None:
+    stream = np.repeat(np.random.default_rng(9).uniform(0, 1, 60), 12).tolist()
+    evidence, sizes = ChangeEvidence(), set()
+    for value in stream:
+        size, begun = evidence.block.size, evidence.block.levels
+        evidence, _ = gathered(evidence, [value], 1e9)
+        assert not evidence.block.levels or not begun or evidence.block.size == size
+        sizes.add(evidence.block.size)
+    assert sizes >= {4, 8, 16}
 
 
 @pytest.mark.parametrize("reference", [0, 60])
@@ -104,12 +128,13 @@ def test_quiet_images_give_at_most_one_alarm_in_so_many_images(reference: int, l
     assert 5 < found <= images / QUIET + 16
 
 
-def test_the_study_of_delays_computes_what_a_device_does() -> None:
+def test_an_alarm_says_after_which_image_it_came() -> None:
     values = np.array(drawn(0.3, 150, 1) + drawn(0.8, 60, 2))
     evidence = with_reference(ChangeEvidence(), values[:50].tolist())
     expected = []
     for number, value in enumerate(values[50:].tolist()):
         evidence, alarms = gathered(evidence, [value], 60)
+        assert all(alarm.after == 1 for alarm in alarms)
         expected += [number + 1] * len(alarms)
     assert expected
     assert reports_at([60, 10**9], values[:50], values[50:]) == [expected, []]
@@ -142,13 +167,14 @@ def test_less_doubt_than_before_is_no_change() -> None:
 
 def test_after_an_alarm_evidence_begins_anew_and_the_level_counts_as_raised() -> None:
     evidence = with_reference(ChangeEvidence(), [0.1, 0.2] * 100)
-    evidence, (alarm,) = gathered(evidence, [0.9] * 20, 1000)
-    assert alarm.run.images >= 10
-    assert alarm.before.images + alarm.run.images <= 220
+    evidence, (alarm,) = gathered(evidence, [0.9] * 40, 1000)
+    assert alarm.run.images >= 20
+    assert alarm.before.images + alarm.run.images <= 240
+    assert alarm.after == alarm.run.images
     assert evidence.value < 1000
-    assert evidence.images == 220, "nothing is forgotten"
+    assert evidence.images == 240, "nothing is forgotten"
     raised = evidence.raised_for
-    assert RAISED_IMAGES - 20 < raised <= RAISED_IMAGES
+    assert raised == RAISED_IMAGES - (40 - alarm.after)
     quiet, _ = gathered(evidence, [0.1, 0.2] * (RAISED_IMAGES // 2), 1e9)
     assert quiet.raised_for == 0
 
@@ -188,10 +214,35 @@ def test_another_model_begins_anew_and_held_out_images_count_once() -> None:
     assert detector.ready(RULES)
     assert not detector.ready(replace(RULES, min_images=101))
     other = HEAD._replace(model="second")
-    after, (measured,) = observe(detector, [0.9] * 15, other, RULES)
+    after, (measured,) = observe(detector, [0.9] * 16, other, RULES)
     assert not measured.transition, "what the other model doubted says nothing here"
-    assert after.evidence.images == 15
-    assert seeded(detector, [], other, RULES).evidence == ChangeEvidence()
+    assert after.evidence.images == 16
+    own = first_number(f"{RULES.device}/second")
+    assert seeded(detector, [], other, RULES).evidence == ChangeEvidence(compared=own)
+
+
+def test_a_model_of_the_same_backbone_keeps_what_the_camera_has_shown() -> None:
+    """Evidence, counts and correlations begin anew, and the shots do not."""
+    few = np.random.default_rng(1).normal(size=(20, BITS)).astype(np.float32)
+    things = np.concatenate([few] * 3)
+    head = HEAD._replace(backbone="frozen")
+    detector, _ = observe(Detector(), drawn(0.2, 60, 1), head, RULES, things)
+    assert detector.evidence.neighbours.shots == 20
+    same, _ = observe(detector, drawn(0.2, 20, 1), head._replace(model="b"), RULES, few)
+    assert same.evidence.neighbours.shots == 0, "these were seen under the model before"
+    assert same.evidence.passed == 20
+    other = head._replace(model="c", backbone="other")
+    fresh, _ = observe(detector, drawn(0.2, 60, 1), other, RULES, things)
+    assert fresh.shots.backbone == "other"
+    assert fresh.evidence.neighbours.shots == 20
+
+
+def test_held_out_images_give_the_centre_of_the_camera() -> None:
+    things = np.random.default_rng(2).normal(size=(40, BITS)).astype(np.float32)
+    detector = seeded(Detector(), [0.3] * 20, HEAD, RULES, things[:20])
+    assert np.allclose(detector.shots.centre, things[:20].mean(axis=0), atol=1e-5)
+    detector, _ = observe(detector, [0.3] * 20, HEAD, RULES, things[20:])
+    assert detector.evidence.neighbours.shots == 20
 
 
 def test_images_of_a_folder_that_come_at_once_do_not_count_in_the_order_of_names(
@@ -201,29 +252,31 @@ def test_images_of_a_folder_that_come_at_once_do_not_count_in_the_order_of_names
     found = {}
     for shuffles in (True, False):
         if not shuffles:
-            monkeypatch.setattr(
-                sequential_detection, "shuffled", lambda images, _number: list(range(images))
-            )
+            monkeypatch.setattr(detection, "shuffled", lambda images, _number: list(range(images)))
         alarms = 0
         for seed in range(20):
-            evidence = with_reference(ChangeEvidence(), drawn(0.2, 80, seed) + [0.8] * 20)
-            batch = drawn(0.2, 80, 50 + seed) + [0.8] * 20
-            alarms += len(gathered(evidence, batch, QUIET)[1])
+            detector = seeded(Detector(), drawn(0.2, 80, seed) + [0.8] * 40, HEAD, RULES)
+            batch = drawn(0.2, 80, 50 + seed) + [0.8] * 40
+            alarms += sum(one.transition for one in observe(detector, batch, HEAD, RULES)[1])
         found[shuffles] = alarms
     assert found[True] < 8
     assert found[False] > 15
 
 
-def test_a_look_in_which_nothing_changed_is_rarely_stranger_than_the_one_before() -> None:
-    """At most one in 20 of them, whatever the values; 400 looks, standard deviation below 5."""
-    draw = np.random.default_rng(8)
-    for either in (False, True):
-        found = 0
-        for _ in range(400):
-            values = draw.beta(0.5, 1.5, 80).tolist()
-            found += is_stranger(counts_of(values[:40]), values[40:], 20, either=either)
-        assert found <= 20 + 10
-    assert is_stranger(counts_of([0.1] * 40), [0.5] * 40, 20)
-    assert not is_stranger(counts_of([0.5] * 40), [0.1] * 40, 20)
-    assert is_stranger(counts_of([0.5] * 40), [0.1] * 40, 20, either=True)
-    assert not is_stranger((), [0.5] * 40, 20)
+def test_devices_of_a_fleet_whose_images_are_all_equal_do_not_alarm_together() -> None:
+    """40 devices whose model is equally sure of every image: ties decide everything.
+
+    With one sequence for all of them 40 of 40 have their first alarm at the same image.
+    """
+    first = []
+    for device in range(40):
+        rules = DetectionRules(quiet_images=100, device=f"camera-{device}")
+        detector = seeded(Detector(), [0.2] * 100, HEAD, rules)
+        for image in range(600):
+            detector, found = observe(detector, [0.2], HEAD, rules)
+            if found[0].transition:
+                first.append(image)
+                break
+    assert len(first) > 30
+    assert max(np.histogram(first, 15, (0, 600))[0]) <= 16
+    assert len(set(first)) > 20
