@@ -17,8 +17,17 @@ from onnx import ModelProto
 from export.builder import GraphBuilder, float_value
 from export.errors import ModelFileError
 from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
-from export.incoming import check_input, close, free_batch, in_range, outputs_of
+from export.incoming import (
+    check_input,
+    close,
+    flat_pictures,
+    free_batch,
+    in_range,
+    outputs_of,
+)
+from export.meaning import whole_of
 from export.noise import noise_inputs
+from export.preprocessing_file import remarks_on_units
 from export.rules import STANDARD_DOMAINS, check, read_model
 from export.runtime import LoadedModel
 from schemas.models import MAX_FEATURES, AnyPreprocessing
@@ -37,6 +46,8 @@ class ImportedBackbone:
     preprocessing: AnyPreprocessing
     feature_width: int
     opset: int
+    remarks: tuple[str, ...] = ()
+    """What the operator should know of it, a sentence each."""
 
     @property
     def digest(self) -> Digest:
@@ -69,7 +80,8 @@ def import_backbone(
     result = write(model)
     check(result, domains)
     _compare_with_original(data, features, preprocessing, pool=pool)
-    return ImportedBackbone(result, preprocessing, width, opset_of(model))
+    remarks = (*flat_pictures(model, preprocessing).remarks, *remarks_on_units(preprocessing))
+    return ImportedBackbone(result, preprocessing, width, opset_of(model), remarks)
 
 
 def _check_output(model: ModelProto) -> None:
@@ -112,6 +124,14 @@ def _check_features(features: _Features) -> None:
         raise ModelFileError(
             "output: NaN or infinite features for an ordinary picture; check mean, deviation and "
             "divide_by in the preprocessing"
+        )
+    whole = whole_of(features)
+    if whole is not None:
+        raise ModelFileError(
+            f"output: no number is below 0, and those of an image sum to {whole:g}: these look "
+            "like a classifier's probabilities, which tell little of new classes. Give features: "
+            "`import-backbone --layer NAME` takes an earlier value, node or module, and an export "
+            "without the last layers does too"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from export.builder import typed_value
 from export.graph import BATCH, nested_graphs
@@ -19,7 +19,7 @@ def batch_candidates(model: ModelProto, shape: tuple[int, ...]) -> Iterator[Mode
     the network is for the caller to try.
     """
     tensor = model.graph.input[0].type.tensor_type
-    given = tensor.shape.dim[0].dim_value
+    given = max(tensor.shape.dim[0].dim_value, 0)
     plain = ModelProto()
     plain.CopyFrom(model)
     name = model.graph.input[0].name
@@ -48,9 +48,17 @@ def _free_reshapes(model: ModelProto, batch: int) -> None:
             target = constants.get(node.input[1]) if node.op_type == "Reshape" else None
             freed = None if target is None else _freed(target, batch)
             if freed is not None:
+                _copy_zeros(node)
                 freed.name = f"{node.input[1]}/free_{number}"
                 graph.initializer.append(freed)
                 node.input[1] = freed.name
+
+
+def _copy_zeros(node: NodeProto) -> None:
+    """Let a 0 in the target of a `Reshape` copy the axis, as it does without `allowzero`."""
+    kept = [attribute for attribute in node.attribute if attribute.name != "allowzero"]
+    del node.attribute[:]
+    node.attribute.extend(kept)
 
 
 def _freed(target: TensorProto, batch: int) -> TensorProto | None:

@@ -7,6 +7,9 @@ give one by one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import onnx.version_converter
@@ -15,7 +18,7 @@ from onnx import ModelProto, TensorProto
 from export.batch import batch_candidates
 from export.errors import ModelFileError
 from export.graph import MAX_OPSET, MIN_OPSET, opset_of, write
-from export.noise import noise_inputs
+from export.noise import flat_inputs, noise_inputs
 from export.runtime import LoadedModel
 from schemas.models import FEATURES, AnyPreprocessing
 
@@ -46,6 +49,8 @@ def check_input(
 ) -> None:
     """Raise `ModelFileError` unless the one input is what the preprocessing makes.
 
+    An axis of 0 or less is free, as some exporters write -1.
+
     No input may have a name that begins with a `reserved` prefix.
     """
     names = [value.name for value in model.graph.input]
@@ -63,7 +68,7 @@ def check_input(
     shape = [dimension.dim_value for dimension in tensor.shape.dim]
     _check_kind(expected, tensor.elem_type, len(shape), preprocessing)
     if any(
-        has not in (0, wants) for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
+        has > 0 and has != wants for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
     ):
         raise ModelFileError(
             f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
@@ -115,9 +120,41 @@ def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
     if not close(together, np.concatenate(alone)):
         raise ModelFileError(
             "output: an image gives other numbers alone than in a batch; export the network in "
-            "inference mode"
+            "inference mode, and a softmax over the classes, not over the batch"
         )
     return together
+
+
+@dataclass(frozen=True)
+class FlatPictures:
+    """Pictures of one colour, as a covered or dazzled camera takes them."""
+
+    answered: tuple[npt.NDArray[Any], ...]
+    """Those, preprocessed, for which a network puts out finite numbers."""
+    remarks: tuple[str, ...]
+    """A sentence on the others."""
+
+
+def flat_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> FlatPictures:
+    """Run a network on pictures of one colour; texts have none such."""
+    loaded, answered, faults = LoadedModel(write(model)), [], dict[str, list[str]]()
+    for colour, picture in flat_inputs(preprocessing).items():
+        try:
+            given = next(iter(loaded.run({preprocessing.input_name: picture[None]}).values()))
+        except ModelFileError:
+            faults.setdefault("no output", []).append(colour)
+            continue
+        if np.isfinite(given).all():
+            answered.append(picture)
+        else:
+            faults.setdefault("NaN or infinity", []).append(colour)
+    remarks = (
+        f"{fault} for a picture that is all {', or all '.join(colours)}, as a covered or dazzled "
+        "camera takes; where the network divides by a deviation or takes a logarithm, add a small "
+        "number there, or such pictures have no answer"
+        for fault, colours in faults.items()
+    )
+    return FlatPictures(tuple(answered), tuple(remarks))
 
 
 def close(some: Values, others: Values) -> bool:

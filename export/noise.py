@@ -16,6 +16,7 @@ from schemas.text import TextPreprocessing
 _PATCHES = 8
 """Coloured patches along a side: smooth after resizing, nearer to a photograph than white noise."""
 _DRAW_BYTES = 8
+_LEVELS = {"black": 0, "grey": 128, "white": 255}
 
 
 def noise_picture(number: int) -> Image.Image:
@@ -44,3 +45,14 @@ def noise_inputs(preprocessing: AnyPreprocessing, count: int) -> npt.NDArray[Any
         for number in range(count)
     ]
     return np.stack([preprocess(sample, preprocessing) for sample in samples])
+
+
+def flat_inputs(preprocessing: AnyPreprocessing) -> dict[str, npt.NDArray[Any]]:
+    """Return preprocessed pictures of one colour by its name, as a covered lens gives; no texts."""
+    if preprocessing.mode == "text":
+        return {}
+    side = (_PATCHES, _PATCHES)
+    return {
+        name: preprocess(Image.new("RGB", side, (level,) * 3), preprocessing)
+        for name, level in _LEVELS.items()
+    }

@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, helper
 from export.builder import GraphBuilder, float_value
 from export.cutting import VALUES, Half
 from export.graph import BATCH, IR_VERSION, nodes_of, opset_of, write
+from export.meaning import Meaning
 from export.rules import check
 from schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
 
@@ -34,6 +35,8 @@ class OwnFiles:
     model: ModelProto
     """Where they come from: operators' versions, and allowed domains."""
     domains: frozenset[str]
+    meaning: Meaning | None = None
+    """What the value is that heads end with; None of a raw output."""
 
     def frozen(self, half: Half, source: str, cut: CutValue, *, in_a_row: bool) -> bytes:
         """Return `frozen.onnx`; features are put `in_a_row` where they are of whole samples."""
@@ -57,7 +60,8 @@ class OwnFiles:
             shape = first.constant("shape", [-1, *cut.axes], np.int64)
             before = first.add("Reshape", FEATURES, shape, output=_FEATURES)
         after = before if output == cut.name else _SCORES
-        last.add("Flatten" if len(axes) > 1 else "Identity", after, output=SCORES)
+        row = last.add("Flatten", after) if len(axes) > 1 else after
+        last.add("Identity", self._scores_of(last, row), output=SCORES)
         last.add("Softmax", SCORES, output=PROBABILITIES, axis=1)
         graph = half.named({cut.name: before, output: after})
         graph.input.append(float_value(FEATURES, BATCH, int(np.prod(cut.axes))))
@@ -74,8 +78,10 @@ class OwnFiles:
         one is the small scores, and enlarged by whole numbers the scores.
         """
         last = GraphBuilder(VALUES + "last/")
-        classes, *given = axes
-        after = FEATURES if output == cut.name else _SCORES
+        rows, *given = axes
+        classes = 2 * rows if self.meaning is not None and self.meaning.single else rows
+        end = FEATURES if output == cut.name else _SCORES
+        after = self._scores_of(last, end)
         step = max(1, -(-max(size) // _SMALL_SIDE)) if tuple(given) == size else 1
         if tuple(given) == size:
             ends = ((0, 0), size, (2, 3), (step, step))
@@ -88,7 +94,7 @@ class OwnFiles:
             scales = last.constant("scales", by, np.float32)
             nothing = last.constant("nothing", [], np.float32)
             last.add("Resize", after, nothing, scales, output=SCORES, mode="linear")
-        graph = half.named({cut.name: FEATURES, output: after})
+        graph = half.named({cut.name: FEATURES, output: end})
         graph.input.append(float_value(FEATURES, BATCH, *cut.axes))
         graph.output.append(float_value(SCORES, BATCH, classes, *size))
         small = [-(-side // step) for side in given]
@@ -104,6 +110,21 @@ class OwnFiles:
         graph.input.append(float_value(FEATURES, BATCH, *cut.axes))
         graph.output.append(float_value(SCORES, BATCH, *axes))
         return self._written(graph, GraphBuilder(), last)
+
+    def _scores_of(self, last: GraphBuilder, value: str) -> str:
+        """Return the scores (N, C, ...) that a value of the network's end means."""
+        meaning = self.meaning
+        if meaning is None or meaning.reading == "scores":
+            return value
+        if meaning.reading == "margin":
+            half = last.constant("half", [0.5], np.float32)
+            second = last.add("Mul", value, half)
+            return last.add("Concat", last.add("Neg", second), second, axis=1)
+        floor = last.constant("floor", [meaning.floor * meaning.whole], np.float32)
+        if meaning.reading == "share":
+            rest = last.add("Sub", last.constant("one", [1], np.float32), value)
+            value = last.add("Concat", rest, value, axis=1)
+        return last.add("Log", last.add("Max", value, floor))
 
     def _written(self, graph: GraphProto, first: GraphBuilder, last: GraphBuilder) -> bytes:
         """Return a file of a graph with the nodes of two builders around its own."""

@@ -5,7 +5,8 @@
 
 What answers for a sample as a whole has scores (N, C), a number for each class, and features in one
 row. What answers for pixels has scores (N, C, H, W) of the picture's size. What is raw has an
-output of any fixed shape that nobody here reads. A last softmax is left out, as scores are logits.
+output of any fixed shape that nobody here reads. Scores are logits: of a file that puts out
+probabilities, `export.meaning` says where they lie or how they are made.
 
 Nothing of the file is believed: both halves are run, and so is the file as it came.
 """
@@ -26,14 +27,17 @@ from export.dense_golden import build_dense_golden, write_dense_scores
 from export.errors import ModelFileError
 from export.golden import build_golden, golden_inputs, write_golden_scores
 from export.graph import clean, nested_graphs, tensors_of, write
-from export.incoming import Values, check_input, free_batch, in_range
+from export.incoming import Values, check_input, flat_pictures, free_batch, in_range
+from export.meaning import SAME, Meaning, meaning_of
 from export.network_head import NETWORK_RULES
 from export.noise import noise_inputs
 from export.own_halves import CutValue, OwnFiles
-from export.parity import require_parity
+from export.parity import DEFAULT_TOLERANCE, require_parity
+from export.preprocessing_file import remarks_on_units
 from export.rules import STANDARD_DOMAINS, read_model
 from export.runtime import LoadedModel, describe_runtime
 from export.segmentation import MAX_MAP_NUMBERS
+from learning.numerics.preprocessing import preprocess
 from schemas.models import (
     BACKGROUND,
     FEATURES,
@@ -43,6 +47,7 @@ from schemas.models import (
     SMALL_SCORES,
     Answers,
     AnyPreprocessing,
+    Gives,
     Parity,
 )
 from schemas.values import ClassName
@@ -66,6 +71,8 @@ class OwnModelRequest:
     samples: Sequence[bytes | Image.Image] = ()
     """Free to travel to every device, for the golden batch; made up where left out."""
     domains: frozenset[str] = STANDARD_DOMAINS
+    gives: Gives | None = None
+    """What its numbers are; looked at where left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +90,10 @@ class CutModel:
     tolerance: float
     cut: str
     """The value that it was cut at, as the file calls it."""
-    softmax_left_out: bool
+    gives: Gives | None
+    """What the file puts out; None of a raw output."""
+    remarks: tuple[str, ...]
+    """What its numbers mean, and what the operator should know beside that; a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +102,21 @@ class _Network:
 
     model: ModelProto
     cutting: Cutting
-    output: str
-    """The value that becomes the scores."""
     axes: tuple[int, ...]
     """Of the output, behind the samples."""
-    softmax: bool
-    """Whether a softmax follows the scores in the file."""
+    meaning: Meaning | None
+    """None of a raw output."""
+    remarks: tuple[str, ...]
+
+    @property
+    def output(self) -> str:
+        """The value that the head ends with."""
+        return self.model.graph.output[0].name if self.meaning is None else self.meaning.value
+
+    @property
+    def of_output(self) -> tuple[int, ...]:
+        """Axes of that value, behind the samples."""
+        return self.axes if self.meaning is None else self.meaning.axes
 
 
 def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
@@ -116,8 +135,8 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
     limits = NETWORK_RULES.for_scores(scores)
     enlarged = small is not None and network.axes[1:] != scores.shape[2:]
     given = small if small is not None and enlarged else scores
-    parity = _compared(_softmax(given) if network.softmax else given, original, wanted.answers)
-    require_parity(parity, limits.parity_tolerance)
+    parity = _compared(given, original, network.meaning)
+    require_parity(parity, _allowed(network.meaning, limits.parity_tolerance))
     return CutModel(
         frozen=frozen,
         head=head,
@@ -128,7 +147,8 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
         parity=parity,
         tolerance=limits.device_tolerance,
         cut=cut.name,
-        softmax_left_out=network.softmax,
+        gives=None if network.meaning is None else network.meaning.gives,
+        remarks=network.remarks,
     )
 
 
@@ -150,10 +170,22 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
             "in the preprocessing, and the weights"
         )
     _check_axes(axes, wanted)
+    flat = flat_pictures(model, wanted.preprocessing)
+    remarks = (*flat.remarks, *remarks_on_units(wanted.preprocessing))
     cutting = Cutting(model.graph)
-    output = model.graph.output[0].name
-    logits = _before_softmax(cutting, output, len(axes)) if wanted.answers != "raw" else output
-    return _Network(model, cutting, logits, axes, softmax=logits != output)
+    if wanted.answers == "raw":
+        told = "the file's numbers are passed on as they are"
+        return _Network(model, cutting, axes, None, (told, *remarks))
+    inputs = [*_looked_at(wanted), *flat.answered]
+    meaning = meaning_of(model, cutting, inputs, len(wanted.class_names), wanted.gives)
+    return _Network(model, cutting, axes, meaning, (meaning.told, *remarks))
+
+
+def _looked_at(wanted: OwnModelRequest) -> list[Inputs]:
+    """Return what the meaning of an output is seen on: made-up and the operator's samples."""
+    count = _LOOKED_AT if wanted.answers == "sample" else _LOOKED_AT_OF_PIXELS
+    own = [preprocess(sample, wanted.preprocessing) for sample in wanted.samples[:count]]
+    return [*noise_inputs(wanted.preprocessing, count), *own]
 
 
 def _check_numbers(model: ModelProto) -> None:
@@ -171,6 +203,8 @@ def _check_numbers(model: ModelProto) -> None:
                 )
 
 
+_LOOKED_AT, _LOOKED_AT_OF_PIXELS = 8, 2
+"""Made-up samples, and at most the operator's own, that outputs are looked at on."""
 _FLOATS = frozenset({1, 10, 11})
 """float32, float16 and float64 by their numbers in ONNX."""
 
@@ -216,7 +250,6 @@ def _freed(model: ModelProto, wanted: OwnModelRequest) -> tuple[ModelProto, Valu
 
 def _check_axes(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
     """Raise `ModelFileError` where an output is not of the shape that its answers have."""
-    names = wanted.class_names
     if wanted.answers == "raw":
         if not axes or np.prod(axes) > MAX_RAW_NUMBERS:
             raise ModelFileError(
@@ -232,11 +265,7 @@ def _check_axes(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
             f"output: shape {axes} per sample, a score for each class was expected; a model that "
             "gives every pixel a class has --answers pixels, any other output --answers raw"
         )
-    if axes[0] != len(names):
-        raise ModelFileError(
-            f"classes: {len(names)} names for {axes[0]} scores; give one name a line for each "
-            "score, in their order"
-        )
+    _check_names(axes[0], wanted)
 
 
 def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
@@ -252,11 +281,7 @@ def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
             f"output: shape {axes} per picture; a model of pixels gives scores (classes, height, "
             f"width) of {preprocessing.size} pixels, or of a whole part of it along both sides"
         )
-    if axes[0] != len(names):
-        raise ModelFileError(
-            f"classes: {len(names)} names for {axes[0]} scores of a pixel; give one name a line "
-            f"for each, {BACKGROUND!r} among them"
-        )
+    _check_names(axes[0], wanted)
     if names[0] != BACKGROUND:
         raise ModelFileError(
             f"classes: {names[0]!r} comes first; the first score of a pixel is that of no class, "
@@ -269,17 +294,25 @@ def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
         )
 
 
-def _before_softmax(cutting: Cutting, output: str, axes: int) -> str:
-    """Return what a last softmax over the classes is of; the output itself where there is none."""
-    value, node = output, cutting.maker(output)
-    while node is not None and node.op_type == "Identity":
-        value = node.input[0]
-        node = cutting.maker(value)
-    if node is None or node.op_type != "Softmax":
-        return output
-    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    over = given.get("axis", 1 if axes == 1 else -1)
-    return node.input[0] if over % (axes + 1) == 1 else output
+def _check_names(scores: int, wanted: OwnModelRequest) -> None:
+    """Raise `ModelFileError` unless there is a name for each score, or two for one."""
+    names, of = wanted.class_names, " of a pixel" if wanted.answers == "pixels" else ""
+    also = f", {BACKGROUND!r} among them" if of else ""
+    if scores == 1 and len(names) == 1:
+        first = BACKGROUND if of else "good"
+        second = "object" if names[0] == BACKGROUND else names[0]
+        raise ModelFileError(
+            f"classes: one name, {names[0]!r}, for one number{of}: a class alone is always 100 % "
+            "sure. Give two names, first that of a low number and then that of a high one, such "
+            f"as {first!r} and {str(second)!r}; or say --answers raw"
+        )
+    if scores != len(names) and (scores, len(names)) != (1, 2):
+        counted = "score" if scores == 1 else "scores"
+        told = "name" if len(names) == 1 else "names"
+        raise ModelFileError(
+            f"classes: {len(names)} {told} for {scores} {counted}{of}; give one name a line for "
+            f"each score, in their order{also}"
+        )
 
 
 def _cut_of(network: _Network, wanted: OwnModelRequest) -> CutValue:
@@ -330,8 +363,8 @@ _FEATURES_OF = {
 
 
 def _halves(network: _Network, cut: CutValue, wanted: OwnModelRequest) -> tuple[bytes, bytes]:
-    cutting, output, axes = network.cutting, network.output, network.axes
-    files = OwnFiles(network.model, wanted.domains)
+    cutting, output, axes = network.cutting, network.output, network.of_output
+    files = OwnFiles(network.model, wanted.domains, network.meaning)
     whole = wanted.answers == "sample"
     frozen = files.frozen(cutting.before(cut.name), cutting.source, cut, in_a_row=whole)
     half = cutting.after(cut.name, output)
@@ -375,7 +408,7 @@ def _original(data: bytes, network: _Network, inputs: Inputs, wanted: OwnModelRe
     output = network.model.graph.output[0].name
     fixed = read_model(data, wanted.domains).graph.input
     axes = next(v for v in fixed if v.name == network.cutting.source).type.tensor_type.shape.dim
-    count = axes[0].dim_value or 1
+    count = max(axes[0].dim_value, 1)
     given = [
         loaded.run({network.cutting.source: np.repeat(each[np.newaxis], count, 0)}, [output])
         for each in inputs
@@ -383,15 +416,20 @@ def _original(data: bytes, network: _Network, inputs: Inputs, wanted: OwnModelRe
     return np.stack([one[output][0] for one in given])
 
 
-def _softmax(scores: Values) -> Values:
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+def _allowed(meaning: Meaning | None, of_scores: float) -> float:
+    """Return the largest difference of what the file gives and the pair."""
+    if meaning is None or meaning.gives == "scores":
+        return of_scores
+    return DEFAULT_TOLERANCE + (SAME if meaning.rounded else 0.0)
 
 
-def _compared(found: Values, original: Values, answers: Answers) -> Parity:
-    """Return how closely the pair follows the file."""
-    original = original.reshape(found.shape)
-    same = np.ones(len(found)) if answers == "raw" else found.argmax(1) == original.argmax(1)
+def _compared(scores: Values, original: Values, meaning: Meaning | None) -> Parity:
+    """Return how closely the pair follows the file, in the numbers that the file gives."""
+    if meaning is None:
+        found, original = scores, original.reshape(scores.shape)
+    else:
+        found, original = meaning.compared(scores, original)
+    same = np.ones(len(found)) if meaning is None else found.argmax(1) == original.argmax(1)
     return Parity(
         max_absolute_difference=float(np.abs(found - original).max()),
         agreement=float(same.mean()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ else:
     import tomli as tomllib
 
 _MAX_BYTES = 64 * 1024
+_MOST_OF_ONE = 2.0
+"""Largest mean or deviation of values from 0 to 1 that somebody means."""
 _EITHER: TypeAdapter[AnyPreprocessing] = TypeAdapter(AnyPreprocessing)
 
 
@@ -40,6 +43,32 @@ def load_preprocessing(path: Path) -> AnyPreprocessing:
 def preprocessing_toml(preprocessing: AnyPreprocessing) -> str:
     """Return the text of a TOML file that `load_preprocessing` reads back as an equal object."""
     return tomli_w.dumps(preprocessing.model_dump(mode="json", exclude_none=True))
+
+
+def remarks_on_units(preprocessing: AnyPreprocessing) -> Iterator[str]:
+    """Yield a sentence where mean or deviation are in another unit than the divided values."""
+    if preprocessing.mode == "text":
+        return
+    top = 1 if preprocessing.divide_by == 255 else 255
+    mean, deviation = preprocessing.mean, preprocessing.deviation
+    if top == 1:
+        wrong = max(mean) > _MOST_OF_ONE or max(deviation) > _MOST_OF_ONE
+    else:
+        wrong = any(0 < number <= 1 for number in mean) or min(deviation) < 1
+    if not wrong:
+        return
+    pictures = [(level - m) / d for m, d in zip(mean, deviation, strict=True) for level in (0, top)]
+    other = 1 if top == 1 else 255
+    yield (
+        f"mean {_numbers(mean)} and deviation {_numbers(deviation)} look as if they were "
+        f"meant for values of 0 to {256 - top}, but divide_by = {preprocessing.divide_by} makes "
+        f"them 0 to {top}: the network gets {min(pictures):.3g} to {max(pictures):.3g}. Say "
+        f"divide_by = {other}, or give them in the other unit"
+    )
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"
 
 
 def _read(path: Path) -> bytes:

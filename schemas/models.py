@@ -53,6 +53,9 @@ Answers = Literal["sample", "pixels", "raw"]
 """What a model gives a class: a sample as a whole, each pixel of its picture, or nothing: a raw
 output is for the program that reads it."""
 
+Gives = Literal["scores", "probabilities"]
+"""What the numbers are that a file of somebody's own puts out."""
+
 Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
 Version = Annotated[int, Field(ge=1, lt=2**31)]
 

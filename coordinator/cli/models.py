@@ -31,7 +31,7 @@ from coordinator.topics.releases import views as release_views
 from coordinator.topics.rounds.commands import AdaptModel
 from coordinator.trust.offline_releases import signed_version
 from export.output_file import check_place
-from schemas.models import Answers
+from schemas.models import Answers, Gives
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
@@ -251,6 +251,10 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         list[str] | None,
         typer.Option(help="Operator domain that devices allow; may be given several times."),
     ] = None,
+    gives: Annotated[
+        Gives | None,
+        typer.Option(help="What its numbers are; seen in what comes out if absent."),
+    ] = None,
     home: Home = HOME,
 ) -> None:
     """Make a model of your own a version like any other; `model push` sends it out."""
@@ -269,6 +273,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         split=split,
         golden=golden,
         domains=tuple(domain or ()),
+        gives=gives,
     )
     model = prepare_own_model(home, given)
     for line in told_of(model):
@@ -324,6 +329,8 @@ def import_backbone(
 
     looking = Looking(tuple(layer or ()), mirror)
     backbone = prepare_backbone(home, file, preprocessing, looking, pool=pool)
+    for remark in backbone.remarks:
+        say(f"note: {remark}")
     command(home, ImportBackbone(backbone=backbone))
 
 
@@ -375,4 +382,6 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     network = prepare_network(
         home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
     )
+    for remark in network.remarks:
+        say(f"note: {remark}")
     command(home, ImportNetwork(network=network))

@@ -68,6 +68,7 @@ def lineage_of(
         settings=assignment.model_dump(mode="json"),
         max_samples_per_part=assignment.settings.max_samples_per_part,
         min_samples_per_class=assignment.settings.min_samples_per_class,
+        remarks=backbone.remarks,
     )
     return imported, (frozen, golden)
 

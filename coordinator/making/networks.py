@@ -21,7 +21,7 @@ from export.frozen import plain_frozen
 from export.golden import build_golden
 from export.network import export_network
 from export.network_head import NetworkHead
-from export.preprocessing_file import load_preprocessing
+from export.preprocessing_file import load_preprocessing, remarks_on_units
 from learning.networks.network import Network
 from learning.networks.segmentation.network import SegmentationNetwork
 from methods.network_weights import Arrays
@@ -42,6 +42,7 @@ class _Frozen:
     name: str
     file: bytes
     feature_width: int
+    remarks: tuple[str, ...]
 
 
 def prepare_network(
@@ -80,8 +81,7 @@ def prepare_network(
     network, arrays, _ = side.network_of(assignment, begins.data)
     base = base_tensors(network, str(method.settings.get("network", method.name)), weights_file)
     golden = _golden(network, arrays, preprocessing, frozen, base)
-    base_data = encode_tensors(base) if base else None
-    frozen_data = None if frozen is None else frozen.file
+    base_data, frozen_data = encode_tensors(base) if base else None, frozen.file if frozen else None
     files = (begins.data, golden, frozen_data, base_data, *extras.values())
     _store(BlobStore(settings.blobs or blob_folder(home)), files)
     return NetworkImported(
@@ -103,6 +103,7 @@ def prepare_network(
         observes=known.observes and assignment.everybody_observes,
         proxy=known.proxy and assignment.has_proxy,
         segments=known.segments,
+        remarks=tuple(remarks_on_units(preprocessing)) if frozen is None else frozen.remarks,
     )
 
 
@@ -150,7 +151,9 @@ def _check_sight(
 
 def _frozen(file: Path, preprocessing: AnyPreprocessing, *, pool: bool) -> _Frozen:
     imported = import_backbone(read_file(file), preprocessing, pool=pool)
-    return _Frozen(file.stem, plain_frozen(imported.model), imported.feature_width)
+    return _Frozen(
+        file.stem, plain_frozen(imported.model), imported.feature_width, imported.remarks
+    )
 
 
 def _described(frozen: _Frozen) -> FrozenBackbone:

@@ -19,7 +19,7 @@ from export.own_model import OwnModelRequest, own_model
 from export.preprocessing_file import load_preprocessing
 from export.rules import STANDARD_DOMAINS
 from schemas.file_reference import FileReference
-from schemas.models import Answers
+from schemas.models import Answers, Gives
 
 _MAX_SAMPLES = 8
 _MAX_SAMPLE_BYTES = 64 * 1024**2
@@ -40,6 +40,8 @@ class OwnModelFiles:
     """A sample, or a folder of samples, that may travel to every device."""
     domains: tuple[str, ...] = ()
     """Operator domains that devices allow beside the standard one."""
+    gives: Gives | None = None
+    """What its numbers are; None to look at what comes out."""
 
 
 def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
@@ -58,6 +60,7 @@ def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
         split=given.split,
         samples=list(_samples(given.golden)),
         domains=STANDARD_DOMAINS | set(given.domains),
+        gives=given.gives,
     )
     if not wanted.class_names and given.answers != "raw":
         raise BackboneFileError(
@@ -82,6 +85,7 @@ def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
         cut=made.cut,
         parity=made.parity,
         tolerance=made.tolerance,
+        remarks=made.remarks,
     )
     imported_manifest(model, version=1, ledger_index=0, created_ns=0)  # it can be written
     store = BlobStore(settings.blobs or blob_folder(home))
@@ -101,6 +105,7 @@ def told_of(model: ImportedFiles) -> Iterator[str]:
         f"the pair follows {model.name} within {parity.max_absolute_difference:.2g} on "
         f"{parity.samples} {counted} ({parity.runtime})"
     )
+    yield from (f"note: {remark}" for remark in model.remarks)
 
 
 def _samples(golden: Path | None) -> Iterator[bytes]:

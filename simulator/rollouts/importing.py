@@ -58,7 +58,7 @@ def import_candidate(home: Path, candidate: bytes, manifest: Manifest) -> Import
         names.write_text("\n".join(manifest.class_names) + "\n", encoding="utf-8")
         spec = Path(scratch, "preprocessing.json")
         spec.write_text(manifest.preprocessing.model_dump_json(), encoding="utf-8")
-        return prepare_own_model(home, OwnModelFiles(file, spec, names))
+        return prepare_own_model(home, OwnModelFiles(file, spec, names, gives="scores"))
 
 
 def version_of(state: State, files: ImportedFiles) -> int | None:

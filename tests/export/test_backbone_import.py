@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from export.backbone import import_backbone
 from export.errors import ModelFileError
+from export.layers import Looking, looking_backbone
 from export.noise import noise_inputs
 from schemas.models import Preprocessing
 from tests.export.networks import (
@@ -21,6 +22,7 @@ from tests.export.networks import (
     pooled_network,
     value,
 )
+from tests.export.own_networks import classifier
 
 
 def run(model: bytes, inputs: np.ndarray) -> np.ndarray:
@@ -221,3 +223,30 @@ def test_features_that_are_not_finite_are_refused() -> None:
     model = network((nodes, []), value("root", ["batch", 3]))
     with pytest.raises(ModelFileError, match="NaN or infinite features"):
         import_backbone(data(model), dark)
+
+
+def test_a_classifier_is_no_backbone_and_an_earlier_layer_of_it_is() -> None:
+    model = data(classifier(softmax=True))
+    words = r"sum to 1: these look like a classifier's probabilities.* --layer NAME"
+    with pytest.raises(ModelFileError, match=words):
+        import_backbone(model, COLOUR)
+    backbone = import_backbone(looking_backbone(model, COLOUR, Looking(("flat",))), COLOUR)
+    assert backbone.feature_width == WIDTH
+
+
+def test_pictures_of_one_colour_and_units_are_told_of_a_backbone() -> None:
+    assert import_backbone(data(pooled_network()), COLOUR).remarks == ()
+    nodes, constants = pooled()
+    constants.append(numpy_helper.from_array(np.array(1, np.float32), "one"))
+    nodes.append(helper.make_node("ReduceMax", ["image"], ["largest"], axes=[1, 2, 3], keepdims=0))
+    nodes.append(helper.make_node("ReduceMin", ["image"], ["least"], axes=[1, 2, 3], keepdims=0))
+    nodes.append(helper.make_node("Sub", ["largest", "least"], ["span"]))
+    nodes.append(helper.make_node("Div", ["one", "span"], ["bare"]))
+    nodes.append(helper.make_node("Unsqueeze", ["bare", "axis"], ["column"]))
+    constants.append(numpy_helper.from_array(np.array([1]), "axis"))
+    nodes.append(helper.make_node("Mul", ["flat", "column"], ["scaled"]))
+    model = data(network((nodes, constants), value("scaled", ["batch", WIDTH])))
+    plain = COLOUR.model_copy(update={"mean": (123.7,) * 3, "deviation": (58.4,) * 3})
+    flat, units = import_backbone(model, plain).remarks
+    assert flat.startswith("NaN or infinity for a picture that is all black")
+    assert units.startswith("mean [123.7, 123.7, 123.7] and deviation [58.4, 58.4, 58.4] look as")

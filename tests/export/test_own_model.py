@@ -49,7 +49,7 @@ def test_a_classifier_is_cut_before_its_last_layer_and_gives_what_it_gave() -> N
 def test_a_last_softmax_becomes_the_probabilities() -> None:
     inputs = noise_inputs(PICTURES, 4)
     model = own_model(data(classifier(softmax=True)), BIRDS)
-    assert model.softmax_left_out
+    assert model.gives == "probabilities"
     np.testing.assert_allclose(
         scores_of(model, inputs), given(classifier(), inputs), rtol=1e-4, atol=1e-5
     )

@@ -37,6 +37,8 @@ class BackboneImported(EntryBody):
     max_samples_per_part: int = Field(default=10_000, ge=1)
     min_samples_per_class: int = Field(default=1, ge=1)
     """Fewest images of a class that a part may have."""
+    remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)
+    """What the operator should know of the file, a sentence each."""
     class_names: ClassVar[tuple[ClassName, ...]] = ()
     """Its head begins without rows."""
     in_rounds: ClassVar[bool] = False
@@ -94,6 +96,7 @@ def _say_backbone(body: BackboneImported, _: Place) -> str:
     return (
         f"Frozen model {body.frozen.digest.short} ({body.name}) leads: {body.backbone_width} "
         f"backbone features become {body.feature_width}, learned with {body.method}."
+        + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 
 
@@ -166,6 +169,8 @@ class NetworkImported(EntryBody):
     """Whether it gives every pixel of a picture a class: the background, or one of the fleet's."""
     adapts: Adapts | None = Field(default=None, exclude_if=is_absent)
     """Where it is an adapter on top of a model that was solved."""
+    remarks: tuple[str, ...] = Field(default=(), max_length=16, exclude_if=is_absent)
+    """What the operator should know of the file, a sentence each."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -229,6 +234,7 @@ def _say_network(body: NetworkImported, _: Place) -> str:
     return (
         f"Network {body.digest.short} ({body.name}) leads: devices train {what}, in "
         f"rounds, with {body.method}.{pixels}{_phases(body)}{_begins(body)}{after}{proxy}"
+        + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 
 

@@ -141,6 +141,8 @@ class ImportedFiles(EntryBody):
     """How closely the pair follows the file, both run by the operator's machine."""
     tolerance: float = Field(gt=0)
     """Largest difference to a golden score that a device's self-test accepts."""
+    remarks: tuple[str, ...] = Field(default=(), max_length=16)
+    """What the file's numbers mean, and warnings; a sentence each."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -175,6 +177,7 @@ def _say_imported(body: ModelImported, _: Place) -> str:
         f"Model {body.version}{knows} was imported from {body.name} ({body.file.digest.short}), "
         f"cut at {body.cut}: frozen part {body.frozen.digest.short}, head "
         f"{body.head.digest.short}. It goes nowhere before it is pushed."
+        + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 
 

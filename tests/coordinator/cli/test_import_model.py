@@ -15,6 +15,7 @@ from schemas.errors import FleetledgerError
 from schemas.models import Manifest
 from tests.export.networks import data
 from tests.export.own_networks import boxes, classifier, segmenter
+from tests.export.tails import with_tail
 
 PICTURES = """\
 mode = "RGB"
@@ -83,6 +84,8 @@ def manifest(home: Path, version: int) -> Manifest:
 def test_an_imported_model_is_a_version_that_goes_nowhere_by_itself(home: Path) -> None:
     said = take_in(home, "birds.onnx", "--classes", "birds.txt").output
     assert "birds.onnx is model 1; it goes nowhere before `fleetledger model push 1`" in said
+    assert "note: the file gives a probability of each class; its softmax is left out" in said
+    assert "Note: the file gives a probability" in run(home, "ledger", "tail").output
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         assert not list(ledger.entries(kind=ModelDesired.kind))
     (imported,) = entries(home)
@@ -98,6 +101,15 @@ def test_it_is_told_from_models_that_were_learned(home: Path) -> None:
     assert "birds.onnx" in run(home, "model", "list").output
     assert "birds.onnx" in run(home, "model", "show", "1").output
     assert "imported from birds.onnx" in run(home, "ledger", "tail").output
+
+
+def test_the_operator_says_what_looking_cannot_tell(home: Path) -> None:
+    model = with_tail(lambda end, scores: end.add("Sigmoid", scores), 3)
+    (home.parent / "labels.onnx").write_bytes(data(model))
+    assert "say --gives probabilities" in refused(home, "labels.onnx", "--classes", "birds.txt")
+    words = ("--classes", "birds.txt", "--gives", "probabilities")
+    assert "probability of each class" in take_in(home, "labels.onnx", *words).output
+    assert "labels.onnx is model 2" in take_in(home, "labels.onnx", "--answers", "raw").output
 
 
 def test_a_second_version_with_the_same_frozen_part_moves_only_the_head(home: Path) -> None:
