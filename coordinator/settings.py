@@ -171,12 +171,19 @@ BEAT_SECONDS = 3600.0
 earliest."""
 
 
+AWAY_SECONDS = 3600.0
+"""How long a device is away before stages go on without it, unless the settings say otherwise."""
+
+
 def rules_of_serving(settings: CoordinatorSettings) -> Rules:
     """Return the rules of a coordinator that serves, whose silence and whose devices' counts."""
     silence = SilenceRules(
         beat_seconds=BEAT_SECONDS, silent_seconds=settings.security.silent_hours * 3600
     )
-    return settings.rules.model_copy(update={"silence": silence})
+    stages = settings.stages
+    if stages.away_seconds is None:
+        stages = stages.model_copy(update={"away_seconds": AWAY_SECONDS})
+    return settings.rules.model_copy(update={"silence": silence, "stages": stages})
 
 
 def load(home: Path) -> CoordinatorSettings:

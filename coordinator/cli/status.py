@@ -27,6 +27,7 @@ from coordinator.reading.answers import (
     StageNow,
 )
 from coordinator.reading.fleet import fleet_now, narrowed
+from coordinator.reading.needs import at_home
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
@@ -37,6 +38,11 @@ from schemas.times import iso_time
 _COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")
 _OF_LEARNING = frozenset({"old %", "new %", "samples"})
 """Columns that say nothing of a fleet that does not learn."""
+
+NOT_RUNNING = 3
+"""Exit code where no coordinator runs."""
+NEEDED = 4
+"""Exit code where something needs a person now."""
 
 Watch = Annotated[
     float | None,
@@ -58,10 +64,18 @@ def status(
     watch: Watch = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what needs a person, who is there, which model runs where and how well."""
+    """Show what needs a person, who is there, which model runs where and how well.
+
+    Exits with 3 where no coordinator runs, and with 4 where something needs a person now.
+    """
     choice = DeviceChoice.read(device, tag)
     if watch is None or as_json:
-        show_report(_read(home, choice), _draw, as_json=as_json)
+        fleet = _read(home, choice)
+        show_report(fleet, _draw, as_json=as_json)
+        if not fleet.coordinator.running:
+            raise typer.Exit(NOT_RUNNING)
+        if any(need.urgency == "now" for need in fleet.needs):
+            raise typer.Exit(NEEDED)
         return
     with Live(_drawn(_read(home, choice), Console().width), auto_refresh=False) as screen:
         while True:
@@ -77,7 +91,8 @@ def _read(home: Path, choice: DeviceChoice) -> FleetNow:
     named, learning = (str(settings.fleet), settings.learning) if settings else ("", True)
     with ledger_of(home) as ledger:
         fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
-        fleet = fleet.model_copy(update={"learning": learning})
+        here = tuple(at_home(need, home) for need in fleet.needs)
+        fleet = fleet.model_copy(update={"learning": learning, "needs": here})
         return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 

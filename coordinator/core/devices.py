@@ -128,7 +128,7 @@ class Devices:
             case Birth.kind:
                 return self._born(device, envelope.header.boot, envelope.read(Birth))
             case Death.kind:
-                return self._died(device, envelope.header.boot)
+                return self._died(device, envelope.header.boot, now_ns)
             case Heartbeat.kind:
                 return self._alive(device, envelope.header.boot, envelope.read(Heartbeat))
             case DeviceHealth.kind:
@@ -349,10 +349,10 @@ class Devices:
         came = record_for(device, body) + self._models.running(device, birth)
         return came + self._greet(device, model=False)
 
-    def _died(self, device: DeviceId, boot: BootId) -> Decision:
+    def _died(self, device: DeviceId, boot: BootId, now_ns: int) -> Decision:
         live = self._live.device(device)
         if live.boot == boot:
-            live.boot = None
+            live.leave(now_ns)
         return Decision()
 
     def _alive(self, device: DeviceId, boot: BootId, heartbeat: Heartbeat) -> Decision:

@@ -32,6 +32,9 @@ def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
         last = state.contributions.last_answer_ns.get(state.stages.current or 0)
         if last is not None:
             yield last + _ns(rules.stages.quiet_seconds)
+        if rules.stages.away_seconds is not None:
+            left = (one.away_ns for one in live.devices.values() if one.away_ns is not None)
+            yield from (at + _ns(rules.stages.away_seconds) for at in left)
         if live.started_ns is not None and stage.opened_ns < live.started_ns:
             yield live.started_ns + _ns(rules.stages.gather_seconds)
     yield from _of_rounds(rules, state, live)

@@ -51,6 +51,8 @@ class LiveDevice:
 
     boot: BootId | None = None
     """The boot that is connected; None when the device is away."""
+    away_ns: int | None = None
+    """When it went away; None while it is here, and where it was not here yet."""
     since_size: int = 0
     """Entries of the ledger when it came, for a device that is here."""
     born: tuple[BootId, ...] = ()
@@ -81,8 +83,14 @@ class LiveDevice:
 
     def here(self, boot: BootId, size: int) -> None:
         """Note that a boot is connected, while the ledger has so many entries."""
+        self.away_ns = None
         if self.boot != boot:
             self.boot, self.since_size = boot, size
+
+    def leave(self, now_ns: int) -> None:
+        """Note that the device is away."""
+        if self.boot is not None:
+            self.boot, self.away_ns = None, now_ns
 
     def set_back(self, by_ns: int) -> None:
         """Move what was noted with the times of entries, as they are set back."""
@@ -90,6 +98,8 @@ class LiveDevice:
             self.heard_ns -= by_ns
         if self.health_ns is not None:
             self.health_ns -= by_ns
+        if self.away_ns is not None:
+            self.away_ns -= by_ns
         self.runs.set_back(by_ns)
         self.refusals_ns = tuple(time_ns - by_ns for time_ns in self.refusals_ns)
         self.forgeries_ns = tuple(time_ns - by_ns for time_ns in self.forgeries_ns)

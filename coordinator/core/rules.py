@@ -19,6 +19,9 @@ class StageRules(Strict):
     """Time without a further answer, once the quorum is there."""
     deadline_seconds: float = Field(default=3600.0, gt=0)
     """Time after which the stage closes with whatever came."""
+    away_seconds: float | None = Field(default=None, gt=0, le=1e9)
+    """Seconds after which a stage closes without a device that is away. None waits for all; a
+    coordinator that serves waits for an hour then."""
     open: Literal["operator", "reports"] = "operator"
     """`reports`: what devices report as new opens the next stage; the operator still can."""
     reports_quorum: (

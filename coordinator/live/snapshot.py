@@ -31,6 +31,8 @@ class CoordinatorNow(Strict):
     committed_ns: int | None = None
     """When the newest group of entries was committed."""
     making_model: bool = False
+    stage_closes_ns: int | None = None
+    """When the open stage closes at the latest, by this machine's calendar."""
     hindered: str = ""
     """What keeps it from its work, such as a full disk, in words."""
 

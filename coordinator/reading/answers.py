@@ -86,6 +86,8 @@ class FleetDevice(Strict):
     """When anything of it came last, as far as is known."""
     online_since: IsoTime | None = None
     away_since: IsoTime | None = None
+    absent_since: IsoTime | None = None
+    """Since when it is away, or was admitted and never came, as far as is known."""
     silent_since: IsoTime | None = None
     """Since when nothing came that could be believed, where that is long."""
     admitted_index: int
@@ -164,6 +166,7 @@ class RoundNow(Strict):
     number: int
     phase: str
     index: int
+    opened: IsoTime
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     missing: tuple[str, ...]
@@ -176,6 +179,8 @@ class StageNow(Strict):
     class_names: tuple[str, ...]
     index: int
     opened: IsoTime
+    closes: IsoTime | None = None
+    """When it closes at the latest; None where no coordinator says so."""
     opened_by: str
     answered: tuple[str, ...]
     """Devices that gave something for it, or have nothing."""

@@ -75,6 +75,7 @@ def _fleet_now(
     facts, out = device_views.facts(ledger), model_queries.going_out(ledger)
     twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, facts, live if run.running else None, out)
+    now = None if stage is None else _stage(ledger, stage, facts, live if run.running else None)
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
     return FleetNow(
         fleet=fleet if live is None else live.coordinator.fleet,
@@ -98,6 +99,7 @@ def _fleet_now(
                 proxy_problems=_of_others(ledger, devices),
                 last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
                 time_ns=time_ns,
+                stage=now,
             )
         ),
         devices=devices,
@@ -111,7 +113,7 @@ def _fleet_now(
             )
             for row in device_views.retired(ledger)
         ),
-        stage=None if stage is None else _stage(ledger, stage, facts),
+        stage=now,
         models=ModelsNow(
             newest=out.newest,
             desired=out.desired,
@@ -154,7 +156,12 @@ def _of_others(
     return tuple(row for row in device_views.problems(ledger) if row.device not in known)
 
 
-def _stage(ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts]) -> StageNow:
+def _stage(
+    ledger: LedgerReader,
+    stage: StageInProgress,
+    facts: list[DeviceFacts],
+    live: LiveSnapshot | None,
+) -> StageNow:
     method = current_method(ledger)
     able = [
         item.device
@@ -171,6 +178,7 @@ def _stage(ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts
         class_names=stage.class_names,
         index=stage.opened_index,
         opened=stage.opened_ns,
+        closes=None if live is None else live.coordinator.stage_closes_ns,
         opened_by=stage.opened_by,
         answered=tuple(item.device for item in facts if item.device in heard),
         missing=tuple(name for name in able if name not in heard),
@@ -180,6 +188,7 @@ def _stage(ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts
             number=current.number,
             phase=current.phase,
             index=current.opened_index,
+            opened=current.opened_ns,
             asked=current.asked,
             answered=tuple(name for name in current.asked if name in current.answered),
             missing=tuple(name for name in current.asked if name not in current.answered),

@@ -47,6 +47,7 @@ def fleet_devices(
                 last_seen=_last_seen(item, now),
                 online_since=now.since_ns if now is not None and now.online else None,
                 away_since=now.since_ns if now is not None and not now.online else None,
+                absent_since=_absent_since(item, now, state),
                 silent_since=item.silent_ns,
                 admitted_index=item.admitted_index,
                 key=item.key,
@@ -85,6 +86,14 @@ def _state(item: DeviceFacts, now: DeviceNow | None, *, doubled: bool, served: b
     if item.boot is None and (now is None or now.heard_ns is None):
         return "never seen"
     return "away" if served else "unknown"
+
+
+def _absent_since(item: DeviceFacts, now: DeviceNow | None, state: DeviceState) -> int | None:
+    if state == "never seen":
+        return item.last_ns  # of its admission
+    if state != "away":
+        return None
+    return (None if now is None else now.since_ns) or _last_seen(item, now)
 
 
 def _last_seen(item: DeviceFacts, now: DeviceNow | None) -> int | None:

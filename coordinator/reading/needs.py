@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 
 from coordinator.core.formatting import some, span
-from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, Trouble
+from coordinator.reading.absence import absences
+from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow, Trouble
 from coordinator.reading.rollouts.report import RolloutSummary
+from coordinator.settings import DEFAULT_HOME
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from coordinator.topics.contributions.views import LeftOutRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
@@ -18,6 +21,8 @@ from coordinator.topics.releases.views import WaitingPush
 from coordinator.topics.stages.views import ReportRow
 from schemas.times import iso_time
 
+_ON_DEVICES = "fleetledger agent "
+"""Commands that are for a device."""
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
 """So long before a root expires somebody is told."""
 
@@ -41,6 +46,7 @@ class KnownFleet:
     proxy_problems: tuple[ProblemRow, ...]
     last_entry_ns: int
     time_ns: int
+    stage: StageNow | None = None
 
 
 def needs(known: KnownFleet) -> tuple[Need, ...]:
@@ -52,6 +58,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *_of_work_that_stands(known),
         *_of_roots(known),
         *_of_silence(known),
+        *absences(known.run, known.devices, known.stage, known.time_ns),
         *_of_models_on_devices(known),
         *_of_problems(known),
         *_of_models_that_wait(known),
@@ -59,6 +66,14 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *_of_reports(known),
     ]
     return tuple(sorted(found, key=lambda need: need.urgency != "now"))
+
+
+def at_home(need: Need, home: Path) -> Need:
+    """Return a need whose command finds the coordinator that lives in `home`."""
+    command = need.command
+    if command is None or home == Path(DEFAULT_HOME) or command.startswith(_ON_DEVICES):
+        return need
+    return need.model_copy(update={"command": f"{command} --home {quote(str(home))}"})
 
 
 def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
@@ -170,7 +185,11 @@ def _of_roots(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_silence(known: KnownFleet) -> Iterator[Need]:
-    silent = [item for item in known.devices if item.silent_since is not None]
+    silent = [
+        item
+        for item in known.devices
+        if item.silent_since is not None and item.state not in {"away", "never seen"}
+    ]
     if silent:
         first = min(item.silent_since for item in silent if item.silent_since is not None)
         yield Need(

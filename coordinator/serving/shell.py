@@ -216,6 +216,8 @@ class Shell:
     def _write_live(self, live: LiveWriter) -> None:
         live.note(hindered=self._ledger_disk.hindered or self._inbox_disk.hindered)
         engine = self._parts.engine
+        closes_ns = engine.core.stages.closes_ns()
+        live.note(stage_closes_ns=None if closes_ns is None else closes_ns - engine.ahead_ns)
         self._metering.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 

@@ -67,9 +67,9 @@ class ProcessFleet:
         self.broker = broker
         self.children = children
 
-    def operator(self, *arguments: str) -> str:
-        """Run a command of the operator; return what it says."""
-        return self.run(*arguments, "--home", str(self.home))
+    def operator(self, *arguments: str, code: int = 0) -> str:
+        """Run a command of the operator that ends with a code; return what it says."""
+        return self.run(*arguments, "--home", str(self.home), code=code)
 
     def agent(self, verb: str, device: str, *arguments: str) -> str:
         """Run a command of a device's owner; return what it says."""
@@ -183,10 +183,10 @@ class ProcessFleet:
             assert time.monotonic() < deadline, self.children.tails()
             time.sleep(pause)
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, code: int = 0) -> str:
         """Run a command here, since a program for each would mostly import; return what it says."""
         done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-        assert done.exit_code == 0, f"{done.output}{done.exception}"
+        assert done.exit_code == code, f"{done.output}{done.exception}"
         return done.stdout
 
     def _read(self, kind: type[Body]) -> list[tuple[Entry, Body]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli.status import NEEDED
 from coordinator.topics.contributions.entries import ContributionWithdrawn
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.entries import DeviceDoubled
@@ -85,7 +86,7 @@ def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:
     fleet.start_agent_that_soon_returns(COPY)
     fleet.until(lambda: fleet.entries(DeviceDoubled))
     fleet.until(lambda: "this one is" in told(fleet, CAMERA) and "this one is" in told(fleet, COPY))
-    assert "Two installations run as" in fleet.operator("coordinator", "status")
+    assert "Two installations run as" in fleet.operator("coordinator", "status", code=NEEDED)
     assert "two installations run under this name" in fleet.said("coordinator")
     assert samples(fleet) == 192
 

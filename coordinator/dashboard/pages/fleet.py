@@ -93,7 +93,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
     return FleetPage(
         title=title(fleet),
         fleet=fleet,
-        needs=tuple(map(with_doing, fleet.needs)),
+        needs=tuple(with_doing(need, sources.home) for need in fleet.needs),
         states=tuple(_states(fleet)),
         versions=tuple(_versions(fleet)),
         map=device_map(fleet, by),

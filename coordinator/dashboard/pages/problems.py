@@ -33,7 +33,7 @@ def read(sources: Sources, asked: Asked) -> ProblemsPage:
     count = trouble_count(sources.ledger)
     return ProblemsPage(
         title=_title(sum(need.urgency == "now" for need in needs), len(needs), count),
-        needs=tuple(map(with_doing, needs)),
+        needs=tuple(with_doing(need, sources.home) for need in needs),
         count=count,
         entries=tuple(map(line_of, found[:SHOWN])),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from coordinator.dashboard.actions.registry import ACTIONS
 from coordinator.dashboard.addresses import action_url, device_url, entry_url, rollout_url
 from coordinator.reading.answers import Need
+from coordinator.reading.needs import at_home
 from schemas.message import Strict
 
 
@@ -29,12 +31,13 @@ class NeedHere(Strict):
     """What does it elsewhere, where no page does."""
 
 
-def with_doing(need: Need) -> NeedHere:
-    """Return the need with its button, or with the command that has none."""
+def with_doing(need: Need, home: Path | None = None) -> NeedHere:
+    """Return the need with its button, or with the command that has none, for that home."""
     doing = _action(need) or _look(need)
     acts = doing is not None and doing.acts
     look_up = (need.command or "").startswith("fleetledger ledger show")
-    return NeedHere(need=need, doing=doing, command=None if acts or look_up else need.command)
+    told = need if home is None else at_home(need, home)
+    return NeedHere(need=need, doing=doing, command=None if acts or look_up else told.command)
 
 
 def _action(need: Need) -> Doing | None:
@@ -42,6 +45,10 @@ def _action(need: Need) -> Doing | None:
     match words:
         case ["coordinator", "resume-rounds"]:
             return _doing("resume-rounds")
+        case ["coordinator", "close-stage"]:
+            return _doing("close-stage")
+        case ["device", "retire", device]:
+            return _doing("retire", device=device)
         case ["coordinator", "settle", device, *_]:
             return _doing("settle", device=device)
         case ["coordinator", "open-stage", *names]:

@@ -11,7 +11,8 @@ from typing_extensions import Self
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import some, span
-from coordinator.core.kind import TOLD, Kind, LedgerTopic, Place, Telling, changes_nothing
+from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
+from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.devices.state import NO_TAGS, Device, DevicesState, Doubled
 from schemas.message import is_absent
 from schemas.presence import Capabilities
@@ -34,8 +35,9 @@ class DeviceAdmitted(EntryBody):
 def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
     """Let a device in; one that was retired comes back as it was."""
     if body.device not in devices.admitted:
-        back = devices.retired.pop(body.device, None)
-        devices.admitted[body.device] = back or Device(admitted_index=at.index)
+        device = devices.retired.pop(body.device, None) or Device(admitted_index=at.index)
+        device.admitted_ns = at.time_ns
+        devices.admitted[body.device] = device
 
 
 def _say_admitted(body: DeviceAdmitted, _: Place) -> str:
@@ -228,6 +230,12 @@ class DeviceProblem(EntryBody):
     text: str
 
 
+def _move_times(devices: DevicesState, body: ClockCorrected, _at: Place) -> None:
+    """Move the times that are compared with later ones."""
+    for device in devices.admitted.values():
+        device.admitted_ns -= body.by_ns
+
+
 def _say_problem(body: DeviceProblem, at: Place) -> str:
     return f"Device {at.device} reports a problem with {body.about}: {body.text}"
 
@@ -267,4 +275,5 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
         Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
         Kind(DeviceProblem, changes_nothing, _say_problem, worth=logging.WARNING, trouble=True),
     ),
+    follows=(Follows(ClockCorrected, _move_times),),
 )

@@ -1,9 +1,9 @@
 """Rules of silence: a fleet that is kept from speaking is told apart from a quiet one.
 
 - The coordinator says every hour, signed, that it is there, how large its ledger is, and the time.
-- A device that has run here before and of which nothing was believed for so long is recorded as
-  silent, and the operator is told; likewise when it is heard again. Births and deaths do not count:
-  a broker keeps them, and anybody may say them again.
+- A device of which nothing was believed for so long, or that never came, is recorded as silent, and
+  the operator is told; likewise when it is heard again. Births and deaths do not count: a broker
+  keeps them, and anybody may say them again. Stages do not wait for a silent device.
 
 How long is counted from the coordinator's start at the earliest.
 """
@@ -66,10 +66,11 @@ class Silence:
         live.looked_ns = now_ns
         silent, heard = [], []
         for device, known in self._state.devices.admitted.items():
-            if known.boot is None or self._state.keys.of(device).revoked:
+            if self._state.keys.of(device).revoked:
                 continue
             last = live.seen(device).heard_ns
-            quiet = _seconds(live.listening_ns if last is None else last, now_ns) >= longest
+            since = max(live.listening_ns, known.admitted_ns) if last is None else last
+            quiet = _seconds(since, now_ns) >= longest
             if quiet and not known.silent:
                 silent.append(device)
             elif known.silent and last is not None and not quiet:

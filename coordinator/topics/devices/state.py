@@ -26,6 +26,8 @@ class Device:
     """An admitted device; of most nothing was ever chosen, and all that is empty is shared."""
 
     admitted_index: int
+    admitted_ns: int = 0
+    """When it was admitted last."""
     boot: BootId | None = None
     former_boot: BootId | None = None
     """The run before the newest birth."""

@@ -293,6 +293,7 @@ class RoundInProgress:
 
     number: int
     opened_index: int
+    opened_ns: int
     phase: str
     asked: tuple[str, ...]
     answered: frozenset[str]
@@ -301,21 +302,20 @@ class RoundInProgress:
 def open_round(ledger: LedgerReader) -> RoundInProgress | None:
     """Return the round that is open; None where none is."""
     row = ledger.db.execute(
-        "SELECT number, opened_index, stage FROM round WHERE state = 'open'"
+        "SELECT number, opened_index, opened_ns, stage FROM round WHERE state = 'open'"
         " ORDER BY number DESC LIMIT 1"
     ).fetchone()
     if row is None:
         return None
-    number, index, stage = row
+    number, index, opened_ns, stage = row
     opened = opening(ledger, index)
     answered = ledger.db.execute(
         "SELECT device FROM contribution WHERE stage = ? AND part = ? UNION"
         " SELECT device FROM no_data WHERE stage = ? AND round = ?",
         [stage, number, stage, number],
     )
-    return RoundInProgress(
-        number, index, opened.phase, opened.cohort, frozenset(name for (name,) in answered)
-    )
+    names = frozenset(name for (name,) in answered)
+    return RoundInProgress(number, index, opened_ns, opened.phase, opened.cohort, names)
 
 
 def opening(ledger: LedgerReader, index: int) -> RoundOpened:

@@ -28,6 +28,10 @@ CanLearn = Callable[[Capabilities, str], bool]
 """Whether a device with these capabilities can run the learning phase of the named method."""
 
 
+_LOOK_NS = 5 * NANOSECONDS
+"""How long it counts who is away for too long."""
+
+
 class Stages:
     """Decides when a stage opens and closes."""
 
@@ -39,6 +43,9 @@ class Stages:
         self._counted_at = (-1, -1)
         """The stage whose answers were counted last, and the size of the ledger then."""
         self._counted = (0, 0)
+        self._away: list[DeviceId] = []
+        """Devices that are away for too long, as they were seen last."""
+        self._away_at, self._away_until = -1, -1
 
     def carry_out(self, command: StageCommand) -> tuple[Decision, str]:
         """Return what a command decides and a sentence for the operator."""
@@ -121,11 +128,7 @@ class Stages:
             return [f"stage {number} is still trained; the next stage closes it as it is"]
         if answered >= expected:
             return []
-        missing = [
-            name
-            for name in self._state.devices.admitted
-            if self._invited(name) and not self._state.contributions.of(name).answered(number)
-        ]
+        missing = self.missing(number)
         return [
             f"stage {number} is open, and {expected - answered} of {expected} devices have not "
             f"answered yet: {some(missing)}; the next stage closes it"
@@ -145,6 +148,14 @@ class Stages:
         if reason and self._gathers(number, stage, now_ns):
             return Decision()
         return self._close_current(reason) if reason else Decision()
+
+    def closes_ns(self) -> int | None:
+        """Return when the open stage closes at the latest; None where rounds decide it."""
+        number = self._state.stages.open
+        if number is None or self._state.lineages.in_rounds:
+            return None
+        opened_ns = self._state.stages.by_number[number].opened_ns
+        return opened_ns + round(self._rules.deadline_seconds * NANOSECONDS)
 
     def answered_and_expected(self, number: int) -> tuple[int, int]:
         """Count the devices that answered, of those that are able to (or not yet heard of)."""
@@ -176,7 +187,10 @@ class Stages:
         lineage = self._state.lineages.current
         if self._state.keys.of(device).revoked:
             return False
-        capabilities = self._state.devices.admitted[device].capabilities
+        known = self._state.devices.admitted[device]
+        capabilities = known.capabilities
+        if known.silent:
+            return False
         if capabilities is None or lineage is None:
             return True
         return self._can_learn(capabilities, lineage.method)
@@ -192,9 +206,47 @@ class Stages:
         if quiet < self._rules.quiet_seconds:
             return ""
         answered, expected = self.answered_and_expected(number)
-        if answered < math.ceil(self._rules.quorum * expected):
+        if answered >= math.ceil(self._rules.quorum * expected):
+            return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
+        gone = self._long_away(number, now_ns)
+        if not gone or answered < math.ceil(self._rules.quorum * (expected - len(gone))):
             return ""
-        return f"quorum and {self._rules.quiet_seconds:g} s of quiet"
+        return (
+            f"quorum and {self._rules.quiet_seconds:g} s of quiet, without {some(gone)}, away for "
+            "long"
+        )
+
+    def missing(self, number: int) -> list[DeviceId]:
+        """Return the devices that a stage waits for, in the order of their admission."""
+        return [
+            name
+            for name in self._state.devices.admitted
+            if self._invited(name) and not self._state.contributions.of(name).answered(number)
+        ]
+
+    def _long_away(self, number: int, now_ns: int) -> list[DeviceId]:
+        """Return the devices that a stage waits for and that are away for too long."""
+        longest = self._rules.away_seconds
+        if longest is None:
+            return []
+        if self._away_until > now_ns and self._away_at == number:
+            return self._away  # of a large fleet it takes long to see
+        self._away_at, self._away_until = number, now_ns + _LOOK_NS
+        self._away = [
+            name
+            for name in self.missing(number)
+            if self._live.seen(name).boot is None
+            and now_ns - self._away_since(name, now_ns) >= longest * NANOSECONDS
+        ]
+        return self._away
+
+    def _away_since(self, device: DeviceId, now_ns: int) -> int:
+        """Return since when a device is away, as far as this run of the coordinator knows."""
+        away_ns, started_ns = self._live.seen(device).away_ns, self._live.started_ns
+        if away_ns is not None:
+            return away_ns
+        admitted_ns = self._state.devices.admitted[device].admitted_ns
+        return max(now_ns if started_ns is None else started_ns, admitted_ns)
 
     def _gathers(self, number: int, stage: Stage, now_ns: int) -> bool:
         """Whether devices that have not answered may not have come back yet after a start.

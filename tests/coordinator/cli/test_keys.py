@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Path:
 
 def fleetledger(home: Path, *arguments: str) -> Result:
     result = CliRunner().invoke(cli.app, [*arguments, "--home", str(home)])
-    if result.exception is not None:
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 

@@ -19,6 +19,7 @@ from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.stages.commands import CloseStage
 from schemas.health import DeviceHealth, HealthProblem
 from schemas.tags import TagName, TagValue
 from schemas.values import DeviceId
@@ -42,6 +43,7 @@ def large(home: Path, count: int) -> Path:
     bench = Bench()
     names = [f"{place}-{number:03}" for place in ("east", "west") for number in range(count // 2)]
     bench.begin(*names)
+    bench.command(CloseStage())
     write(home, bench)
     there = {
         DeviceId(name): DeviceNow(device=DeviceId(name), online=True, heard_ns=NOW_NS)

@@ -100,6 +100,7 @@ def test_accuracy_on_a_device_is_told_for_old_and_new_classes(tmp_path: Path) ->
 def test_devices_are_online_away_or_never_seen(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1", "dev-2")
+    bench.command(CloseStage())
     bench.command(AdmitDevice(device=DeviceId("dev-3")))
     there = here("dev-1", outbox=4)
     gone = here("dev-2", online=False, heard_ns=NOW - 60 * SECOND)
@@ -110,7 +111,7 @@ def test_devices_are_online_away_or_never_seen(tmp_path: Path) -> None:
     assert fleet.devices[2].last_seen is None
     assert fleet.coordinator.since == NOW - 100 * SECOND
     assert fleet.fleet == "orchard"
-    assert fleet.needs == ()
+    assert [need.devices for need in fleet.needs] == [("dev-3",)]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +148,7 @@ def test_the_open_stage_says_who_is_missing(tmp_path: Path) -> None:
 def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1")
+    bench.command(CloseStage())
     bench.message("dev-1", Problem(about="sample", text="x.png cannot be read"))
     fleet = seen(tmp_path / "before", bench, live(here("dev-1")))
     (trouble,) = fleet.devices[0].problems
@@ -163,6 +165,7 @@ def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
 def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1")
+    bench.command(CloseStage())
     said = DeviceHealth(
         temperatures=(
             ThermalZone(zone="cpu", celsius=50.0),

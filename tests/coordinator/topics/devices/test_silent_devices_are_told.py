@@ -81,8 +81,16 @@ def test_what_anybody_can_say_again_is_no_sign_of_life(bench: Bench) -> None:
     assert silent(bench) == [("camera-1",)]
 
 
-def test_a_device_that_never_came_or_was_shut_out_is_not_missed(bench: Bench) -> None:
+def test_a_device_that_never_came_is_told_after_its_own_day(bench: Bench) -> None:
+    hours(bench, 30)
     bench.command(AdmitDevice(device=DeviceId("camera-9")))
+    hours(bench, 20)
+    assert silent(bench) == []
+    hours(bench, 10)
+    assert silent(bench) == [("camera-9",)]
+
+
+def test_a_device_that_was_shut_out_is_not_missed(bench: Bench) -> None:
     bench.begin("camera-1")
     bench.core.state.keys.by_device[DeviceId("camera-1")] = DeviceKeys(revoked=True)
     hours(bench, 50)

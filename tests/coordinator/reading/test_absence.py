@@ -1,0 +1,124 @@
+"""Who is away is told with the time, an outage as one, and a stage says for whom it waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.core.rules import Rules, StageRules
+from coordinator.live.snapshot import DeviceNow
+from coordinator.reading.answers import Need
+from coordinator.reading.needs import at_home
+from coordinator.topics.devices.commands import AdmitDevice, TagDevices
+from schemas.tags import TagName, TagValue
+from schemas.values import DeviceId
+from tests.coordinator.core.harness import SECOND, Bench, contribution
+from tests.coordinator.reading.test_fleet import NOW, here, live, seen
+
+RULES = Rules(stages=StageRules(quiet_seconds=10, deadline_seconds=1e6))
+DAY = 86_400
+
+
+def away(name: str, seconds: float) -> DeviceNow:
+    since = NOW - round(seconds * SECOND)
+    return DeviceNow.model_validate({"device": name, "online": False, "since_ns": since})
+
+
+def told(tmp_path: Path, bench: Bench, *devices: DeviceNow, **run: object) -> list[Need]:
+    needs = seen(tmp_path, bench, live(*devices, **run)).needs
+    return [need for need in needs if need.command != "fleetledger ledger show"]
+
+
+def test_a_stage_says_for_whom_it_waits_how_long_and_what_closes_it(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    bench.begin("camera-1", "camera-2", "camera-3")
+    bench.command(AdmitDevice(device=DeviceId("camera-4")))
+    bench.give("camera-1", contribution("a"))
+    (need,) = [
+        need
+        for need in told(
+            tmp_path,
+            bench,
+            here("camera-1"),
+            here("camera-2"),
+            away("camera-3", 3 * DAY),
+            stage_closes_ns=NOW + 60 * SECOND,
+        )
+        if need.sentence.startswith("Stage")
+    ]
+    assert need.sentence == (
+        "Stage 1 has waited for 1.389 h, just now for camera-2 (here, and has not answered), "
+        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came); it closes "
+        "at 1970-01-01T01:24:20Z at the latest."
+    )
+    assert need.command == "fleetledger coordinator close-stage"
+
+
+def test_a_device_that_is_away_for_days_may_be_retired(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    for name in ("camera-1", "camera-2"):
+        bench.command(AdmitDevice(device=DeviceId(name)))
+        bench.born(name)
+    (need,) = told(tmp_path, bench, away("camera-1", 90), away("camera-2", 3 * DAY))
+    assert need.sentence == (
+        "Not here: camera-2 (away for 3 days), camera-1 (away for 1.5 min). If camera-2 does not "
+        "come back, retire it."
+    )
+    assert need.command == "fleetledger device retire camera-2"
+    assert need.devices == ("camera-2", "camera-1")
+
+
+@pytest.mark.parametrize("seconds", [5, 59])
+def test_nothing_is_said_in_the_first_minute(tmp_path: Path, seconds: int) -> None:
+    bench = Bench(RULES)
+    bench.command(AdmitDevice(device=DeviceId("camera-1")))
+    bench.born("camera-1")
+    assert not told(tmp_path / "a", bench, away("camera-1", seconds))
+    started = NOW - seconds * SECOND
+    assert not told(tmp_path / "b", bench, started_ns=started)
+
+
+def test_devices_that_went_away_together_are_one_outage_with_their_tag(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    names = [f"camera-{number}" for number in range(1, 7)]
+    for name in names:
+        bench.command(AdmitDevice(device=DeviceId(name)))
+        bench.born(name)
+    tag = TagDevices(
+        devices=tuple(map(DeviceId, names[:4])),
+        put={TagName("site"): TagValue("hazel"), TagName("orchard"): TagValue("north")},
+    )
+    bench.command(tag)
+    bench.command(
+        TagDevices(devices=(DeviceId(names[4]),), put={TagName("orchard"): TagValue("north")})
+    )
+    gone = [away(name, 300 + 5 * number) for number, name in enumerate(names[:4])]
+    outage, alone = told(tmp_path, bench, *gone, here("camera-5"), away("camera-6", 900))
+    assert outage.sentence == (
+        "4 devices of site=hazel went away within 15 s, 5 min ago: camera-4, camera-3, camera-2, "
+        "camera-1. They may share a cause, such as their network or power."
+    )
+    assert (outage.urgency, outage.command) == (
+        "now",
+        "fleetledger device list --tag site=hazel",
+    )
+    assert alone.devices == ("camera-6",)
+
+
+def test_two_devices_are_no_outage(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    for name in ("camera-1", "camera-2"):
+        bench.command(AdmitDevice(device=DeviceId(name)))
+        bench.born(name)
+    (need,) = told(tmp_path, bench, away("camera-1", 300), away("camera-2", 300))
+    assert need.urgency == "today"
+
+
+def test_a_command_finds_its_home() -> None:
+    need = Need(urgency="now", sentence="?", command="fleetledger coordinator serve")
+    assert at_home(need, Path("coordinator-home")) == need
+    told = at_home(need, Path("/srv/my fleet"))
+    assert told.command == "fleetledger coordinator serve --home '/srv/my fleet'"
+    there = need.model_copy(update={"command": "fleetledger agent status"})
+    assert at_home(there, Path("/srv/fleet")) == there
