@@ -230,7 +230,7 @@ def _written(part: Strict) -> dict[str, Any]:
 
 
 def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
-    password_file = settings.broker.password_file
+    password_file, within = settings.broker.password_file, settings.stages.reports_within_seconds
     return {
         "fleet": toml_value(settings.fleet),
         "host": toml_value(settings.broker.host),
@@ -243,6 +243,11 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
         ),
         "tls": TLS_LINES if settings.broker.tls is None else settings.broker.tls.toml(),
         "stages": settings.stages,
+        "reports_within": (
+            "# reports_within_seconds = 3600   # of doubts; left out, as long as each report says"
+            if within is None
+            else f"reports_within_seconds = {within}"
+        ),
         "models": settings.models,
         "require_keys": toml_value(settings.security.require_keys),
         "silent_hours": settings.security.silent_hours,
@@ -293,6 +298,7 @@ quiet_seconds = {stages.quiet_seconds}      # then wait this long for more
 deadline_seconds = {stages.deadline_seconds}   # close with whatever came
 open = "{stages.open}"           # "reports": what devices report as new opens the next stage
 reports_quorum = {stages.reports_quorum}      # devices that must have: a number, or a share
+{reports_within}
 settle_seconds = {stages.settle_seconds}     # open after this long without a further report
 gather_seconds = {stages.gather_seconds}     # after a start, wait so long for devices
 

@@ -71,6 +71,9 @@ class WaitingClasses(Message):
     classes: PerClass[Images] = Field(max_length=MAX_WAITING_CLASSES)
 
 
+LONGEST_SECONDS = 366 * 86_400
+
+
 class Uncertainty(Strict):
     """Images that the model on the device is less certain about than before."""
 
@@ -81,6 +84,9 @@ class Uncertainty(Strict):
     `fixed-rise` the mean entropy in nats."""
     baseline: float
     """Mean of the device's earlier images; in mode `fixed-rise` that of the batch before."""
+    within_seconds: float = Field(default=86_400, ge=0, le=LONGEST_SECONDS)
+    """Time in which the device measures a fifth of `quiet_images`, at its pace since it started.
+    For so long its report may confirm those of others."""
 
 
 class Transition(Message):

@@ -25,10 +25,11 @@ from PIL import Image
 from device_agent.inference import InferenceSession, SessionSettings
 from export.mobilenet_v2 import build_mobilenet_v2, imagenet_preprocessing, load_weights
 from learning.numerics.preprocessing import preprocess
-from schemas.models import FEATURES
 from simulator.scenario.loading import DATA_VARIABLE
 
 SIZE = 96
+POOLED = "pooled"
+"""Output of the network."""
 LEARNED, HELD_OUT, FILMED, DARKENED = 100, 40, 60, 30
 """Images of a class for each purpose, of 250."""
 FRAMES = {"learned": 1, "held_out": 1, "filmed": 5, "darkened": 3}
@@ -75,10 +76,10 @@ class Network:
         for picture in pictures:
             waiting.append(preprocess(Image.fromarray(picture), self._preprocessing))
             if len(waiting) == _TOGETHER:
-                rows.append(self._session.run(FEATURES, np.stack(waiting)))
+                rows.append(self._session.run(POOLED, np.stack(waiting)))
                 waiting = []
         if waiting:
-            rows.append(self._session.run(FEATURES, np.stack(waiting)))
+            rows.append(self._session.run(POOLED, np.stack(waiting)))
         return np.concatenate(rows).astype(np.float16)
 
 

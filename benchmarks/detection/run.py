@@ -160,10 +160,7 @@ def solve_heads(
         columns += [h[learned & (labels == c)].sum(axis=0, dtype=np.float64) for c in classes]
         numbers += [int((learned & (labels == c)).sum()) for c in classes]
         sums, counts = np.stack(columns, axis=1), np.array(numbers)
-        weights = solve_ridge(gram, sums, settings.ridge_for(gram, sums, counts))
-        own = whitened_weights(weights, sums) if settings.head == "whitened" else weights
-        scales = np.linalg.norm(own, axis=0) / np.linalg.norm(weights, axis=0)
-        novelty = ScoreNovelty.of(weights.T @ sums, counts, scales, np.arange(len(counts)))
+        own, novelty = solved_head(gram, sums, counts, settings)
         names = tuple(map(str, range(len(counts))))
         scores = held @ own
         values = None if novelty is None else novelty.of_scores(scores)
@@ -171,6 +168,19 @@ def solve_heads(
         known = np.flatnonzero(held_labels < len(names))[::4]
         scale = best_scale(summed_losses(scores[known], held_labels[known].tolist()))
     return heads, Held(held_labels)
+
+
+def solved_head(
+    gram: Any,  # noqa: ANN401 - an array of sums
+    sums: Any,  # noqa: ANN401 - the same
+    counts: npt.NDArray[np.int64],
+    settings: StsaSettings,
+) -> tuple[Floats, ScoreNovelty | None]:
+    """Return the weights (M, C) of sums G (M, M) and P (M, C), and how novelty is known by them."""
+    weights = solve_ridge(gram, sums, settings.ridge_for(gram, sums, counts))
+    own = whitened_weights(weights, sums) if settings.head == "whitened" else weights
+    scales = np.linalg.norm(own, axis=0) / np.linalg.norm(weights, axis=0)
+    return own, ScoreNovelty.of(weights.T @ sums, counts, scales, np.arange(len(counts)))
 
 
 def stage_classes(plan: Plan, stage: int) -> npt.NDArray[np.int64]:

@@ -29,6 +29,9 @@ class StageRules(Strict):
     ) = 0.5
     """How many devices must have reported: a whole number of them, or a share such as 0.5. 1 is one
     device, 1.0 all of them."""
+    reports_within_seconds: float | None = Field(default=None, ge=0, le=1e9)
+    """Seconds before the newest report within which doubts of devices count. None: as long as each
+    report says, the time in which its device looks at a fifth of `quiet_images`."""
     settle_seconds: float = Field(default=10.0, ge=0)
     """Time without a further report before a stage opens by itself."""
     gather_seconds: float = Field(default=60.0, ge=0, le=1e9)

@@ -24,9 +24,9 @@ from device_agent.core.records import Detecting, ImageToCount
 from device_agent.core.requests import Measure
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell
-from learning.numerics.detection import Measurement, observe, seeded
+from learning.numerics.detection import DetectionRules, Measurement, observe, seeded
 from schemas.assignments import MAX_NAME_BYTES
-from schemas.reports import MAX_WAITING_CLASSES, Transition, Uncertainty
+from schemas.reports import LONGEST_SECONDS, MAX_WAITING_CLASSES, Transition, Uncertainty
 from schemas.values import ClassName, Digest
 
 
@@ -46,11 +46,13 @@ def names_due(state: AgentState, _now: float) -> AgentDecision:
     return change(TransitionWritten(transition))
 
 
-def measure_due(state: AgentState, _now: float) -> AgentDecision:
+def measure_due(state: AgentState, now: float) -> AgentDecision:
     """Measure new images with the active model, when nothing is about to replace or test it."""
     detecting, models = state.detecting, state.models
     if state.rules.detection is None or state.records.assignment is None:
         return NOTHING_TO_DO
+    if detecting.began is None:
+        return change(replace(detecting, began=now))
     if models.active is None or models.installing or models.evaluating or models.evaluate:
         return NOTHING_TO_DO
     if detecting.running or detecting.settled:
@@ -60,25 +62,27 @@ def measure_due(state: AgentState, _now: float) -> AgentDecision:
         return change(replace(detecting, settled=True))
     chosen = _evenly(images, state.rules.measured_at_once)
     known = state.records.detector.head
-    return change(Detecting(running=True)) + ask(
+    return change(replace(detecting, running=True)) + ask(
         Measure(models.active, chosen, known, state.rules.detection)
     )
 
 
-def measured(state: AgentState, event: inputs.UncertaintyMeasured, _now: float) -> AgentDecision:
+def measured(state: AgentState, event: inputs.UncertaintyMeasured, now: float) -> AgentDecision:
     """Compare the values with the history, and report a transition."""
     rules = state.rules.detection
+    images = state.detecting.measured + len(event.values)
+    detecting = replace(state.detecting, running=False, measured=images)
     if event.head is None or rules is None:
         told = tell(state.told, [problem("detection", event.reason)], state.rules)
-        return change(Detecting(settled=True), told)
+        return change(replace(detecting, settled=True), told)
     detector, measurements = observe(
         state.records.detector, event.values, event.head, rules, event.projections
     )
     waiting = tuple(digest for digest in event.images if not _is_counted(state, digest))
-    changes: list[Change] = [Detecting(), ImagesMeasured(detector, waiting)]
+    changes: list[Change] = [detecting, ImagesMeasured(detector, waiting)]
     found = next((item for item in measurements if item.transition), None)
     if found is not None and state.records.assignment and state.models.active:
-        changes.append(TransitionWritten(_by_entropy(state, found)))
+        changes.append(TransitionWritten(_by_entropy(state, found, _within(detecting, rules, now))))
     return AgentDecision(tuple(changes))
 
 
@@ -114,7 +118,17 @@ def _alike(state: AgentState, event: inputs.Evaluated) -> Sequence[float]:
     return event.uncertainties if few else found
 
 
-def _by_entropy(state: AgentState, found: Measurement) -> Transition:
+def _within(detecting: Detecting, rules: DetectionRules, now: float) -> float:
+    """Return the seconds in which this device measures a fifth of `quiet_images`.
+
+    Within these, false alarms of half of 20 devices come together in about one of 1,000 such times.
+    """
+    elapsed = now - (now if detecting.began is None else detecting.began)
+    pace = elapsed / max(1, detecting.measured)
+    return min(LONGEST_SECONDS, max(0.0, pace * rules.quiet_images / 5))
+
+
+def _by_entropy(state: AgentState, found: Measurement, within_seconds: float) -> Transition:
     assert state.records.assignment is not None
     assert state.models.active is not None
     return Transition(
@@ -127,6 +141,7 @@ def _by_entropy(state: AgentState, found: Measurement) -> Transition:
             images=found.images,
             value=found.uncertainty,
             baseline=found.baseline or 0.0,
+            within_seconds=within_seconds,
         ),
     )
 

@@ -340,6 +340,10 @@ class Detecting:
     running: bool = False
     settled: bool = False
     """There was nothing to measure when the rules last looked, and nothing has changed since."""
+    began: float | None = None
+    """When the rules first looked in this run of the agent."""
+    measured: int = 0
+    """Images that were measured since."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from coordinator.core.formatting import names_of
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
-from coordinator.topics.stages.state import Reported, Reports, Stage, StagesState
+from coordinator.topics.stages.state import DoubtsReported, Reported, Reports, Stage, StagesState
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
 from schemas.reports import Uncertainty
@@ -94,8 +95,8 @@ def _report(stages: StagesState, body: TransitionReported, at: Place) -> None:
     for name, images in body.classes.items():
         if name in reports.named or len(reports.named) < _MAX_NAMED:
             reports.named[name] = images
-    if body.why == "entropy":
-        reports.doubts = at.index
+    if body.uncertainty is not None:
+        reports.doubts = DoubtsReported(at.time_ns, body.uncertainty.within_seconds)
     stages.last_report_ns = at.time_ns
 
 
@@ -125,6 +126,9 @@ def _move_times(stages: StagesState, body: ClockCorrected, _at: Place) -> None:
         stage.opened_ns -= body.by_ns
     if stages.last_report_ns is not None:
         stages.last_report_ns -= body.by_ns
+    for reports in stages.reports.values():
+        if (doubts := reports.doubts) is not None:
+            reports.doubts = replace(doubts, time_ns=doubts.time_ns - body.by_ns)
 
 
 STAGES = LedgerTopic(

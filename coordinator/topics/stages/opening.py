@@ -5,7 +5,9 @@ The rules, under `[stages] open = "reports"`:
 - The next stage opens only when the last one is closed, and never without a frozen model.
 - A device counts when it has reported class names that the registry lacks, or, since the last
   stage was opened, images that its model is unsure about. The latter gives no names, so at least
-  one device has to report some. The background's name is none where networks have it already.
+  one device has to report some. It also is a false alarm now and then, so it counts within a
+  window before the newest report: `reports_within_seconds`, or the time that the report gives. The
+  background's name is none where networks have it already.
 - `reports_quorum` devices have to count, and `settle_seconds` have to pass without another report,
   so that classes that come together are learned together.
 - Names that hide something, or look like a class or like each other, wait for the operator.
@@ -55,7 +57,7 @@ class Opening:
         doubting = [
             name
             for name in self._state.devices.admitted
-            if self._state.stages.reports_of(name).doubts is not None and name not in naming
+            if self._doubts(name) and name not in naming
         ]
         needed = self._needed()
         if not naming or len(naming) + len(doubting) < needed:
@@ -82,6 +84,15 @@ class Opening:
             for name in state.stages.reports_of(device).named
             if not state.classes.knows(name) and not is_taken(state, name) and not fault_of(name)
         )
+
+    def _doubts(self, device: DeviceId) -> bool:
+        """Return whether a device has doubted images shortly before the newest report."""
+        doubts, last = self._state.stages.reports_of(device).doubts, self._state.stages
+        if doubts is None or last.last_report_ns is None:
+            return False
+        within = self._rules.reports_within_seconds
+        within = doubts.within_seconds if within is None else within
+        return last.last_report_ns - doubts.time_ns <= within * NANOSECONDS
 
     def _needed(self) -> int:
         quorum = self._rules.reports_quorum

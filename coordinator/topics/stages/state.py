@@ -31,6 +31,14 @@ class Stage:
     closed_index: int | None = None
 
 
+@dataclass(frozen=True)
+class DoubtsReported:
+    """A report of unsure images: when it came, and for how long it may confirm others."""
+
+    time_ns: int
+    within_seconds: float
+
+
 @dataclass
 class Reports:
     """What one device reports as new."""
@@ -39,8 +47,8 @@ class Reports:
     """By stage and number."""
     named: dict[ClassName, int] = field(default_factory=dict)
     """Class names that the device reported as new, with their number of images."""
-    doubts: int | None = None
-    """Index of the last report of unsure images since the newest stage was opened."""
+    doubts: DoubtsReported | None = None
+    """The last report of unsure images since the newest stage was opened."""
 
 
 @dataclass

@@ -141,6 +141,23 @@ def test_enough_evidence_is_reported_with_what_was_measured(agent: Driven) -> No
     assert agent.state.records.detector.raised
 
 
+def test_a_report_says_how_long_a_fifth_of_the_quiet_images_takes_here(agent: Driven) -> None:
+    """20 of 100 images, at the pace since the agent started: 48 images in 3 seconds each."""
+    learn_and_run(agent)
+    began = agent.now
+    agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
+    for number in range(16):
+        agent.now += 9
+        level = 0.3 if number < 8 else 0.9
+        arrive(agent, level, *(f"x{number}-{image}" for image in range(3)))
+        if told := transitions(agent):
+            break
+    assert told[0].uncertainty is not None
+    images = agent.state.detecting.measured
+    assert images == 3 * (number + 1)
+    assert told[0].uncertainty.within_seconds == pytest.approx((agent.now - began) / images * 20)
+
+
 def test_evidence_survives_a_kill_and_no_other_model(agent: Driven) -> None:
     learn_and_run(agent)
     agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))

@@ -6,12 +6,13 @@ import pytest
 
 from coordinator.core.rules import Rules, StageRules
 from coordinator.topics.classes.commands import MergeClasses
+from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.stages.commands import CloseStage, OpenStage
 from coordinator.topics.stages.entries import StageOpened, TransitionReported
 from schemas.contributions import Nothing
 from schemas.receipts import Accepted, Later
 from schemas.reports import Transition, Uncertainty
-from schemas.values import ClassName
+from schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names, receipt
 
 SEEN = Uncertainty(model_version=1, images=50, value=0.5, baseline=0.25)
@@ -120,6 +121,64 @@ def test_unsure_devices_count_but_cannot_open_a_stage_without_a_name() -> None:
     bench.message("dev-2", named("fox", number=2))
     bench.wait(100)
     assert len(opened(bench)) == 2, "what was unsure before the stage no longer counts"
+
+
+def doubt(bench: Bench, device: str, within_seconds: float = 100.0) -> None:
+    seen = SEEN.model_copy(update={"within_seconds": within_seconds})
+    told = Transition(stage=1, number=0, why="entropy", classes={}, uncertainty=seen)
+    bench.message(device, told)
+
+
+@pytest.mark.parametrize(("waited", "opens"), [(100, True), (101, False)])
+def test_a_doubt_counts_as_long_as_its_report_says(waited: int, *, opens: bool) -> None:
+    bench = bench_of(reports_quorum=2)
+    close(bench)
+    doubt(bench, "dev-1", within_seconds=100)
+    bench.wait(waited)
+    bench.message("dev-2", named("eel"))
+    bench.wait(5)
+    assert (len(opened(bench)) == 2) is opens
+
+
+def test_a_quorum_needs_doubts_of_one_window_and_not_one_of_each_devices_past() -> None:
+    bench = bench_of(reports_quorum=3)
+    close(bench)
+    for device in ("dev-1", "dev-2"):
+        doubt(bench, device)
+        bench.wait(150)
+    bench.message("dev-3", named("eel"))
+    bench.wait(50)
+    assert len(opened(bench)) == 1
+    doubt_again = Transition(stage=1, number=1, why="entropy", classes={}, uncertainty=SEEN)
+    for device in ("dev-1", "dev-2"):
+        bench.message(device, doubt_again)
+    bench.wait(5)
+    assert opened(bench)[-1].class_names == names("eel"), "a name does not age"
+
+
+def test_one_window_can_be_set_for_all_reports() -> None:
+    for within, opens in ((300, True), (20, False)):
+        bench = bench_of(reports_quorum=2, reports_within_seconds=within)
+        close(bench)
+        doubt(bench, "dev-1")
+        bench.wait(200)
+        bench.message("dev-2", named("eel"))
+        bench.wait(5)
+        assert (len(opened(bench)) == 2) is opens
+
+
+def test_a_doubt_that_had_a_wrong_time_moves_with_the_calendar() -> None:
+    """The window is between reports: an hour that never was does not end it."""
+    bench = bench_of(reports_quorum=2)
+    close(bench)
+    doubt(bench, "dev-1", within_seconds=100)
+    state = bench.core.state
+    before = state.stages.reports_of(DeviceId("dev-1")).doubts
+    assert before is not None
+    state.apply(ClockCorrected(by_ns=10**12), None, bench.now_ns)
+    after = state.stages.reports_of(DeviceId("dev-1")).doubts
+    assert after is not None
+    assert before.time_ns - after.time_ns == 10**12
 
 
 def test_names_that_are_known_or_aliases_are_no_news() -> None:
