@@ -75,22 +75,31 @@ def test_a_look_in_which_nothing_changed_is_rarely_stranger_than_the_one_before(
     assert not is_stranger((), [0.5] * 40, 20, "a")
 
 
-def test_evidence_of_a_look_is_the_product_of_its_bets_from_one_on() -> None:
-    """A slow product beside the same numbers, at limits just below and just above its maximum."""
+@pytest.mark.parametrize("either", [False, True])
+def test_evidence_of_a_look_is_the_product_of_its_bets_from_one_on(*, either: bool) -> None:
+    """A slow product beside the same numbers, at limits just below and just above its maximum.
+
+    With `either` it is the mean of two products.
+    """
     draw = np.random.default_rng(3)
     for look in range(40):
         before, values = draw.beta(0.5, 1.5, 30).tolist(), draw.beta(0.9, 1.1, 30).tolist()
         own = f"camera/{look}"
         number, earlier = first_number(own), levels_of(before).tolist()
-        product, highest = 1.0, 0.0
+        above, below, highest = 1.0, 1.0, 0.0
         for index in shuffled(len(values), number):
             level = int(levels_of([values[index]])[0])
-            product *= 1 + LOOK_BET * (1 - 2 * slow_p(earlier, level, chance_of(number)))
+            p = slow_p(earlier, level, chance_of(number))
+            above, below = (
+                above * (1 + LOOK_BET * (1 - 2 * p)),
+                below * (1 - LOOK_BET * (1 - 2 * p)),
+            )
             earlier.append(level)
             number += 1
-            highest = max(highest, product)
-        assert is_stranger(counts_of(before), values, 0.999 * highest, own)
-        assert not is_stranger(counts_of(before), values, 1.001 * highest, own)
+            highest = max(highest, (above + below) / 2 if either else above)
+        counts = counts_of(before)
+        assert is_stranger(counts, values, 0.999 * highest, own, either=either)
+        assert not is_stranger(counts, values, 1.001 * highest, own, either=either)
 
 
 def test_looks_of_a_fleet_whose_images_are_all_equal_are_not_false_together() -> None:

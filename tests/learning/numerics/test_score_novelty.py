@@ -26,10 +26,13 @@ def learned(
 
 
 def novelty_of(
-    features: np.ndarray, labels: np.ndarray, ridge: float = 0.5, scale: float = 1.0
+    features: np.ndarray,
+    labels: np.ndarray,
+    ridge: float = 0.5,
+    scale: float | np.ndarray = 1.0,
 ) -> tuple[ScoreNovelty, np.ndarray]:
     weights, agreement, counts = learned(features, labels, ridge)
-    scales = np.full(len(counts), scale)
+    scales = np.ones(len(counts)) * scale
     made = ScoreNovelty.of(agreement, counts, scales, np.arange(len(counts)))
     assert made is not None
     return made, weights * scale
@@ -60,6 +63,22 @@ def test_it_is_the_distance_that_the_learned_samples_give(ridge: float) -> None:
     other = drawn(20, CLASSES + 2, seed=5)[0] @ weights
     share = ridge * weights.T @ weights
     distances = np.array(slow_distances(other, features @ weights, labels, share))
+    expected = 1 / (1 + np.exp(-distances / (2 * np.sqrt(CLASSES))))
+    np.testing.assert_allclose(made.of_scores(other), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, np.array([0.5, 3.0, 1.0, 8.0])], ids=["even", "uneven"])
+def test_classes_may_have_as_few_or_many_samples_as_they_like(scale: float | np.ndarray) -> None:
+    """With 150, 12, 40 and 25 samples, each mean is over its own number of them."""
+    features, labels = drawn(600)
+    numbers = (150, 12, 40, 25)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(numbers)])
+    features, labels = features[chosen], labels[chosen]
+    made, weights = novelty_of(features, labels, scale=scale)
+    other = drawn(30, CLASSES + 2, seed=5)[0] @ weights
+    plain = weights / scale
+    share = 0.5 * plain.T @ plain
+    distances = np.array(slow_distances(other / scale, features @ plain, labels, share))
     expected = 1 / (1 + np.exp(-distances / (2 * np.sqrt(CLASSES))))
     np.testing.assert_allclose(made.of_scores(other), expected, atol=1e-4)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from learning.losses.terms import Distillation
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from methods.errors import MethodError
@@ -16,6 +17,7 @@ from methods.rounds.coordinator import COORDINATOR
 from methods.rounds.device import DEVICE
 from methods.rounds.memory import read_memory
 from methods.rounds.messages import received
+from methods.rounds.terms import PAST, SERVER
 from methods.training import LocalData
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
@@ -117,6 +119,38 @@ def test_a_teacher_keeps_old_classes_apart(preset: str) -> None:
     settings = {"epochs": 10, "rate": 0.1, "exemplars": 0, "scope": "seen"}
     with_teacher = kept_accuracy(assignment(preset=preset, **settings))
     assert with_teacher >= kept_accuracy(assignment(**settings))
+
+
+def test_flwf_2ts_past_client_is_what_the_device_trained_last_in_the_stage_before() -> None:
+    """It teaches by a quarter, the server's model by another; who has no past has no such term."""
+    of = assignment(preset="flwf-2t", epochs=1)
+    old, new = images(30, CAT, DOG), images(30, OWL, seed=2)
+    first = learn(of, order(of), old)
+    second = learn(of, order(of, number=2, round_of_stage=2), old, first.memory)
+    before = [read_memory(one.memory, of.network).latest for one in (first, second)]
+    assert before[0] is not None
+    assert before[1] is not None
+    body = [name for name in before[1].arrays if not name.startswith("head.")]
+    assert any(not np.array_equal(before[0].arrays[n], before[1].arrays[n]) for n in body)
+    made = COORDINATOR.combine(of, asked(of, round_of_stage=2), [given(second.payload, 30)])
+    sent = {"weights": made.weights, "weights_class_names": (CAT, DOG), "extras": {**made.extras}}
+    asks = order(of, CAT, DOG, OWL, stage=2, task=(OWL,), **sent)
+
+    def teachers(memory: bytes | None) -> tuple[dict[str, float], dict[str, Any]]:
+        work = begun(of, asks, new, memory).work
+        terms = [one for one in work.loss.terms if isinstance(one.term, Distillation)]
+        return {one.term.teacher: one.factor for one in terms}, work.frozen
+
+    factors, frozen = teachers(second.memory)
+    assert factors == {PAST: 0.25, SERVER: 0.25}
+    for name in before[1].arrays:
+        assert np.array_equal(frozen[PAST]["parameters"][name].numpy(), before[1].arrays[name])
+    third = learn(of, asks, new, second.memory)
+    assert teachers(third.memory)[0] == factors, "the stage has begun, and its past stays"
+    kept = read_memory(third.memory, of.network)
+    assert kept.past is not None
+    assert all(np.array_equal(kept.past.arrays[n], before[1].arrays[n]) for n in body)
+    assert teachers(None)[0] == {SERVER: 0.25}
 
 
 def kept_accuracy(of: RoundsAssignment) -> float:
