@@ -25,7 +25,7 @@ from coordinator.core.rules import (
 from coordinator.topics.rollouts.plan import plan_content
 from schemas.message import Strict
 from schemas.offers import HttpsUrl
-from schemas.settings_file import SettingsError, load_settings, read_secret
+from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from transport.tls import TLS_LINES, TlsSettings
@@ -191,9 +191,9 @@ def load(home: Path) -> CoordinatorSettings:
     return load_settings(home / FILE_NAME, CoordinatorSettings)
 
 
-def read_password(home: Path, settings: CoordinatorSettings) -> str | None:
-    """Return the broker password, or None where none is set; raise `SettingsError`."""
-    return read_secret(home, settings.broker.password_file)
+def password_file(home: Path, settings: CoordinatorSettings) -> Path | None:
+    """Return the file of the broker password, or None where none is set; raise `SettingsError`."""
+    return find_secret(home, settings.broker.password_file)
 
 
 def write_new(home: Path, settings: CoordinatorSettings) -> Path:

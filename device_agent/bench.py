@@ -80,6 +80,8 @@ from schemas.values import ClassName, Digest
 from transport.meter import Counts
 
 log = logging.getLogger("device_agent.bench")
+MOST_TOLD = 20
+"""Samples that are left out of a measurement, of which each is told."""
 
 WORK = (
     Scan,
@@ -222,10 +224,15 @@ class Bench:
                 return self._comparer.answer(request)
             case ReadThrottling(model):
                 return (inputs.ThrottlingRead(model, self._throttled()),)
+            case Evaluate():
+                answers = self._evaluate(request)
+            case Measure():
+                answers = self._measure(request)
             case _:
                 answer = self._answer_of_models(request)
+                answers = (answer,) if answer is not None else ()
         give_back()
-        return (answer,) if answer is not None else ()
+        return answers
 
     def _answer_of_models(self, request: Request) -> Input | None:
         """Do what is asked of models; what puts one in place ends a comparison."""
@@ -246,10 +253,6 @@ class Bench:
                 return self._installer.forget_candidate()
             case CheckActiveModel(active):
                 return self._installer.check_active(active)
-            case Evaluate():
-                return self._evaluate(request)
-            case Measure():
-                return self._measure(request)
             case _:
                 raise AssertionError(f"{type(request).__name__} is not work")
 
@@ -269,7 +272,7 @@ class Bench:
 
     def _compute(self, request: ComputePart) -> tuple[Input, ...]:
         try:
-            return (self._computed(request),)
+            return self._computed(request)
         except DamagedError as error:
             failed = inputs.PartFailed(request.job, str(error))
             return (inputs.FileDamaged(error.digest), failed)
@@ -284,7 +287,7 @@ class Bench:
         finally:
             give_back()
 
-    def _computed(self, request: ComputePart) -> Input:
+    def _computed(self, request: ComputePart) -> tuple[Input, ...]:
         assignment = request.assignment
         side = statistics_device(assignment.method)
         assert assignment.frozen is not None  # the rules ask for parts of frozen features only
@@ -296,12 +299,19 @@ class Bench:
             frozen,
             self._home.settings.model.batch,
         )
+        told = _unanswered(assignment.frozen.digest, extracted.unanswered)
+        readable = extracted.used | {digest for digest, _ in extracted.unusable}
+        self._source.look_again(
+            image.path
+            for image in request.images
+            if image.digest not in readable and image.digest not in extracted.unanswered
+        )
         if not extracted.labels:
-            return inputs.PartEmpty(request.job, extracted.unusable)
+            return (*told, inputs.PartEmpty(request.job, extracted.unusable))
         own = side.read_assignment(assignment.settings)
         context = part_context(self._home.settings, request.job, self._home.state_folder)
         made = side.finish(own, extracted.features, extracted.labels, context)
-        return part_computed(request, extracted, made, self._blobs)
+        return (*told, part_computed(request, extracted, made, self._blobs))
 
     def _train(self, request: Train) -> tuple[Input, ...]:
         try:
@@ -326,10 +336,12 @@ class Bench:
             features = self._read_features(assignment.backbone.digest, request)
             data = feature_data(features, self._home.settings.training.exemplars)
             unusable, trouble, about = features.unusable, features.trouble, "feature cache"
+            unanswered = _unanswered(assignment.backbone.digest, features.unanswered)
         else:
             read = read_asked(request, self._home.data_folder)
             data, unusable, trouble, about = read.data, read.unusable, read.trouble, "scene"
-        told = (inputs.Noticed(problem(about, trouble)),) if trouble else ()
+            unanswered = ()
+        told = (*unanswered, *((inputs.Noticed(problem(about, trouble)),) if trouble else ()))
         if instruction.round.observes:
             engine = partial(engine_settings, self._home.settings.training)
             seen = check_novelty(assignment, instruction, data, memory, engine)
@@ -354,26 +366,22 @@ class Bench:
             log.warning("what training remembered is lost: %s", error)
             return None
 
-    def _measure(self, request: Measure) -> Input:
+    def _measure(self, request: Measure) -> tuple[Input, ...]:
         try:
             model = self._active_model(request.active)
             if model is None:
-                return inputs.UncertaintyMeasured(
-                    None, reason="detection: the model was replaced meanwhile"
-                )
+                text = "detection: the model was replaced meanwhile"
+                return (inputs.UncertaintyMeasured(None, reason=text),)
             model = self._installer.reference_of(model)
             batch = self._home.settings.model.batch
             read = read_scene_pictures if self._has_scenes else read_images
-            measured = measure(request, model, self._home.data_folder, batch, read)
+            found = measure(request, model, self._home.data_folder, batch, read)
         except (FleetledgerError, LearningError) as error:
-            return inputs.UncertaintyMeasured(None, reason=str(error))
+            return (inputs.UncertaintyMeasured(None, reason=str(error)),)
         images = tuple(image.digest for image in request.images)
-        return inputs.UncertaintyMeasured(
-            measuring_head(model, request.known, request.rules),
-            images,
-            measured.values,
-            measured.projections,
-        )
+        head = measuring_head(model, request.known, request.rules)
+        measured = inputs.UncertaintyMeasured(head, images, found.values, found.projections)
+        return (*_left_out(found.left_out), measured)
 
     def _active_model(self, active: ActiveModel) -> InstalledModel | None:
         """Return the model in the active slot, or None if it is not `active` any more."""
@@ -383,27 +391,29 @@ class Bench:
         model.on_answer = self._meter.note
         return model
 
-    def _evaluate(self, request: Evaluate) -> Input:
+    def _evaluate(self, request: Evaluate) -> tuple[Input, ...]:
         folder, active = self._home.evaluation_folder, request.active
         before = self._conditions()
         try:
             model = self._active_model(active)
             if folder is None or model is None:
-                return inputs.Evaluated(None, "evaluation: the model was replaced meanwhile")
+                text = "evaluation: the model was replaced meanwhile"
+                return (inputs.Evaluated(None, text),)
             head = measuring_head(model, request.known, request.detection)
             if model.is_raw:
-                return inputs.Evaluated(None, "")  # nothing of it is right or wrong here
+                return (inputs.Evaluated(None, ""),)  # nothing of it is right or wrong here
             if model.of_pixels:
                 measured = evaluate_scenes(model, folder, head, request.detection)
             else:
                 measured = self._evaluated(model, folder, request.detection)
         except (FleetledgerError, LearningError) as error:
-            return inputs.Evaluated(None, str(error))
+            return (inputs.Evaluated(None, str(error)),)
+        told = _left_out(measured.left_out)
         if not measured.results:
             text = f"data.evaluation_folder: {folder}: no images of classes that the model knows"
-            return inputs.Evaluated(None, text)
+            return (*told, inputs.Evaluated(None, text))
         traffic, met = self._traffic(), self._conditions().since(before)
-        return inputs.Evaluated(
+        evaluated = inputs.Evaluated(
             Evaluation(
                 model_version=active.version,
                 manifest=active.manifest,
@@ -423,6 +433,7 @@ class Bench:
             classes=measured.classes,
             projections=measured.projections,
         )
+        return (*told, evaluated)
 
     def _evaluated(
         self, model: InstalledModel, folder: Path, detection: DetectionRules | None
@@ -463,6 +474,15 @@ def guards_of(
         else None,
         Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,
     )
+
+
+def _left_out(texts: tuple[str, ...]) -> tuple[Input, ...]:
+    """Tell which samples are left out of a measurement."""
+    return tuple(inputs.Noticed(problem("sample", text)) for text in texts[:MOST_TOLD])
+
+
+def _unanswered(frozen: Digest, images: tuple[Digest, ...]) -> tuple[Input, ...]:
+    return (inputs.SamplesUnanswered(frozen, images),) if images else ()
 
 
 class MadePayload(Protocol):

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.images import PictureFile, read_pictures
+from device_agent.answering import score_each
+from device_agent.core.standing import UNANSWERED, left_out_text
+from device_agent.images import PictureFile, PictureOutcome, read_pictures
 from device_agent.inference import InstalledModel, SampleScores
 from device_agent.measuring import doubts, head_of, projections_of
 from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
@@ -29,8 +31,9 @@ class EvaluationResult:
 
     results: dict[ClassName, ClassResult]
     seconds: float
-    unreadable: int = 0
-    """Pictures that could not be read; they count neither as right nor as wrong."""
+    left_out: tuple[str, ...] = ()
+    """Samples that count neither as right nor as wrong, each with the reason: they cannot be read,
+    or the model gives no finite numbers for them."""
     losses: tuple[int, ...] = ()
     """Summed losses at the scales of `learning.numerics.calibration`."""
     uncertainties: tuple[float, ...] = ()
@@ -59,20 +62,19 @@ def evaluate(
 
     A picture is right if the class of the highest score, over all classes of the model, is its
     folder's name. Folders of classes that the model does not know are left out: nothing could be
-    right there. Raises `LoadError` if the model does not run, `FeatureError` if its scores are no
-    numbers, `OSError` if the folder cannot be read.
+    right there. Raises `LoadError` if the model does not run, `OSError` if the folder cannot be
+    read.
     """
     began = time.perf_counter()
     classes: dict[ClassName, _Seen] = {}
-    unreadable = 0
+    left_out: list[str] = []
     text = model.manifest.preprocessing.mode == "text"
     suffixes = TEXT_SUFFIXES if text else SUFFIXES
     for row, name in sorted(enumerate(model.manifest.class_names), key=lambda item: item[1]):
         pictures = [PictureFile(path) for path in _sample_files(folder / name, suffixes)]
         seen = _Seen()
-        for scored in _scored(model, pictures, batch):
+        for scored in _scored(model, pictures, batch, left_out):
             _take(seen, model, row, scored, detection)
-        unreadable += len(pictures) - seen.total
         if seen.total:
             classes[name] = seen
     losses = [item for seen in classes.values() for item in seen.losses]
@@ -80,7 +82,7 @@ def evaluate(
     return EvaluationResult(
         {name: ClassResult(correct=s.correct, total=s.total) for name, s in classes.items()},
         time.perf_counter() - began,
-        unreadable,
+        tuple(left_out),
         add_losses(losses) if losses else (),
         tuple(value for seen in classes.values() for value in seen.uncertainties),
         tuple(name for name, seen in classes.items() for _ in seen.uncertainties),
@@ -107,13 +109,29 @@ def _take(
 
 
 def _scored(
-    model: InstalledModel, pictures: Sequence[PictureFile], batch: int
+    model: InstalledModel, pictures: Sequence[PictureFile], batch: int, left_out: list[str]
 ) -> Iterator[SampleScores]:
-    """Yield what the model says of the pictures that can be read, a batch at a time."""
+    """Yield what the model says of pictures, a batch at a time; `left_out` gets the others."""
     outcomes = read_pictures(pictures, model.manifest.preprocessing)
-    pixels = (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
-    while images := list(islice(pixels, batch)):
-        yield model.score_samples(images)
+    while some := list(islice(outcomes, batch)):
+        left_out += [told for item in some if (told := _unread(pictures, item))]
+        read = [(pictures[item.index], item.pixels) for item in some if item.pixels is not None]
+        if not read:
+            continue
+        found = score_each(model, np.stack([pixels for _, pixels in read]))
+        left_out += [
+            left_out_text(picture.path, UNANSWERED)
+            for (picture, _), answered in zip(read, found.answered, strict=True)
+            if not answered
+        ]
+        if len(found.scored.scores):
+            yield found.scored
+
+
+def _unread(pictures: Sequence[PictureFile], outcome: PictureOutcome) -> str:
+    if outcome.unusable is None:
+        return ""  # it has its pixels, or it is gone
+    return left_out_text(pictures[outcome.index].path, outcome.unusable)
 
 
 def _sample_files(folder: Path, suffixes: AbstractSet[str]) -> list[Path]:

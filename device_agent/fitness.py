@@ -34,7 +34,7 @@ def hindrances(home: AgentHome, status: Status | None, age: float) -> Iterator[s
         yield from _disk(home.state_folder)
         yield from _database(home.state_folder / "agent.db")
     if status is not None:
-        yield from status.trouble
+        yield from (str(problem) for problem in status.problems if problem.hinders)
 
 
 def _disk(folder: Path) -> Iterator[str]:

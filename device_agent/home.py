@@ -12,7 +12,7 @@ from device_agent.errors import HomeError
 from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
 from schemas.roots import SignedRoot
-from schemas.settings_file import load_settings, read_secret
+from schemas.settings_file import find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
@@ -80,9 +80,12 @@ class AgentHome:
         folder = self.settings.data.evaluation_folder
         return self.folder / folder if folder is not None else None
 
-    def password(self) -> str | None:
-        """Read the password; raise `SettingsError` if others may read it, or nobody can."""
-        return read_secret(self.folder, self.settings.broker.password_file)
+    def password_file(self) -> Path | None:
+        """Return the file of the broker's password, tried out; None where none is set.
+
+        Raises `SettingsError` if others may read it, or nobody can.
+        """
+        return find_secret(self.folder, self.settings.broker.password_file)
 
 
 TEMPLATE = """\

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
+from device_agent.progress import working_at
 from learning.errors import ImageError, SampleError, TextError
 from learning.numerics.preprocessing import preprocess
 from learning.numerics.tokens import MAX_TEXT_BYTES
@@ -68,6 +69,7 @@ def read_picture(picture: PictureFile, spec: Spec, convert: Convert[Spec] = prep
 
     Raises `SampleError` if it does not decode, `ChangedError` if it is not the file it was.
     """
+    working_at(picture.path)
     try:
         with open_regular(picture.path) as file:
             _check_size(os.fstat(file.fileno()).st_size, spec)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from device_agent.errors import LoadError, MissingError
 from device_agent.execution.engines import EngineStore
 from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
+from device_agent.progress import working_at
 from schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Manifest
 from schemas.onnx_runtime import onnx_runtime
 from schemas.values import Digest
@@ -67,6 +68,7 @@ class InferenceSession:
 
         Raises `MissingError` without an ONNX Runtime, `LoadError` if no provider takes the file.
         """
+        working_at(path)
         runtime = _runtime()
         providers = settings.providers_for(frozen, runtime.get_available_providers())
         self._proven = ProvenSession(
@@ -114,6 +116,7 @@ class InferenceSession:
                     f"{output}: no output of this file ({', '.join(self._outputs)}); export it "
                     "again"
                 )
+        working_at("the model")
         values = self._proven.run(outputs, {self._input: batch})
         return tuple(np.asarray(value, dtype=np.float32) for value in values)
 

@@ -48,6 +48,8 @@ DEVICE_EVENTS = {
     "model.variant_left": "a variant of the frozen part failed; the reference runs",
     "model.measured": "what the model was right for on held-out samples",
     "agent.problem": "something that the owner should mend",
+    "agent.hindered": "something keeps the agent from giving or getting",
+    "agent.recovered": "a problem is over",
     "agent.said": "something that the owner should know",
 }
 """Events that a device's agent says, beside those of its connection."""

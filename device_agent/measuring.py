@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from device_agent.answering import score_each
 from device_agent.core.records import ImageToCount
 from device_agent.core.requests import Measure
+from device_agent.core.standing import UNANSWERED, left_out_text
 from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
 from device_agent.settings import AgentDetectionSettings
-from learning.errors import FeatureError
+from learning.errors import NotFiniteError
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
 from learning.numerics.shots import Projections, projected
@@ -22,8 +24,10 @@ from schemas.models import AnyPreprocessing
 
 OF_PIXELS = "relative entropy of all pixels"
 """What `sequential` compares of a model of pixels, in words."""
-Read = Callable[[Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[Inputs]]
-"""Yields the preprocessed images that can be read and are still what they were."""
+Read = Callable[
+    [Sequence[ImageToCount], Path, AnyPreprocessing], Iterator[tuple[ImageToCount, Inputs]]
+]
+"""Yields the images that can be read and are still what they were, preprocessed."""
 
 
 class MeasuredSamples(NamedTuple):
@@ -32,6 +36,8 @@ class MeasuredSamples(NamedTuple):
     values: tuple[float, ...] = ()
     projections: Projections | None = None
     """(n, BITS) of `learning.numerics.shots`; None where each sample is its own shot."""
+    left_out: tuple[str, ...] = ()
+    """Images for which the model has no finite numbers, each with the reason."""
 
 
 def detection_of(settings: AgentDetectionSettings, device: str = "") -> DetectionRules | None:
@@ -92,40 +98,61 @@ def measuring_head(
 
 def read_images(
     images: Sequence[ImageToCount], folder: Path, spec: AnyPreprocessing
-) -> Iterator[Inputs]:
+) -> Iterator[tuple[ImageToCount, Inputs]]:
     """Yield preprocessed pictures, or texts; see `Read`."""
     outcomes = read_pictures(
         [PictureFile(folder / image.path, image.digest) for image in images], spec
     )
-    yield from (outcome.pixels for outcome in outcomes if outcome.pixels is not None)
+    for outcome in outcomes:
+        if outcome.pixels is not None:
+            yield images[outcome.index], outcome.pixels
 
 
 def measure(
     request: Measure, model: InstalledModel, folder: Path, batch: int, read: Read = read_images
 ) -> MeasuredSamples:
-    """Return the value of each image that can be read, and its projections.
+    """Return the value of each image that can be read and that the model answers.
 
     An image that is gone or does not decode is left out: counting tells its owner. Of a raw output
-    nothing is known, so there is no value. Raises
-    `LoadError` if the model does not run, `FeatureError` if scores of pixels are no numbers.
+    nothing is known, so there is no value. Raises `LoadError` if the model does not run.
     """
     if model.is_raw:
         return MeasuredSamples()
     images = read(request.images, folder, model.manifest.preprocessing)
     head = measuring_head(model, request.known, request.rules)
     if model.of_pixels:
-        small = (model.pixel_scores(image).small for image in images)
-        return MeasuredSamples(
-            tuple(pixel_uncertainty(scores, model, head, request.rules) for scores in small)
-        )
+        return _of_pixels(images, model, head, request.rules)
     values: list[float] = []
     parts: list[Projections] = []
+    left_out: list[str] = []
     for chosen in _batches(images, batch):
-        scored = model.score_samples(np.stack(chosen))
-        values += doubts(scored, head, request.known, request.rules)
-        part = projections_of(scored, head, request.rules)
+        found = score_each(model, np.stack([pixels for _, pixels in chosen]))
+        values += doubts(found.scored, head, request.known, request.rules)
+        part = projections_of(found.scored, head, request.rules)
         parts += [] if part is None else [part]
-    return MeasuredSamples(tuple(values), np.concatenate(parts) if parts else None)
+        left_out += [
+            left_out_text(image.path, UNANSWERED)
+            for (image, _), answered in zip(chosen, found.answered, strict=True)
+            if not answered
+        ]
+    projections = np.concatenate(parts) if parts else None
+    return MeasuredSamples(tuple(values), projections, tuple(left_out))
+
+
+def _of_pixels(
+    images: Iterable[tuple[ImageToCount, Inputs]],
+    model: InstalledModel,
+    head: ScoringHead,
+    rules: DetectionRules,
+) -> MeasuredSamples:
+    values: list[float] = []
+    left_out: list[str] = []
+    for image, pixels in images:
+        try:
+            values.append(pixel_uncertainty(model.pixel_scores(pixels).small, model, head, rules))
+        except NotFiniteError as error:
+            left_out.append(left_out_text(image.path, str(error)))
+    return MeasuredSamples(tuple(values), left_out=tuple(left_out))
 
 
 def doubts(
@@ -134,12 +161,10 @@ def doubts(
     """Return the value of each sample for the detector: its novelty, where the model tells it.
 
     In the modes of before there was any it is the entropy of its scores, as it is for other models.
-    Raises `FeatureError` where it is no number.
+    All numbers are finite; see `device_agent.answering`.
     """
     if scored.novelty is None or rules.mode != "sequential":
         return list(map(float, uncertainty(scored.scores, head, known, rules)))
-    if not np.isfinite(scored.novelty).all():
-        raise FeatureError("novelty: NaN or infinity; the model that runs here is of no use")
     return list(map(float, scored.novelty))
 
 
@@ -150,7 +175,7 @@ def pixel_uncertainty(
 
     For `sequential` it is the mean relative entropy of all pixels, else its `pixel_doubt`. Both are
     at the size of the model's features: border pixels between those are uncertain only because
-    scores are resized. Raises `FeatureError` if a score is no number.
+    scores are resized. Raises `NotFiniteError` if a score is no number.
     """
     if rules.mode != "sequential":
         return pixel_doubt(scores, model, head, rules)
@@ -166,8 +191,8 @@ def pixel_doubt(
     """Return how much a model doubts a picture, from its small scores (C, h, w).
 
     It is the mean relative entropy of the most uncertain tenth of the pixels, in `fixed-rise` the
-    mean entropy of all in nats; `head` is that of `measuring_head`. Raises `FeatureError` if a
-    score is no number.
+    mean entropy of all in nats; `head` is that of `measuring_head`. Raises `NotFiniteError` if
+    a score is no number.
     """
     require_numbers(scores)
     manifest = model.manifest
@@ -178,12 +203,14 @@ def pixel_doubt(
 
 
 def require_numbers(scores: Floats) -> None:
-    """Raise `FeatureError` if a score is NaN or infinite."""
+    """Raise `NotFiniteError` if a score of one sample is NaN or infinite."""
     if not np.isfinite(scores).all():
-        raise FeatureError("scores: NaN or infinity; the model that runs here is of no use")
+        raise NotFiniteError(UNANSWERED)
 
 
-def _batches(images: Iterable[Inputs], batch: int) -> Iterator[list[Inputs]]:
+def _batches(
+    images: Iterable[tuple[ImageToCount, Inputs]], batch: int
+) -> Iterator[list[tuple[ImageToCount, Inputs]]]:
     rest = iter(images)
     while chosen := list(islice(rest, batch)):
         yield chosen

@@ -10,6 +10,8 @@ from device_agent.status import MIB, Status
 if TYPE_CHECKING:
     from device_agent.doctor import Finding
 
+SHOWN_PAST = 5
+"""Problems that are over, of which a line is shown; `--json` has all."""
 _MARKS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 
 
@@ -56,8 +58,16 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         yield f"detection    {status.detection}"
     if status.waiting_classes:
         yield f"waiting      {_numbers(status.waiting_classes)} (classes unknown to the fleet)"
+    yield from _problems(status)
+
+
+def _problems(status: Status) -> Iterator[str]:
+    """Yield what is wrong and hinders nothing, and what was; `hindrances` has what hinders."""
     yield from (f"refused      {reason}" for reason in status.refusals)
-    yield from (f"problem      {text}" for text in status.problems)
+    if status.doing:
+        yield f"doing        {status.doing}"
+    yield from (f"problem      {item}" for item in status.problems if not item.hinders)
+    yield from (f"was          {item}" for item in status.past[:SHOWN_PAST])
 
 
 def _learned(status: Status) -> Iterator[str]:
@@ -67,7 +77,8 @@ def _learned(status: Status) -> Iterator[str]:
         return
     yield f"stage        {status.stage if status.stage is not None else 'none yet'}"
     what = {"text": "texts", "scenes": "scenes"}.get(status.samples, "images")
-    yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted"
+    left = f", {status.left_out} left out" if status.left_out else ""
+    yield f"{what:<12} {status.images_on_disk} on disk, {status.counted_images} counted{left}"
     yield f"parts        {_numbers(status.parts) or 'none yet'}"
 
 

@@ -41,7 +41,7 @@ def mqtt_connect(home: AgentHome) -> Connect:
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
     """
-    settings, password = home.settings, home.password()
+    settings, password = home.settings, home.password_file()
     tls = find_tls(settings.broker.tls, home.folder, settings.device)
 
     def connect(role: str, will: OutgoingMessage | None) -> Connection:

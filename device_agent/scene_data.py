@@ -110,13 +110,13 @@ def read_scenes(
 
 def read_scene_pictures(
     images: Sequence[ImageToCount], folder: Path, spec: AnyPreprocessing
-) -> Iterator[Pixels]:
+) -> Iterator[tuple[ImageToCount, Pixels]]:
     """Yield the preprocessed pictures of scenes that can be read and are still what they were."""
     names = load_mask_classes(folder / CLASSES).names
     scenes = scenes_of(images, folder)
     for outcome in sized_scenes(scenes, folder, of_pictures(spec), names, preprocess):
         if outcome.pixels is not None:
-            yield outcome.pixels
+            yield images[outcome.index], outcome.pixels
 
 
 def scenes_of(images: Sequence[ImageToCount], folder: Path) -> list[Scene | None]:

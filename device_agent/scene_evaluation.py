@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from device_agent.core.standing import left_out_text
 from device_agent.evaluation import EvaluationResult
 from device_agent.inference import InstalledModel
 from device_agent.measuring import pixel_uncertainty, require_numbers
@@ -25,6 +26,7 @@ from device_agent.scene_data import sized_scenes
 from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.masks import IGNORED
 from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
+from learning.errors import NotFiniteError
 from learning.numerics.detection import DetectionRules, ScoringHead
 from learning.numerics.preprocessing import preprocess
 from schemas.models import of_pictures
@@ -41,7 +43,6 @@ class _Seen:
 
     intersections: Counts
     unions: Counts
-    scenes: int = 0
     uncertainties: list[float] = field(default_factory=list)
 
     def take(self, truth: npt.NDArray[np.int64], said: npt.NDArray[np.intp]) -> None:
@@ -52,7 +53,6 @@ class _Seen:
         self.intersections += both
         self.unions += np.bincount(by_mask, minlength=rows)
         self.unions += np.bincount(by_model, minlength=rows) - both
-        self.scenes += 1
 
 
 def evaluate_scenes(
@@ -62,8 +62,8 @@ def evaluate_scenes(
 
     A class has a result where any pixel is of it, by mask or by model: only so are the sums of
     several devices what one device with all scenes would count. Uncertainties are those of `head`.
-    Raises `SourceError` if the folder holds no scenes, `LoadError` if the model does not run,
-    `FeatureError` if its scores are no numbers.
+    Scenes that cannot be read, or have no finite scores, are left out. Raises `SourceError` if the
+    folder holds no scenes, `LoadError` if the model does not run.
     """
     began = time.perf_counter()
     names = load_mask_classes(folder / CLASSES).names
@@ -72,18 +72,26 @@ def evaluate_scenes(
     number = len(model.manifest.class_names)
     seen = _Seen(np.zeros(number, np.int64), np.zeros(number, np.int64))
     spec = of_pictures(model.manifest.preprocessing)
+    left_out: list[str] = []
     for outcome in sized_scenes(scenes, folder, spec, names, preprocess):
+        path = folder / scenes[outcome.index].picture
+        if outcome.unusable is not None:
+            left_out.append(left_out_text(path, outcome.unusable))
         if outcome.pixels is None or outcome.mask is None:
             continue
         scores = model.pixel_scores(outcome.pixels)
-        require_numbers(scores.small)
+        try:
+            require_numbers(scores.small)
+        except NotFiniteError as error:
+            left_out.append(left_out_text(path, str(error)))
+            continue
         seen.take(rows[outcome.mask], scores.large.argmax(axis=0))
         if detection is not None:
             seen.uncertainties.append(pixel_uncertainty(scores.small, model, head, detection))
     return EvaluationResult(
         _results(model.manifest.class_names, seen),
         time.perf_counter() - began,
-        len(scenes) - seen.scenes,
+        tuple(left_out),
         uncertainties=tuple(seen.uncertainties),
     )
 

@@ -4,7 +4,8 @@
   tolerance of the golden scores. A processor rounds otherwise than the coordinator's, and a rounded
   feature may then be one step off, so features are compared as a whole.
 - A variant of the frozen part has fewer bits; what it strays by itself, its manifest adds to these.
-- A few images of this device: finite scores of the right shape.
+- A few images of this device: scores of the right shape, and finite ones for some of them. One for
+  which there are none stands alone, and says nothing of the model.
 
 A model of pixels has no golden features, because maps of them take megabytes: what is compared of
 its golden pictures are the small scores. It runs a picture at a time, and so does a raw one, whose
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from device_agent.answering import each_alone
 from device_agent.errors import SelfTestError
 from device_agent.inference import Floats, Inputs, InstalledModel
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
@@ -54,9 +56,9 @@ def self_test(
     _check_array("scores of the golden batch", answers, scores.shape)
     _compare(model, answers, scores)
     if samples:
-        answers = model.scores(model.features(samples))
-        expected = (len(samples), len(model.manifest.class_names))
-        _check_array("scores of this device's images", answers, expected)
+        rows = each_alone(lambda some: model.scores(model.features(some)), np.asarray(samples))
+        expected = (len(model.manifest.class_names),)
+        _check_samples([row for row in rows if row is not None], len(samples), expected)
 
 
 def golden_inputs(golden: bytes) -> Inputs:
@@ -80,10 +82,13 @@ def _test_pixels(
         _check_array("small scores of the golden batch", answers, expected.shape)
         _compare(model, answers, expected)
     # The large scores are in no file, as they are made of the small ones: a picture tells enough.
-    local = f"this device's {len(samples)} images" if samples else "a golden picture"
-    for picture in samples or pictures[:1]:
-        answers = model.pixel_scores(picture).large
-        _check_array(f"scores of {local}", answers, (planes, *made.shape[1:]))
+    expected = (planes, *made.shape[1:])
+    if not samples:
+        answers = model.pixel_scores(pictures[0]).large
+        _check_array("scores of a golden picture", answers, expected)
+        return
+    found = [model.pixel_scores(picture).large for picture in samples]
+    _check_samples([row for row in found if np.isfinite(row).all()], len(samples), expected)
 
 
 def _test_raw(
@@ -98,8 +103,19 @@ def _test_raw(
         answers = model.raw_output(sample)
         _check_array("scores of the golden batch", answers, shape)
         _compare(model, answers, expected)
-    for sample in samples:
-        _check_array("scores of this device's images", model.raw_output(sample), shape)
+    if samples:
+        found = [model.raw_output(sample) for sample in samples]
+        _check_samples([row for row in found if np.isfinite(row).all()], len(samples), shape)
+
+
+def _check_samples(answers: Sequence[Floats], samples: int, shape: tuple[int, ...]) -> None:
+    """Check the finite answers to images of this device; raise `SelfTestError`."""
+    if not answers:
+        raise SelfTestError(
+            f"self-test: scores of all {samples} images of this device hold NaN or infinity"
+        )
+    for answer in answers:
+        _check_array("scores of this device's images", answer, shape)
 
 
 def _compare(model: InstalledModel, answers: Floats, scores: Floats) -> None:

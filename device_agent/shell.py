@@ -37,6 +37,7 @@ from device_agent.core.requests import (
     WakeAt,
 )
 from device_agent.core.session import turn
+from device_agent.core.standing import left_out
 from device_agent.core.state import AgentRecords, AgentState
 from device_agent.errors import DamagedError, StoreError
 from device_agent.execution.providers import CPU
@@ -67,12 +68,12 @@ from device_agent.status import (
     is_settled,
     kept_as,
     part_states,
-    troubles,
     waiting_gradients,
     write_status,
 )
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import AgentStore
+from device_agent.watch import ProblemWatch
 from device_agent.worker import AgentWorker
 from schemas.contributions import Contribution
 from schemas.errors import SchemaError
@@ -159,12 +160,14 @@ class Agent:
         self._journal = AgentJournal(parts.home.settings.device, parts.clock.seconds)
         self._worker = parts.worker
         self._device = parts.home.settings.device
+        self._watch = ProblemWatch(
+            self._device, parts.state, parts.worker, parts.exchange, parts.clock
+        )
         self._stopping = False
         self._status_due = 0.0
         self._conditions_due = 0.0
         self._conditions_told = ""
         self._told_news: tuple[bool, ActiveModel | None] = (False, None)
-        self._problems: list[str] = []
         self._rounds = RoundTraffic()
         self._urls = HeardUrls()
         self._hears_proxy = False
@@ -250,13 +253,15 @@ class Agent:
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected(session_present):
+                self._watch.away = ""
                 self._say_connection(event)
                 self._give(inputs.AgentConnected(forgotten=not session_present))
-            case Disconnected():
+            case Disconnected(reason):
+                self._watch.away = reason
                 self._say_connection(event)
                 self._give(inputs.AgentDisconnected())
             case ConnectionProblem(error):
-                self._note_problem(str(error))
+                self._watch.note_connection(error)
             case IncomingMessage():
                 self._take_message(event)
 
@@ -264,7 +269,7 @@ class Agent:
         try:
             happened = self._urls.noted(self._parts.mail.read(message))
         except SchemaError as error:
-            self._note_problem(str(error))
+            self._watch.note(str(error))
         else:
             if isinstance(happened, inputs.DesiredArrived):
                 happened = replace(happened, time_ns=self._parts.clock.time_ns())
@@ -316,7 +321,7 @@ class Agent:
                     # The rules send it again: messages and births by time, reports when welcomed.
                     log.debug("not sent: %s", error)
                 except TransportError as error:
-                    self._note_problem(str(error))
+                    self._watch.note(str(error))
 
     def _send(self, request: Request) -> None:
         mail = self._parts.mail
@@ -327,7 +332,7 @@ class Agent:
                 self._send_payload(message, body, self._parts.exchange)
             case SendOutboxMessage(message, PrototypeGradients() as body):
                 if self._parts.proxy is None:
-                    self._note_problem("gradients: there is no way to a proxy from here")
+                    self._watch.note("gradients: there is no way to a proxy from here")
                     return
                 if not self._hears_proxy:
                     mail.subscribe_to_proxy()
@@ -342,7 +347,8 @@ class Agent:
 
     def _health(self, reader: HealthReader) -> DeviceHealth:
         bench = self._parts.bench
-        problems = hindered(self._parts.state, bench.left if bench.provider == CPU else ())
+        left = bench.left if bench.provider == CPU else ()
+        problems = hindered(self._watch.book.current, left, self._parts.clock.time_ns())
         return reader.health(bench.provider, bench.inferences, problems)
 
     def _conditions(self) -> str:
@@ -396,7 +402,7 @@ class Agent:
         try:
             to.serve(self._parts.blobs.source(offer))
         except DamagedError as error:
-            self._note_problem(str(error))
+            self._watch.note(str(error))
             self._worker.put(inputs.FileDamaged(offer.digest))
             return False
         return True
@@ -430,11 +436,6 @@ class Agent:
         left = self._parts.blobs.clean(keep | self._parts.slots.digests())
         self._worker.put(inputs.FilesListed(left))
 
-    def _note_problem(self, text: str) -> None:
-        log.warning("%s", text, extra=about("agent.problem", device=self._device))
-        others = [known for known in self._problems if known != text]
-        self._problems = [*others, text][-REMEMBERED:]
-
     def _news(self) -> tuple[bool, ActiveModel | None]:
         """Return what is told at once: whether everything is done, and which model runs."""
         state = self._parts.state
@@ -442,6 +443,8 @@ class Agent:
 
     def _write_status(self) -> None:
         self._status_due = self._parts.clock.seconds() + STATUS_SECONDS
+        if self._parts.status_file is not None or self._parts.health is not None:
+            self._watch.look()
         self._told_news = self._news()
         if self._parts.status_file is None:
             return
@@ -460,7 +463,7 @@ class Agent:
         records, active = state.records, state.models.active
         traffic = self.traffic()
         refusals = self._parts.store.dead_letters(REMEMBERED) if records.dead_letters else []
-        told = [*self._problems, *state.told.recent]
+        progress = self._worker.progress
         return Status(
             device=settings.device,
             fleet=settings.fleet,
@@ -502,8 +505,10 @@ class Agent:
             gradients=waiting_gradients(state),
             policy=describe_policy(state),
             detection=describe_detection(state),
-            problems=tuple(told[-REMEMBERED:]),
-            trouble=troubles(state),
+            left_out=len(left_out(state)),
+            doing="" if progress is None else progress.describe(),
+            problems=self._watch.book.current,
+            past=self._watch.book.past,
             ended=self._ended,
             resident_mib=round(resident_bytes() / MIB, 1),
             bytes_up=traffic.bytes_up,

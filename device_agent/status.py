@@ -12,6 +12,7 @@ from device_agent.core.models import open_action, waits_for_hours
 from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.releases import root_of
 from device_agent.core.state import AgentState
+from device_agent.problems import DatedProblem
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
 from learning.numerics.detection import ENTROPY, DetectionRules, Detector
@@ -113,9 +114,14 @@ class Status(Renamed):
     images leave it; empty where none of this is so."""
     detection: str = "off"
     """The last batch of new images that was measured, and what it was compared with."""
-    problems: tuple[str, ...] = Field(max_length=REMEMBERED)
-    trouble: tuple[str, ...] = ()
-    """What keeps the agent from its work now."""
+    left_out: int = 0
+    """Samples on the disk that are left out: unreadable, or without finite numbers of the model."""
+    doing: str = ""
+    """Work that has taken more than a minute, and what it is at; empty where there is none."""
+    problems: tuple[DatedProblem, ...] = ()
+    """What is wrong now; first what keeps the agent from giving or getting, then the newest."""
+    past: tuple[DatedProblem, ...] = ()
+    """What was wrong or went wrong within a day, the last to end first."""
     ended: str = ""
     """Why the agent has ended; empty while it runs."""
     resident_mib: float
@@ -242,12 +248,6 @@ def bytes_of_rounds(traffic: RoundTraffic, total: Counts) -> tuple[RoundBytes, .
 def waiting_gradients(state: AgentState) -> int:
     """Count the messages to the proxy that have no receipt."""
     return sum(key.about == "gradients" for key in state.records.outbox)
-
-
-def troubles(state: AgentState) -> tuple[str, ...]:
-    """Return what keeps the agent from its work: what it tries again and again in vain."""
-    found = (state.files.trouble, state.scanning.trouble, state.work.trouble)
-    return tuple(text for text in found if text)
 
 
 def describe_policy(state: AgentState) -> str:

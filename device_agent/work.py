@@ -29,6 +29,8 @@ class Extracted:
     labels: tuple[ClassName, ...]
     used: frozenset[Digest]
     unusable: tuple[tuple[Digest, str], ...]
+    unanswered: tuple[Digest, ...] = ()
+    """Images that can be read, and of which the frozen model makes no finite features."""
 
 
 def extract(
@@ -51,4 +53,5 @@ def extract(
         tuple(image.class_name for image in kept),
         frozenset(image.digest for image in kept),
         tuple(item for batch in batches for item in batch.unusable),
+        tuple(item for batch in batches for item in batch.unanswered),
     )

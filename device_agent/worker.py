@@ -12,8 +12,39 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from device_agent.core.inputs import Input
-from device_agent.core.requests import Request
+from device_agent.core.requests import (
+    CheckActiveModel,
+    Compare,
+    ComputePart,
+    Evaluate,
+    ForgetCandidate,
+    InstallModel,
+    Measure,
+    ReadManifest,
+    ReadThrottling,
+    Request,
+    Scan,
+    ShadowModel,
+    Train,
+)
+from device_agent.progress import Progress
 from transport.errors import ThreadEndedError
+
+_JOBS: dict[type[object], str] = {
+    Scan: "scan of the data folder",
+    ComputePart: "counting of a part",
+    Train: "training",
+    ReadManifest: "reading of a manifest",
+    InstallModel: "trial and installation of a model",
+    ShadowModel: "trial of a candidate",
+    ForgetCandidate: "removal of a candidate",
+    Compare: "comparison of two models",
+    ReadThrottling: "reading of the machine's counters",
+    CheckActiveModel: "test of the active model",
+    Evaluate: "evaluation on held-out samples",
+    Measure: "measuring of new samples",
+}
+"""Requests of the workbench, in words."""
 
 log = logging.getLogger("device_agent")
 
@@ -31,6 +62,10 @@ class AgentWorker(Protocol):
 
     def submit(self, request: Request) -> None:
         """Queue a request."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """Return what the work is at; None where it is done before anybody could look."""
 
     def put(self, event: Input) -> None:
         """Add an input from elsewhere, such as a finished transfer; from any thread."""
@@ -51,6 +86,8 @@ class WorkerThread:
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
         self._stopping = threading.Event()
+        self.progress = Progress()
+        """What the work is at."""
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
@@ -98,10 +135,16 @@ class WorkerThread:
             if request is None or self._stopping.is_set():
                 return
             try:
-                answers: tuple[Input | Exception, ...] = self._answer(request)
+                silent = isinstance(request, Train)
+                with self.progress.working(_job(request), by_processor=silent):
+                    answers: tuple[Input | Exception, ...] = self._answer(request)
             except Exception as error:
                 log.exception("failure in %s", type(request).__name__)
                 answers = (ThreadEndedError("worker", error),)
             for item in answers:
                 self._inputs.put(item)
             self._on_answer()
+
+
+def _job(request: Request) -> str:
+    return _JOBS.get(type(request), type(request).__name__)

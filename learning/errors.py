@@ -3,7 +3,8 @@
 LearningError          everything this package raises on purpose
 ├── SampleError        a sample cannot be read
 │   ├── ImageError     a picture cannot be read
-│   └── TextError      a text cannot be read
+│   ├── TextError      a text cannot be read
+│   └── NotFiniteError a model gives NaN or infinity for a sample
 ├── RangeError         a number leaves the range in which arithmetic was proven exact
 ├── FeatureError       features have another shape or kind than the calculation needs
 ├── MomentsError       no samples have the moments that were told
@@ -21,7 +22,7 @@ class LearningError(Exception):
 
 
 class SampleError(LearningError):
-    """A sample cannot be turned into the input of a model."""
+    """A sample cannot be turned into the input of a model, or the model has no answer to it."""
 
 
 class ImageError(SampleError):
@@ -30,6 +31,10 @@ class ImageError(SampleError):
 
 class TextError(SampleError):
     """A text cannot be read: too large, empty, not UTF-8, or with tokens that nobody knows."""
+
+
+class NotFiniteError(SampleError):
+    """A sample can be read, and a model gives NaN or infinity for it."""
 
 
 class RangeError(LearningError):

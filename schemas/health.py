@@ -29,6 +29,8 @@ class HealthProblem(Strict):
 
     about: str = Field(min_length=1, max_length=40)
     text: str = Field(min_length=1, max_length=500)
+    seconds: Count | None = None
+    """For how long it has been so; left out where that is not known."""
 
 
 class DeviceHealth(Message):

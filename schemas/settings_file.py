@@ -10,6 +10,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from schemas.errors import FleetledgerError
+from schemas.regular_files import read_regular, regular_status
 from schemas.setting_faults import tell
 
 if sys.version_info >= (3, 11):
@@ -17,6 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_LONGEST_SECRET = 4096
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
@@ -34,8 +36,8 @@ def read_secret(home: Path, file: Path | None) -> str | None:
         return None
     path = home / file
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-        lines = path.read_text(encoding="utf-8").strip().splitlines()
+        mode = stat.S_IMODE(regular_status(path).st_mode)
+        lines = read_regular(path, _LONGEST_SECRET).decode("utf-8").strip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError(
@@ -52,6 +54,12 @@ def read_secret(home: Path, file: Path | None) -> str | None:
             f"broker.password_file: {path}: {len(lines)} lines; put the password on one line"
         )
     return lines[0]
+
+
+def find_secret(home: Path, file: Path | None) -> Path | None:
+    """Return the path of a password file, tried out; raise as `read_secret` does."""
+    read_secret(home, file)
+    return None if file is None else home / file
 
 
 def load_settings(path: Path, model: type[Settings]) -> Settings:

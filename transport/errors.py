@@ -7,6 +7,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── ConnectionRefusedByBrokerError  the broker answered, and said no
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
 ├── BrokerUnreachableError          no broker answered at all
+├── PasswordFileError               the file with our password cannot be used
 ├── TlsError                        certificates are missing, wrong, or not believed
 ├── CallbackError                   our own code failed inside the network thread
 ├── ThreadEndedError                a thread that the program needs has ended; the program ends too
@@ -83,6 +84,10 @@ class BrokerUnreachableError(TransportError):
 
 class TlsError(TransportError):
     """A certificate or key cannot be used, or the broker's certificate is not to be believed."""
+
+
+class PasswordFileError(TransportError):
+    """The file with our password at the broker cannot be read, or is not in order."""
 
 
 class CallbackError(TransportError):

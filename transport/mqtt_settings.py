@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from schemas.envelope import MAX_ENVELOPE_BYTES
+from schemas.settings_file import SettingsError, read_secret
+from transport.errors import PasswordFileError
 from transport.tls import TlsFiles
 
 MQTT_5 = 5
@@ -20,7 +23,8 @@ class MqttSettings:
     host: str = "127.0.0.1"
     port: int = 1883
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | Path | None = field(default=None, repr=False)
+    """The password, or a private file that has it on one line; it is read at each connection."""
     tls: TlsFiles | None = None
     """Left out, the connection is not encrypted."""
     versions: tuple[int, ...] = (MQTT_5, MQTT_3_1_1)
@@ -47,3 +51,12 @@ class MqttSettings:
     inbox_bytes: int = 32 * 1024 * 1024
     reconnect_shortest_seconds: float = 0.5
     reconnect_longest_seconds: float = 30.0
+
+    def secret(self) -> str | None:
+        """Return the password as it is now; raise `PasswordFileError`."""
+        if not isinstance(self.password, Path):
+            return self.password
+        try:
+            return read_secret(self.password.parent, Path(self.password.name))
+        except SettingsError as error:
+            raise PasswordFileError(str(error)) from error

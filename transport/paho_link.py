@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
@@ -247,7 +248,7 @@ class PahoLink:
         if code.value in _NOT_AUTHORISED:
             return NotAuthorisedError(
                 f"user {self._settings.user!r}: the broker at {address} refuses this user name and "
-                f"password ({code}); check both"
+                f"password ({code}); {_check(self._settings)}"
             )
         kind = (
             OtherVersionError
@@ -336,6 +337,16 @@ class PahoLink:
             self._owner.problem(NotAuthorisedError(f"{refused}: the broker refused to subscribe"))
 
 
+def _check(settings: MqttSettings) -> str:
+    """Return the way out where a broker knows another password, or does not know the user."""
+    if isinstance(settings.password, Path):
+        return (
+            f"put the password that the broker knows into {settings.password}, which is read at "
+            "every connection"
+        )
+    return "check both"
+
+
 def make_client(
     settings: MqttSettings, version: int, will: OutgoingMessage | None
 ) -> WatchedClient:
@@ -354,7 +365,7 @@ def make_client(
     if settings.tls is not None:
         client.tls_set_context(settings.tls.context())
     if settings.user is not None:
-        client.username_pw_set(settings.user, settings.password)
+        client.username_pw_set(settings.user, settings.secret())
     if will is not None:
         properties = None
         if modern:

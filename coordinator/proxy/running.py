@@ -17,7 +17,7 @@ from coordinator.ledger.lock import WriterLock
 from coordinator.proxy.core import ProxyCore
 from coordinator.proxy.gradients import ProxyLimits
 from coordinator.proxy.mail import ProxyMail
-from coordinator.proxy.settings import MEGABYTE, ProxyHomeSettings, load, read_password
+from coordinator.proxy.settings import MEGABYTE, ProxyHomeSettings, load, password_file
 from coordinator.proxy.shell import ProxyParts, ProxyProgram
 from coordinator.proxy.store import ProxyStore
 from coordinator.proxy.workbench import ScoringBench, ScoringWorker
@@ -177,7 +177,7 @@ def mqtt_connect(home: Path, settings: ProxyHomeSettings) -> Connect:
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
     """
-    password = read_password(home, settings)
+    password = password_file(home, settings)
     tls = find_tls(settings.broker.tls, home, PROXY)
 
     def connect(role: str) -> Connection:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.message import Strict
-from schemas.settings_file import SettingsError, load_settings, read_secret
+from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import FleetId
 from transport.tls import TLS_LINES, TlsSettings
@@ -53,9 +53,9 @@ def load(home: Path) -> ProxyHomeSettings:
     return load_settings(home / FILE_NAME, ProxyHomeSettings)
 
 
-def read_password(home: Path, settings: ProxyHomeSettings) -> str | None:
-    """Return the broker password, or None where none is set; raise `SettingsError`."""
-    return read_secret(home, settings.broker.password_file)
+def password_file(home: Path, settings: ProxyHomeSettings) -> Path | None:
+    """Return the file of the broker password, or None where none is set; raise `SettingsError`."""
+    return find_secret(home, settings.broker.password_file)
 
 
 def write_new(home: Path, settings: ProxyHomeSettings) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.settings import CoordinatorSettings, read_password
+from coordinator.settings import CoordinatorSettings, password_file
 from transport.access import fresh_client_id
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
@@ -15,7 +15,7 @@ def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> Mq
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
     """
-    password = read_password(home, settings)
+    password = password_file(home, settings)
     return MqttSettings(
         client_id=fresh_client_id(settings.broker.username, role),
         host=settings.broker.host,

@@ -62,7 +62,7 @@ class AskedModel(Protocol):
         """Return the seconds that a sample of the golden batch takes."""
 
     def ask(self, image: ComparedImage, prepared: ReadSample) -> ModelOpinion:
-        """Return what the model says; raise `LoadError` or `FeatureError` where it does not."""
+        """Return what the model says; raise `LoadError` or `NotFiniteError` where it does not."""
 
 
 class SampleModel:
@@ -85,7 +85,7 @@ class SampleModel:
         return self._timed(inputs)[1]
 
     def ask(self, image: ComparedImage, prepared: ReadSample) -> ModelOpinion:
-        """Return what the model says; raise `LoadError` or `FeatureError` where it does not."""
+        """Return what the model says; raise `LoadError` or `NotFiniteError` where it does not."""
         scores, seconds = self._timed(prepared.inputs)
         require_numbers(scores)
         said = self._names[int(np.argmax(scores[0]))]
@@ -131,7 +131,7 @@ class PixelModel:
         return time.perf_counter() - began
 
     def ask(self, _image: ComparedImage, prepared: ReadSample) -> ModelOpinion:
-        """Return what the model says; raise `LoadError` or `FeatureError` where it does not."""
+        """Return what the model says; raise `LoadError` or `NotFiniteError` where it does not."""
         began = time.perf_counter()
         scores = self._model.pixel_scores(prepared.inputs)
         seconds = time.perf_counter() - began

@@ -42,6 +42,8 @@ from schemas.values import ClassName, Digest
 
 log = logging.getLogger("device_agent.comparison")
 
+MOST_TOLD = 20
+"""Images that are left out of a comparison, of which each is told."""
 PIECE_SECONDS = 2.0
 """After so long the worker does something else, if there is anything."""
 Weigh = Callable[[Digest], "int | None"]
@@ -100,7 +102,9 @@ class Comparer:
         if not done:
             return (inputs.ComparisonGoesOn(pending),)
         self.leave()
-        return (inputs.Compared(pending, self._comparison(under_way)),)
+        told = [problem("sample", text) for text in under_way.running.left_out[:MOST_TOLD]]
+        compared = inputs.Compared(pending, self._comparison(under_way))
+        return (*map(inputs.Noticed, told), compared)
 
     def leave(self) -> None:
         """Let go of the comparison that is under way, with its models."""

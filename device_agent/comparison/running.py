@@ -15,9 +15,10 @@ from itertools import cycle, islice
 from device_agent.comparison.asking import AskedModel, ModelOpinion, ReadSample, agree
 from device_agent.comparison.counts import ComparisonTally
 from device_agent.comparison.images import ComparedImage
+from device_agent.core.standing import UNANSWERED, left_out_text
 from device_agent.errors import CandidateError, ModelError
 from device_agent.inference import Inputs
-from learning.errors import FeatureError
+from learning.errors import FeatureError, NotFiniteError
 from schemas.values import ClassName
 
 LEAST_RUNS = 30
@@ -55,6 +56,11 @@ class RunningComparison:
         self._warm = False
         self._turn = 0
         self.tally = ComparisonTally()
+        self.left_out: list[str] = []
+        """Images for which one of the two has no finite numbers, each with the reason."""
+        self._answered = 0
+        self._unanswered = 0
+        """Images that the active model answers, and the candidate does not."""
         self.spent = 0.0
         """Seconds of work so far."""
 
@@ -70,6 +76,7 @@ class RunningComparison:
                 left = self._seconds - self.spent - (self._clock() - began)
                 image = next(self._images, None) if left > 0 else None
                 if image is None:
+                    self._check_answered()
                     self._run_golden()
                     return True
                 self._take(image)
@@ -87,6 +94,11 @@ class RunningComparison:
             self._ask(image, both)
             self._warm = True
         active, candidate = self._ask(image, both)
+        if active is None or candidate is None:
+            self.left_out.append(left_out_text(image.path, UNANSWERED))
+            self._unanswered += active is not None
+            return
+        self._answered += 1
         tally = self.tally
         tally.time((active.reply.seconds, candidate.reply.seconds))
         labelled = image.class_name is not None or image.scene is not None
@@ -101,19 +113,29 @@ class RunningComparison:
 
     def _ask(
         self, image: ComparedImage, prepared: tuple[ReadSample, ReadSample]
-    ) -> tuple[ModelOpinion, ModelOpinion]:
+    ) -> tuple[ModelOpinion | None, ModelOpinion | None]:
+        """Return what each says of an image; None for one that has no finite numbers for it."""
         self._turn += 1
         if self._turn % 2:
-            first = self._models[0].asked.ask(image, prepared[0])
+            first = _opinion(self._models[0].asked, image, prepared[0])
             return first, self._ask_candidate(image, prepared[1])
         second = self._ask_candidate(image, prepared[1])
-        return self._models[0].asked.ask(image, prepared[0]), second
+        return _opinion(self._models[0].asked, image, prepared[0]), second
 
-    def _ask_candidate(self, image: ComparedImage, prepared: ReadSample) -> ModelOpinion:
+    def _ask_candidate(self, image: ComparedImage, prepared: ReadSample) -> ModelOpinion | None:
         try:
-            return self._models[1].asked.ask(image, prepared)
+            return _opinion(self._models[1].asked, image, prepared)
         except (ModelError, FeatureError) as error:
             raise CandidateError(f"comparison: {error}") from error
+
+    def _check_answered(self) -> None:
+        """Refuse a candidate that leaves out more than it answers of what the active one does."""
+        if self._unanswered > self._answered:
+            both = self._unanswered + self._answered
+            raise CandidateError(
+                f"comparison: the candidate gives NaN or infinity for {self._unanswered} of {both} "
+                "images that the active model answers"
+            )
 
     def _run_golden(self) -> None:
         """Take the time of golden samples where images were too few."""
@@ -127,3 +149,10 @@ class RunningComparison:
             if self._warm:
                 self.tally.time(taken)
             self._warm = True
+
+
+def _opinion(asked: AskedModel, image: ComparedImage, prepared: ReadSample) -> ModelOpinion | None:
+    try:
+        return asked.ask(image, prepared)
+    except NotFiniteError:
+        return None

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from device_agent.core import inputs
 from device_agent.core.changes.contributions import (
+    ImagesUnanswered,
     ImagesUnusable,
     NothingWritten,
     PartWithdrawn,
@@ -24,11 +25,11 @@ from device_agent.core.policy import refusal
 from device_agent.core.records import CountingState, ImageToCount, Job, OutboxKey, Scanning
 from device_agent.core.requests import ComputePart
 from device_agent.core.scanning import counted_images
+from device_agent.core.standing import UNANSWERED, left_out, sample_text, unanswered_images
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, recovered, tell
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
-from schemas.reports import Problem
 from schemas.values import Digest
 
 FOREIGN = "made by an earlier installation of this device, which counts its images anew"
@@ -183,11 +184,11 @@ def _known_images(
     state: AgentState, assignment: Assignment, digests: Iterable[Digest]
 ) -> tuple[ImageToCount, ...]:
     known = set(assignment.class_names)
-    images, unusable = state.scanning.images, state.records.unusable
+    images, left = state.scanning.images, left_out(state)
     found = (
         ImageToCount(images[digest].path, digest, images[digest].class_name)
         for digest in digests
-        if digest in images and digest not in unusable and images[digest].class_name in known
+        if digest in images and digest not in left and images[digest].class_name in known
     )
     return tuple(sorted(found, key=lambda image: image.path))
 
@@ -226,7 +227,7 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
     if event.job != state.work.job:
         return NOTHING_TO_DO
     decision = _job_ended(state, event.unusable)
-    if len(event.used) + len(event.unusable) < len(state.work.images):
+    if _some_vanished(state, event.used, event.unusable):
         decision += change(_scan_again(state, now))
     assignment = state.records.assignment
     if assignment is None or (assignment.method, assignment.lineage) != (
@@ -263,7 +264,28 @@ def part_empty(state: AgentState, event: inputs.PartEmpty, now: float) -> AgentD
     """Look again after the next scan, since no image of the job could be used."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
-    return _job_ended(state, event.unusable) + change(_scan_again(state, now))
+    decision = _job_ended(state, event.unusable)
+    if _some_vanished(state, frozenset(), event.unusable):
+        decision += change(_scan_again(state, now))
+    return decision
+
+
+def samples_unanswered(
+    state: AgentState, event: inputs.SamplesUnanswered, _now: float
+) -> AgentDecision:
+    """Leave images out of which the frozen model makes no finite features, and tell their paths."""
+    reasons = tuple((digest, UNANSWERED) for digest in event.images)
+    problems = [problem("sample", sample_text(state, *item)) for item in reasons]
+    told = tell(state.told, problems, state.rules)
+    return change(ImagesUnanswered(event.frozen, reasons), told)
+
+
+def _some_vanished(
+    state: AgentState, used: frozenset[Digest], unusable: tuple[tuple[Digest, str], ...]
+) -> bool:
+    """Whether images of the job were gone, or are not what they were."""
+    left = {digest for digest, _ in unusable} | unanswered_images(state.records).keys()
+    return any(image.digest not in used and image.digest not in left for image in state.work.images)
 
 
 def part_failed(state: AgentState, event: inputs.PartFailed, now: float) -> AgentDecision:
@@ -277,18 +299,12 @@ def part_failed(state: AgentState, event: inputs.PartFailed, now: float) -> Agen
 
 
 def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> AgentDecision:
+    told = recovered(state.told, [state.work.trouble])
     if not unusable:
-        return change(CountingState())
-    told = tell(state.told, _image_problems(state, unusable), state.rules)
+        return change(CountingState(), told)
+    problems = [problem("sample", sample_text(state, *item)) for item in unusable]
+    told = tell(told, problems, state.rules)
     return change(CountingState(), ImagesUnusable(unusable), told)
-
-
-def _image_problems(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> list[Problem]:
-    paths = {image.digest: image.path for image in state.work.images}
-    return [
-        problem("sample", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
-        for digest, reason in unusable
-    ]
 
 
 def _scan_again(state: AgentState, now: float) -> Scanning:

@@ -22,8 +22,9 @@ from device_agent.core.changes.measurements import ImagesMeasured, TransitionWri
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import Detecting, ImageToCount
 from device_agent.core.requests import Measure
+from device_agent.core.standing import left_out
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, recovered, tell
 from learning.numerics.detection import DetectionRules, Measurement, observe, seeded
 from schemas.assignments import MAX_NAME_BYTES
 from schemas.reports import LONGEST_SECONDS, MAX_WAITING_CLASSES, Transition, Uncertainty
@@ -74,12 +75,14 @@ def measured(state: AgentState, event: inputs.UncertaintyMeasured, now: float) -
     detecting = replace(state.detecting, running=False, measured=images)
     if event.head is None or rules is None:
         told = tell(state.told, [problem("detection", event.reason)], state.rules)
-        return change(replace(detecting, settled=True), told)
+        return change(replace(detecting, settled=True, trouble=event.reason), told)
     detector, measurements = observe(
         state.records.detector, event.values, event.head, rules, event.projections
     )
     waiting = tuple(digest for digest in event.images if not _is_counted(state, digest))
-    changes: list[Change] = [detecting, ImagesMeasured(detector, waiting)]
+    told = recovered(state.told, [detecting.trouble])
+    detecting = replace(detecting, trouble="")
+    changes: list[Change] = [detecting, told, ImagesMeasured(detector, waiting)]
     found = next((item for item in measurements if item.transition), None)
     if found is not None and state.records.assignment and state.models.active:
         changes.append(TransitionWritten(_by_entropy(state, found, _within(detecting, rules, now))))
@@ -165,12 +168,12 @@ def _new_images(state: AgentState) -> list[ImageToCount]:
     assert records.assignment is not None
     assert rules is not None
     known = set(records.assignment.class_names)
-    ready = records.detector.ready(rules)
+    ready, left = records.detector.ready(rules), left_out(state)
     found = (
         ImageToCount(sighting.path, digest, sighting.class_name)
         for digest, sighting in state.scanning.images.items()
         if digest not in records.measured
-        and digest not in records.unusable
+        and digest not in left
         and (ready or any(name in known for name in sighting.shown))
         and not _is_counted(state, digest)
     )

@@ -169,6 +169,7 @@ class Draft(AgentRecords):
     counted: Groups[Digest, Digest, CountedImage]
     outbox: Overlay[OutboxKey, OutboxMessage]
     unusable: Overlay[Digest, str]
+    unanswered: Groups[Digest, Digest, str]
     nothing: Members[int]
     answered: Members[int]
     measured: Members[Digest]

@@ -12,7 +12,7 @@ from device_agent.core.changes.rounds import GradientsLost, GradientsWritten
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.records import TrainingJob
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, tell_happened
 from schemas.proxy import PrototypeGradients
 
 
@@ -44,6 +44,6 @@ def lost_due(state: AgentState, _now: float) -> AgentDecision:
             continue
         if body.payload not in state.files.here:
             text = f"round {body.key.part}: their file is gone; the proxy goes without them"
-            told = tell(state.told, [problem("gradients", text)], state.rules)
+            told = tell_happened(state.told, [problem("gradients", text)], state.rules)
             return change(GradientsLost(body.key), told)
     return NOTHING_TO_DO

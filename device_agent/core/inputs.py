@@ -177,6 +177,14 @@ class PartEmpty:
 
 
 @dataclass(frozen=True)
+class SamplesUnanswered:
+    """A frozen model makes no finite features of images that can be read."""
+
+    frozen: Digest
+    images: tuple[Digest, ...]
+
+
+@dataclass(frozen=True)
 class PartFailed:
     """The job could not be done; it is tried again later."""
 
@@ -442,6 +450,7 @@ Input: TypeAlias = (
     | ScanFailed
     | PartComputed
     | PartEmpty
+    | SamplesUnanswered
     | PartFailed
     | TrainingFinished
     | NoveltyChecked

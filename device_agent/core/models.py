@@ -25,7 +25,7 @@ from device_agent.core.requests import (
     ShadowModel,
 )
 from device_agent.core.state import AgentRecords, AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, recovered, tell, tell_happened
 from schemas.contributions import Contribution
 from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import Offer
@@ -55,7 +55,7 @@ def started(state: AgentState, event: inputs.Started, now: float) -> AgentDecisi
     decision = change(models, replace(state.files, here=event.files, littered=True))
     expired = releases.expired(state, event.time_ns)
     if expired:
-        decision += change(tell(state.told, [problem("model", expired)], state.rules))
+        decision += change(tell_happened(state.told, [problem("model", expired)], state.rules))
     decision += variants.started(state, event)
     return decision + ask(CheckActiveModel(event.active)) if event.active else decision
 
@@ -146,7 +146,7 @@ def unneeded_fetch_due(state: AgentState, _now: float) -> AgentDecision:
     fetching = state.files.fetching
     if fetching is None or any(offer.digest == fetching.digest for offer in _needed(state)):
         return NOTHING_TO_DO
-    files = replace(state.files, fetching=None, littered=True)
+    files = replace(state.files, fetching=None, littered=True, trouble="")
     return change(files) + ask(CancelFetch(fetching.digest))
 
 
@@ -171,7 +171,8 @@ def fetch_finished(state: AgentState, event: inputs.FetchFinished, _now: float) 
         starved=Try(0, 0.0),
         trouble="",
     )
-    return change(files, replace(state.work, settled=False))
+    told = recovered(state.told, [state.files.trouble])
+    return change(files, replace(state.work, settled=False), told)
 
 
 def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> AgentDecision:
@@ -185,17 +186,18 @@ def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> Ag
         text = f"file {event.digest.short}: {event.reason}; free some space, it is asked for again"
         told = tell(state.told, [problem("model", text)], state.rules)
         return change(_starved(state, event.digest, now, text), told)
-    count, decision = _note_failure(state, event.digest, now)
+    count, files = _note_failure(state, event.digest, now)
     action = open_action(state)
     last_try = count >= state.rules.fetch_tries
     variant = None if action is None else variants.chosen(state, action)
     if last_try and variant is not None and event.digest == variant.frozen.digest:
-        return decision + variants.did_not_come(state, variant, count)
+        return change(files) + variants.did_not_come(state, variant, count)
     if last_try and action is not None and event.digest in needed_digests(state, action):
         reason = f"file {event.digest.short} did not come in {count} tries: {event.reason}"
-        return decision + ended(state, action, "failed", reason)
+        return change(files) + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
-    return decision + change(tell(state.told, [problem("model", text)], state.rules))
+    told = tell(state.told, [problem("model", text)], state.rules)
+    return change(replace(files, trouble=text), told)
 
 
 def _is_fetching(state: AgentState, digest: Digest) -> bool:
@@ -207,14 +209,14 @@ def file_damaged(state: AgentState, event: inputs.FileDamaged, now: float) -> Ag
 
     A payload is computed again (see `counting`).
     """
-    _, decision = _note_failure(state, event.digest, now)
-    decision += change(replace(state.work, settled=False))
+    _, files = _note_failure(state, event.digest, now)
+    decision = change(files, replace(state.work, settled=False))
     if state.models.installing is not None or state.models.reading:
         decision += change(replace(state.models, installing=None, reading=False))
     return decision
 
 
-def _note_failure(state: AgentState, digest: Digest, now: float) -> tuple[int, AgentDecision]:
+def _note_failure(state: AgentState, digest: Digest, now: float) -> tuple[int, Files]:
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     before = state.files.tries.get(digest, Try(0, now))
     again = tried(before, now, waits, state.identity.boot, digest)
@@ -224,8 +226,9 @@ def _note_failure(state: AgentState, digest: Digest, now: float) -> tuple[int, A
         fetching=None if _is_fetching(state, digest) else state.files.fetching,
         littered=True,
         tries={**state.files.tries, digest: again},
+        trouble="",
     )
-    return again.count, change(files)
+    return again.count, files
 
 
 def _starved(state: AgentState, digest: Digest, now: float, trouble: str) -> Files:
@@ -393,15 +396,14 @@ def evaluation_due(state: AgentState, _now: float) -> AgentDecision:
 
 def evaluated(state: AgentState, event: inputs.Evaluated, _now: float) -> AgentDecision:
     """Keep the result, to tell it after this and every later welcome."""
-    decision = change(replace(state.models, evaluating=False)) + detecting.seed(state, event)
+    models = replace(state.models, evaluating=False, unmeasured=event.reason)
+    told = recovered(state.told, [state.models.unmeasured])
+    decision = change(models) + detecting.seed(state, event)
     if event.evaluation is None:
         if not event.reason:
-            return decision
-        told = tell(state.told, [problem("evaluation", event.reason)], state.rules)
-        return decision + change(told)
-    return decision + change(
-        ModelEvaluated(event.evaluation), replace(state.told, evaluation=False)
-    )
+            return decision + change(told)
+        return decision + change(tell(told, [problem("evaluation", event.reason)], state.rules))
+    return decision + change(ModelEvaluated(event.evaluation), replace(told, evaluation=False))
 
 
 def cleaning_due(state: AgentState, _now: float) -> AgentDecision:

@@ -14,7 +14,7 @@ from device_agent.core.enrolling import ask_anew
 from device_agent.core.records import Files, PresenceState, Sending, Try
 from device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, tell_happened
 from schemas.contributions import HeldPart, PartKey, held_digest
 from schemas.presence import Birth
 from schemas.reports import Problem
@@ -80,7 +80,7 @@ def _doubted(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
     if state.presence.doubted:
         return NOTHING_TO_DO
     text = heard.why_old(state, event)
-    told = tell(state.told, [problem("ledger", text)], state.rules)
+    told = tell_happened(state.told, [problem("ledger", text)], state.rules)
     return change(replace(state.presence, doubted=True), told) + ask(
         Say(text), Send("state", make_birth(state), retain=True)
     )
@@ -97,7 +97,7 @@ def _ledger_is_shorter(state: AgentState, event: inputs.CoordinatorBorn) -> Agen
         f"{records.last_action}; it was restored from a backup, and this device gives again what "
         "the backup lacks"
     )
-    told = tell(state.told, [Problem(about="ledger", text=text)], state.rules)
+    told = tell_happened(state.told, [Problem(about="ledger", text=text)], state.rules)
     return change(ActionsForgotten(event.boot), told)
 
 

@@ -304,6 +304,10 @@ class Scanning:
     """Scans in a row that found files being written, counted from 1 to `RESTLESS_SCANS`."""
     trouble: str = ""
     """Why the last scan failed; empty if it did not."""
+    problems: tuple[Problem, ...] = ()
+    """What the owner should mend, as of the last scan."""
+    took: float = 0.0
+    """Seconds that the last scan took."""
 
     @property
     def at_rest(self) -> bool:
@@ -331,6 +335,8 @@ class Training:
 
     job: TrainingJob | None = None
     retry: Try = Try(0, 0.0)
+    trouble: str = ""
+    """Why the last try failed, while it is tried again."""
 
 
 @dataclass(frozen=True)
@@ -344,6 +350,8 @@ class Detecting:
     """When the rules first looked in this run of the agent."""
     measured: int = 0
     """Images that were measured since."""
+    trouble: str = ""
+    """Why images could not be measured; empty once they were."""
 
 
 @dataclass(frozen=True)
@@ -365,7 +373,7 @@ class Files:
     starved: Try = Try(0, 0.0)
     """How often in a row the disk here refused a file; none is fetched before it is due."""
     trouble: str = ""
-    """Why it did, until one is whole and here."""
+    """Why a file did not come, until one is whole and here."""
 
 
 @dataclass(frozen=True)
@@ -383,6 +391,8 @@ class ModelProgress:
     evaluating: bool = False
     evaluate: bool = False
     """The active model is to be evaluated."""
+    unmeasured: str = ""
+    """Why the last evaluation gave nothing; empty if it did."""
     candidate: ActiveModel | None = None
     """The model in the third slot."""
     comparing: bool = False
@@ -433,6 +443,8 @@ class OwnReports:
     untold: int = 0
     """Problems left out of the queue because it was full."""
     recent: tuple[str, ...] = ()
-    """The newest problems, told or not, for `agent status`."""
+    """Texts of the newest problems, told or not, for the log."""
+    happened: tuple[Problem, ...] = ()
+    """The newest that are over by having happened, for `agent status`."""
     images_asked: str = ""
     """What was said here of what becomes of this device's images."""

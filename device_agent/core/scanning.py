@@ -12,7 +12,7 @@ from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
 from device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
 from device_agent.core.requests import Scan
 from device_agent.core.state import AgentRecords, AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, recovered, tell
 from schemas.assignments import Assignment
 from schemas.class_names import fault_of, skeleton
 from schemas.reports import Problem
@@ -62,7 +62,11 @@ def scanned(state: AgentState, event: inputs.Scanned, now: float) -> AgentDecisi
         trouble="",
     )
     faults = strange_names(assignment, images, scanning.waiting)
-    told = tell(state.told, (*event.problems, *conflicts, *faults), state.rules)
+    scanning = replace(scanning, problems=(*event.problems, *conflicts, *faults))
+    known = {item.text for item in scanning.problems}
+    over = [item.text for item in before.problems if item.text not in known]
+    told = recovered(state.told, [*over, before.trouble])
+    told = tell(told, scanning.problems, state.rules)
     decision = change(scanning, told)
     if (images, scanning.done_for, scanning.restless) != (
         before.images,

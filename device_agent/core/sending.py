@@ -16,7 +16,7 @@ from device_agent.core.proofs import doubt, seen_after
 from device_agent.core.records import OutboxKey, OutboxMessage, PresenceState, Sending, Try
 from device_agent.core.requests import SendOutboxMessage
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, tell_happened
 from schemas.contributions import Contribution, HeldPart
 from schemas.errors import SchemaError
 from schemas.proxy import PrototypeGradients
@@ -61,7 +61,7 @@ def _proven(
         seen = seen_after(state, key, message, answer)
     except SchemaError as error:
         text = doubt(key, error)
-        return change(tell(state.told, [problem("ledger", text)], state.rules))
+        return change(tell_happened(state.told, [problem("ledger", text)], state.rules))
     news = NOTHING_TO_DO if seen == state.records.seen else change(CheckpointSeen(seen))
     return news + _accepted(state, key, message)
 
@@ -98,7 +98,7 @@ def _refused(state: AgentState, key: OutboxKey, reason: str) -> AgentDecision:
     changes = (
         RefusalNoted(key, reason),
         presence,
-        tell(state.told, [refusal_problem(key, reason)], state.rules),
+        tell_happened(state.told, [refusal_problem(key, reason)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )
@@ -119,7 +119,7 @@ def _retracted(state: AgentState, receipt: Receipt, answer: Refused) -> AgentDec
     changes = (
         PartRetracted(key, answer.reason),
         _without(state.presence, OutboxKey("contribution", key)),
-        tell(state.told, [problem("contribution", text)], state.rules),
+        tell_happened(state.told, [problem("contribution", text)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )

@@ -233,6 +233,7 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.ScanFailed: scanning.scan_failed,
     inputs.PartComputed: counting.part_computed,
     inputs.PartEmpty: counting.part_empty,
+    inputs.SamplesUnanswered: counting.samples_unanswered,
     inputs.PartFailed: counting.part_failed,
     inputs.TrainingFinished: training.trained,
     inputs.NoveltyChecked: training.observed,

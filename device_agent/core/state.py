@@ -133,6 +133,8 @@ class AgentRecords:
     """In the order in which the messages were written."""
     unusable: Mapping[Digest, str] = field(default_factory=dict)
     """Images that could not be decoded, with the reason."""
+    unanswered: Mapping[Digest, Mapping[Digest, str]] = field(default_factory=dict)
+    """Frozen model, then images of which it makes no finite features, with the reason."""
     nothing: Set[int] = field(default_factory=set)
     """Stages for which the device said that it has nothing."""
     answered: Set[int] = field(default_factory=set)

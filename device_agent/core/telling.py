@@ -36,6 +36,23 @@ def tell(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> Ow
     )
 
 
+def tell_happened(told: OwnReports, problems: Iterable[Problem], rules: AgentRules) -> OwnReports:
+    """Queue what has happened at one moment, and does not stand."""
+    items = tuple(problems)
+    new = tuple(item for item in items if item.text not in told.problems)
+    happened = (*told.happened, *new)[-_RECENT_PROBLEMS:]
+    return replace(tell(told, items, rules), happened=happened)
+
+
+def recovered(told: OwnReports, texts: Iterable[str]) -> OwnReports:
+    """Let problems that are over be told again where they come back."""
+    over = told.problems & frozenset(texts)
+    if not over:
+        return told
+    recent = tuple(text for text in told.recent if text not in over)
+    return replace(told, problems=told.problems - over, recent=recent)
+
+
 def problem(about: str, text: str) -> Problem:
     """Return a problem whose text is cut to what a message carries."""
     return Problem(about=about, text=text if len(text) <= 500 else text[:499] + "…")
@@ -43,7 +60,7 @@ def problem(about: str, text: str) -> Problem:
 
 def noticed(state: AgentState, event: inputs.Noticed, _now: float) -> AgentDecision:
     """Tell what the work met."""
-    return change(tell(state.told, [event.problem], state.rules))
+    return change(tell_happened(state.told, [event.problem], state.rules))
 
 
 def images_due(state: AgentState, _now: float) -> AgentDecision:

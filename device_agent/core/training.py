@@ -25,8 +25,9 @@ from device_agent.core.gradients import gradients_written
 from device_agent.core.policy import publishes_gradients, refusal, withheld
 from device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
 from device_agent.core.requests import Train
+from device_agent.core.standing import left_out, sample_text
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, tell, tell_happened
 from schemas.assignments import Assignment
 from schemas.contributions import Contribution, PartKey
 from schemas.rounds import RoundOrder
@@ -52,13 +53,17 @@ def training_due(state: AgentState, now: float) -> AgentDecision:
         return change(RoundDeclined(assignment.stage, order.number, refused))
     if not _is_ready(state, assignment):
         return NOTHING_TO_DO
-    images = images_asked(state.scanning.images, order, unusable=state.records.unusable)
+    images = images_asked(state.scanning.images, order, unusable=left_out(state))
     if not images and not _remembers(state, assignment, order):
         return change(RoundDeclined(assignment.stage, order.number, _lacking(order)))
     job = _job(assignment, order)
     publishes = publishes_gradients(state.rules, assignment.method)
     work = Train(job, assignment, images, _memory(state, assignment), publishes)
-    return change(Training(job, training.retry)) + _tell_withheld(state, job) + ask(work)
+    return (
+        change(Training(job, training.retry, training.trouble))
+        + _tell_withheld(state, job)
+        + ask(work)
+    )
 
 
 def _tell_withheld(state: AgentState, job: TrainingJob) -> AgentDecision:
@@ -66,7 +71,7 @@ def _tell_withheld(state: AgentState, job: TrainingJob) -> AgentDecision:
     kept = withheld(state.rules, job.method)
     if not kept or job.observes:
         return NOTHING_TO_DO
-    return change(tell(state.told, [problem("policy", kept)], state.rules))
+    return change(tell_happened(state.told, [problem("policy", kept)], state.rules))
 
 
 def trained(state: AgentState, event: inputs.TrainingFinished, _now: float) -> AgentDecision:
@@ -144,14 +149,17 @@ def training_failed(state: AgentState, event: inputs.TrainingFailed, now: float)
         return NOTHING_TO_DO
     key = event.job.key
     text = f"round {key.part}: {event.reason}"
-    told = tell(state.told, [problem("training", text)], state.rules)
+    failed = [problem("training", text)]
+    happened = tell_happened(state.told, failed, state.rules)
     if not _is_asked(state, event.job):
-        return change(Training(), told)
+        return change(Training(), happened)
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.training.retry, now, waits, state.identity.boot, "training")
     if event.hopeless or retry.count >= MOST_TRIES:
-        return change(Training(), told, RoundDeclined(key.stage, key.part, event.reason[:500]))
-    return change(Training(retry=retry), told)
+        declined = RoundDeclined(key.stage, key.part, event.reason[:500])
+        return change(Training(), happened, declined)
+    told = tell(state.told, failed, state.rules)
+    return change(Training(retry=retry, trouble=text), told)
 
 
 def _remembers(state: AgentState, assignment: Assignment, order: RoundOrder) -> bool:
@@ -216,11 +224,7 @@ def _is_asked(state: AgentState, job: TrainingJob) -> bool:
 def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> AgentDecision:
     if not unusable:
         return change(Training())
-    paths = {digest: sighting.path for digest, sighting in state.scanning.images.items()}
-    problems = [
-        problem("sample", f"{paths.get(digest, digest.short)}: {reason}; left out until it changes")
-        for digest, reason in unusable
-    ]
+    problems = [problem("sample", sample_text(state, *item)) for item in unusable]
     told = tell(state.told, problems, state.rules)
     return change(Training(), ImagesUnusable(unusable), told)
 

@@ -18,7 +18,7 @@ from device_agent.core.changes.variants import ActionReopened, VariantLeftOut, V
 from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.records import OwnReports
 from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell
+from device_agent.core.telling import problem, tell_happened
 from schemas.models import DesiredModel, ModelStatus
 from schemas.offers import Offer
 from schemas.variants import VariantName, VariantOffer
@@ -90,4 +90,4 @@ def did_not_come(state: AgentState, variant: VariantOffer, tries: int) -> AgentD
 
 def _told(state: AgentState, event: inputs.VariantLeft) -> OwnReports:
     text = f"{event.name} is left for the reference: {event.reason}"
-    return tell(state.told, [problem("model", text)], state.rules)
+    return tell_happened(state.told, [problem("model", text)], state.rules)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from device_agent.answering import each_alone
 from device_agent.core.records import ImageToCount
 from device_agent.images import PictureFile, read_pictures
 from device_agent.inference import Floats, Frozen
@@ -22,6 +23,8 @@ class Computed:
     features: Floats
     images: tuple[ImageToCount, ...]
     unusable: tuple[tuple[Digest, str], ...]
+    unanswered: tuple[Digest, ...] = ()
+    """Images that can be read, and of which the frozen model makes no finite features."""
 
 
 @dataclass(frozen=True)
@@ -52,5 +55,13 @@ class FrozenExtractor:
                 readable.append(image)
             elif outcome.unusable is not None:
                 unusable.append((image.digest, outcome.unusable))
-        features = self.frozen.features(np.stack(pixels)) if pixels else self.frozen.no_features()
-        return Computed(features, tuple(readable), tuple(unusable))
+        if not pixels:
+            return Computed(self.frozen.no_features(), (), tuple(unusable))
+        rows = each_alone(self.frozen.features, np.stack(pixels))
+        kept = [(row, image) for row, image in zip(rows, readable, strict=True) if row is not None]
+        return Computed(
+            np.stack([row for row, _ in kept]) if kept else self.frozen.no_features(),
+            tuple(image for _, image in kept),
+            tuple(unusable),
+            tuple(i.digest for i, row in zip(readable, rows, strict=True) if row is None),
+        )

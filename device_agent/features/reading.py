@@ -24,6 +24,8 @@ class ReadFeatures:
     features: Floats
     images: tuple[ImageToCount, ...]
     unusable: tuple[tuple[Digest, str], ...]
+    unanswered: tuple[Digest, ...] = ()
+    """Images of which the frozen model makes no finite features."""
     trouble: str = ""
     """Why the cache could not be used; empty where it could."""
 
@@ -36,6 +38,7 @@ class FeatureReader:
         self._extractor = extractor
         self._cache = cache
         self._unusable: list[tuple[Digest, str]] = []
+        self._unanswered: list[Digest] = []
         self._trouble = ""
 
     def read(self, images: Sequence[ImageToCount]) -> ReadFeatures:
@@ -53,7 +56,8 @@ class FeatureReader:
             if found:
                 blocks.append(np.stack([rows[image.digest] for image in found]))
         features = np.concatenate(blocks)
-        return ReadFeatures(features, tuple(kept), tuple(self._unusable), self._trouble)
+        unusable, unanswered = tuple(self._unusable), tuple(self._unanswered)
+        return ReadFeatures(features, tuple(kept), unusable, unanswered, self._trouble)
 
     def _rows(self, images: Sequence[ImageToCount]) -> dict[Digest, Floats]:
         known = self._cache.read(self._source, [image.digest for image in images])
@@ -71,6 +75,7 @@ class FeatureReader:
     def _computed(self, images: Sequence[ImageToCount]) -> Iterator[dict[Digest, Floats]]:
         for batch in self._extractor.features(images):
             self._unusable += batch.unusable
+            self._unanswered += batch.unanswered
             if batch.images:
                 digests = (image.digest for image in batch.images)
                 yield dict(zip(digests, batch.features, strict=True))

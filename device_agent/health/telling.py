@@ -8,33 +8,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.core.state import AgentState
 from device_agent.health.inferences import Inferences
 from device_agent.health.machine import Machine
 from device_agent.health.textfile import AgentNumbers, write_textfile
 from device_agent.memory import resident_with_children
+from device_agent.problems import DatedProblem
 from schemas.errors import cut
-from schemas.health import DeviceHealth, HealthProblem
+from schemas.health import MAX_PROBLEMS, DeviceHealth, HealthProblem
 
 log = logging.getLogger("device_agent")
 
 _LONGEST_PROBLEM = 500
 
 
-def hindered(state: AgentState, left_providers: Sequence[str]) -> tuple[HealthProblem, ...]:
-    """Return what keeps the agent from its work: what it tries again and again in vain.
+def hindered(
+    problems: Sequence[DatedProblem], left_providers: Sequence[str], time_ns: int
+) -> tuple[HealthProblem, ...]:
+    """Return what keeps the agent from giving or getting, of all its problems.
 
     Execution providers that were left are among it where nothing but the processor is left.
     """
     found = (
-        ("files", state.files.trouble),
-        ("data", state.scanning.trouble),
-        ("work", state.work.trouble),
-        *(("provider", reason) for reason in left_providers),
+        *((item.about, item.text, item.since_ns) for item in problems if item.hinders),
+        *(("provider", reason, None) for reason in left_providers),
     )
     return tuple(
-        HealthProblem(about=about, text=cut(text, _LONGEST_PROBLEM))
-        for about, text in found
+        HealthProblem(
+            about=about,
+            text=cut(text, _LONGEST_PROBLEM),
+            seconds=None if since is None else max(0, time_ns - since) // 10**9,
+        )
+        for about, text, since in found[:MAX_PROBLEMS]
         if text
     )
 

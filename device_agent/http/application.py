@@ -34,7 +34,7 @@ from device_agent.http.replies import (
 )
 from device_agent.serving.loaded import LeasedModel
 from device_agent.serving.running_model import RunningModel
-from learning.errors import FeatureError, SampleError
+from learning.errors import NotFiniteError, SampleError
 from schemas.message import explain
 
 log = logging.getLogger("device_agent.http")
@@ -114,13 +114,15 @@ def _answer(server: ModelServer, endpoint: Endpoint) -> Callable[[Request], Awai
         _check_asker(server, request)
         try:
             return await endpoint(server, request)
+        except NotFiniteError as error:
+            return _error(422, f"frame: {error}; ask without it")
         except SampleError as error:
             return _error(400, str(error))
         except NoModelError as error:
             return _error(503, str(error))
         except LoadError as error:
             return _error(409, str(error))
-        except (FeatureError, ModelError) as error:
+        except ModelError as error:
             log.warning("%s: %s", request.url.path, error)
             return _error(500, str(error))
 

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
+from device_agent.core.standing import UNANSWERED
 from device_agent.inference import Inputs
+from device_agent.serving.answers import Tensors
 from device_agent.serving.loaded import LeasedModel
 from learning.errors import SampleError
 from schemas.installed import installed_version
@@ -52,7 +54,8 @@ class OutputTensor(_Loose):
     name: str
     shape: tuple[int, ...]
     datatype: str
-    data: list[float]
+    data: list[float | None]
+    """None for what is no finite number."""
 
 
 class InferResponse(_Loose):
@@ -61,6 +64,8 @@ class InferResponse(_Loose):
     model_name: str
     model_version: str
     id: str | None = None
+    parameters: dict[str, str] | None = None
+    """By `error_ROW`, why that row of the batch has no answer."""
     outputs: tuple[OutputTensor, ...]
 
 
@@ -118,6 +123,7 @@ def infer(model: LeasedModel, request: InferRequest) -> InferResponse:
         model_name=NAME,
         model_version=str(model.manifest.version),
         id=request.id,
+        parameters=_errors(tensors) or None,
         outputs=tuple(_output(name, value) for name, value in tensors.items()),
     )
 
@@ -151,8 +157,18 @@ def _output(name: str, value: npt.NDArray[Any]) -> OutputTensor:
         name=name,
         shape=value.shape,
         datatype="FP32",
-        data=value.astype(np.float32).ravel().tolist(),
+        data=[number if math.isfinite(number) else None for number in value.ravel().tolist()],
     )
+
+
+def _errors(tensors: Tensors) -> dict[str, str]:
+    """Return why rows have no answer that JSON can carry."""
+    rows = {
+        int(row)
+        for value in tensors.values()
+        for row in np.flatnonzero(~np.isfinite(value.reshape(len(value), -1)).all(axis=1))
+    }
+    return {f"error_{row}": UNANSWERED for row in sorted(rows)}
 
 
 def _datatype(model: LeasedModel) -> str:

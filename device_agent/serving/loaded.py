@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from device_agent.answering import score_each
+from device_agent.core.standing import UNANSWERED
 from device_agent.errors import LoadError
 from device_agent.inference import (
     Frozen,
@@ -22,11 +24,12 @@ from device_agent.serving.frames import Frame, input_of, picture_of
 from device_agent.serving.leases import ModelLease
 from device_agent.serving.published import FROZEN, HEAD, read_published, variant_in
 from device_agent.store.blobs import file_digest
+from learning.errors import NotFiniteError, SampleError
 from learning.numerics.detection import DetectionRules, uncertainty
 from learning.numerics.entropy import softmax
 from learning.numerics.framing import MAX_ROWS
 from schemas.file_reference import FileReference
-from schemas.models import PROBABILITIES, SCORES
+from schemas.models import PROBABILITIES, SCORES, AnyPreprocessing
 
 
 class LeasedModel:
@@ -70,20 +73,34 @@ class LeasedModel:
         return self._model.provider
 
     def classify(self, frames: Sequence[Frame]) -> list[Classification]:
-        """Return the classes of frames; raise `SampleError`, `LoadError` or `FeatureError`."""
+        """Return the classes of frames; raise `SampleError` or `LoadError`."""
+        answers = []
+        for answer in self.classify_each(frames):
+            if isinstance(answer, SampleError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def classify_each(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
+        """Return the classes of each frame, or why it has none; raise `LoadError`."""
         self._must_answer("sample", "classify")
-        if not frames:
-            return []
-        manifest = self.manifest
-        inputs = np.stack([input_of(frame, manifest.preprocessing) for frame in frames])
-        scores = self._model.classify(inputs)
-        require_numbers(scores)
-        shares = softmax(scores, manifest.logit_scale)
+        read = [_read(frame, self.manifest.preprocessing) for frame in frames]
+        inputs = [item for item in read if not isinstance(item, SampleError)]
+        answered = iter(self._classified(np.stack(inputs)) if inputs else ())
+        return [item if isinstance(item, SampleError) else next(answered) for item in read]
+
+    def _classified(self, inputs: Inputs) -> Iterator[Classification | SampleError]:
+        found = score_each(self._model, inputs)
+        scores = found.scored.scores
+        shares = softmax(scores, self.manifest.logit_scale)
         doubts = uncertainty(scores, head_of(self._model), None, self._rules)
-        return [
-            self._classification(row, float(doubt))
-            for row, doubt in zip(shares, doubts, strict=True)
-        ]
+        rows = zip(shares, doubts, strict=True)
+        for answered in found.answered:
+            if answered:
+                share, doubt = next(rows)
+                yield self._classification(share, float(doubt))
+            else:
+                yield NotFiniteError(UNANSWERED)
 
     def _classification(self, shares: Inputs, doubt: float) -> Classification:
         order = np.argsort(-shares, kind="stable")
@@ -107,20 +124,25 @@ class LeasedModel:
         """Return the features of a frame; raise as `classify` does."""
         inputs = input_of(frame, self.manifest.preprocessing)[np.newaxis]
         features = self._model.features(inputs)[0]
+        require_numbers(features)
         return Embedding(features, str(self.lineage), self.manifest.version)
 
     def tensors(self, inputs: Inputs) -> Tensors:
         """Return `scores` of preprocessed inputs (N, ...), of samples `probabilities` too.
 
-        Raises `LoadError` if the model does not run.
+        A sample for which a model of samples has no finite numbers has NaN alone. Raises
+        `LoadError` if the model does not run.
         """
         if self._model.is_raw:
             return {SCORES: np.stack([self._model.raw_output(sample) for sample in inputs])}
         if self._model.of_pixels:
             large = [self._model.pixel_scores(picture).large for picture in inputs]
             return {SCORES: np.stack(large)}
-        scores = self._model.classify(inputs)
-        shares = softmax(scores, self.manifest.logit_scale).astype(np.float32)
+        found = score_each(self._model, inputs)
+        scores = np.full((len(inputs), len(self._names)), np.nan, np.float32)
+        scores[found.answered] = found.scored.scores
+        shares = np.full_like(scores, np.nan)
+        shares[found.answered] = softmax(found.scored.scores, self.manifest.logit_scale)
         return {SCORES: scores, PROBABILITIES: shares}
 
     @property
@@ -137,6 +159,13 @@ class LeasedModel:
             "raw": "has an output of its own kind: use `loaded().tensors`",
         }
         raise LoadError(f"{verb}: {self._told} {ways[answers]}")
+
+
+def _read(frame: Frame, spec: AnyPreprocessing) -> Inputs | SampleError:
+    try:
+        return input_of(frame, spec)
+    except SampleError as error:
+        return error
 
 
 def _checked(path: Path, pinned: FileReference) -> Path:

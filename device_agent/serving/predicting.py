@@ -62,8 +62,12 @@ def _predict(model: LeasedModel, file: Path, most: int) -> Prediction:
             (found,) = model.classify([file])
             names, scores, doubt = found.names, found.scores, found.doubt
     except SampleError as error:
-        return Prediction(str(file), fault=str(error))
+        return Prediction(str(file), fault=_named(file, str(error)))
     return Prediction(str(file), names[:most], scores[:most], doubt)
+
+
+def _named(file: Path, fault: str) -> str:
+    return fault if fault.startswith(str(file)) else f"{file}: {fault}"
 
 
 def prediction_lines(report: PredictReport) -> list[str]:

@@ -83,18 +83,25 @@ class RunningModel:
     def classify(self, frame: Frame) -> Classification:
         """Return the classes of a frame.
 
-        Raises `SampleError` for a frame that is none, `LoadError` where the model does not run or
-        is of another kind, `FeatureError` if its scores are no numbers.
+        Raises `SampleError` for a frame that is none, or for which the model has no finite
+        numbers; `LoadError` where the model does not run or is of another kind.
         """
-        return self.classify_all([frame])[0]
+        (answer,) = self.classify_all([frame])
+        if isinstance(answer, SampleError):
+            raise answer
+        return answer
 
-    def classify_all(self, frames: Sequence[Frame]) -> list[Classification]:
-        """Return the classes of several frames, all by one version; raise as `classify` does."""
+    def classify_all(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
+        """Return the classes of several frames, all by one version; raise `LoadError`.
+
+        A frame without an answer has its `SampleError` in its place.
+        """
         loaded = self.loaded()
-        answers = loaded.classify(frames)
+        answers = loaded.classify_each(frames)
         if loaded.manifest.preprocessing.mode != "text":
             for frame, answer in zip(frames, answers, strict=True):
-                self._keep_doubted(frame, answer)
+                if not isinstance(answer, SampleError):
+                    self._keep_doubted(frame, answer)
         return answers
 
     def segment(self, frame: Frame) -> Segmentation:

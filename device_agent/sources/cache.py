@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,11 @@ class DigestCache(CacheFile):
         if seen is None or (seen.size, seen.mtime_ns) != (size, mtime_ns):
             return None
         return seen.digest
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Have files hashed again though they seem to be what they were."""
+        for path in paths:
+            self._seen.pop(path, None)
 
     def update(self, current: Mapping[str, HashedFile]) -> None:
         """Make the cache what the last scan saw; only differences are written."""

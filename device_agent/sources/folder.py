@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from device_agent.core.inputs import Image, Scanned
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES
+from device_agent.progress import working_at
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.store.blobs import file_digest
 from schemas.errors import InvalidValueError, shorten
@@ -78,6 +79,10 @@ class FolderSource:
         images = tuple(sorted(found.images, key=lambda image: image.path))
         return Scanned(images, tuple(found.problems), found.unsettled)
 
+    def look_again(self, paths: Iterable[str]) -> None:
+        """Read files again that could not be read since, or held other bytes than were found."""
+        self._cache.forget(paths)
+
     def _scan_class(self, name: str, found: _Findings) -> None:
         try:
             class_name = ClassName(_as_text(name))
@@ -113,6 +118,7 @@ class FolderSource:
 
 
 def _class_folders(folder: Path) -> list[str]:
+    working_at(folder)
     try:
         with os.scandir(folder) as entries:
             return sorted(
@@ -137,6 +143,7 @@ def _leads_to_a_folder(entry: os.DirEntry[str]) -> bool:
 def seen_at_rest(folder: Path, path: str, cache: DigestCache, now: float) -> HashedFile | None:
     """Return a file as it is, None while it is perhaps still being written; raise `OSError`."""
     full = folder / path
+    working_at(full)
     status = regular_status(full)
     if abs(now - status.st_mtime) < SETTLE_SECONDS:
         return None
@@ -163,6 +170,7 @@ def sample_files(
         text = f"{class_folder}: cannot be read: {error.strerror}; mend the folder's permissions"
         problems.append(problem("class folder", text))
 
+    working_at(folder / class_folder)
     for parent, folders, files in os.walk(folder / class_folder, onerror=report):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):

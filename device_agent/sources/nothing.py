@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from device_agent.core.inputs import Scanned
 
 
 class NoSamples:
     """Stands where a data folder would."""
+
+    def look_again(self, paths: Iterable[str]) -> None:
+        """Forget nothing."""
 
     def scan(self) -> Scanned:
         """Return that nothing is there, which is as it should be."""

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from device_agent.core.inputs import Image, Scanned
 from device_agent.core.telling import problem
@@ -23,6 +23,7 @@ from device_agent.sources.mask_classes import load_mask_classes
 from device_agent.sources.masks import unknown_values
 from device_agent.sources.scenes import (
     CLASSES,
+    IMAGES,
     MASKS,
     MEND_VALUES,
     FoundScene,
@@ -57,6 +58,7 @@ class SceneFolder:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
+        self._digests = digests
         self._source = SceneSource(folder, digests, clock)
         self._shown = shown
 
@@ -75,6 +77,12 @@ class SceneFolder:
         images = tuple(sorted(result.images, key=lambda image: image.path))
         problems = (*found.problems, *result.problems, *_in_short(result))
         return Scanned(images, problems, found.unsettled)
+
+    def look_again(self, paths: Iterable[str]) -> None:
+        """Read pictures again, and their masks, that could not be read since."""
+        for path in paths:
+            name = PurePosixPath(path).relative_to(IMAGES).with_suffix("")
+            self._digests.forget([path, f"{MASKS}/{name}.png"])
 
     def _sort(self, scene: FoundScene, names: Mapping[int, ClassName], result: _Sorted) -> None:
         try:

@@ -29,6 +29,7 @@ from PIL.Image import Image
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES, ChangedError
+from device_agent.progress import working_at
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
 from device_agent.sources.mask_classes import MaskClasses
@@ -221,6 +222,7 @@ def _decode_picture(path: str, data: bytes, mode: Literal["L", "RGB"]) -> Image:
 
 def read_limited(path: Path) -> bytes:
     """Return a file's bytes; raise `ImageError` if it is too large, else `ChangedError`."""
+    working_at(path)
     try:
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size

@@ -18,6 +18,7 @@ from device_agent.execution.engines import EngineFolder, EngineStore
 from device_agent.execution.providers import TENSORRT
 from device_agent.health.machine import Machine
 from device_agent.inference import Inputs, SessionSettings, describe_runtime
+from device_agent.progress import working_at
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.limits import trial_environment
 from device_agent.trial.messages import (
@@ -162,6 +163,7 @@ class Trial:
     def _run(
         self, request: TrialRequest, samples: Sequence[Inputs], *, builds: bool
     ) -> ChildOutcome:
+        working_at("the process that tries the model")
         if builds:
             log.info("TensorRT builds an engine; that may take minutes, and is done once")
             self._building_since = time.monotonic()

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import psutil
 
 from device_agent.errors import TrialError
+from device_agent.progress import working_at
 from device_agent.trial.messages import BUILT
 
 _LOOK_SECONDS = 0.05
@@ -68,7 +69,9 @@ class _Stage:
             self.bounds.on_built()
 
     def check(self) -> None:
-        """Raise `TrialError` where it takes too long."""
+        """Raise `TrialError` where it takes too long; a build within its time gets on."""
+        if self.building:
+            working_at("the engine that TensorRT builds")
         if time.monotonic() <= self.deadline:
             return
         if self.building:

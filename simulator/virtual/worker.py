@@ -16,6 +16,7 @@ class InlineWorker:
     """
 
     __slots__ = ("_answer", "_inputs", "_on_answer")
+    progress = None
 
     def __init__(self, answer: Answer, on_answer: Callable[[], None]) -> None:
         self._answer = answer

@@ -25,6 +25,7 @@ from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
+from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
 from transport.interface import IncomingMessage, OutgoingMessage
 from transport.memory import InMemoryBroker
@@ -102,11 +103,11 @@ def test_an_old_birth_and_an_old_desired_model_bring_no_old_model_back(fleet: Me
     camera = fleet.devices[CAMERA]
 
     first_model_again(attacker)
-    fleet.until(lambda: any("is not believed" in text for text in camera.status().problems))
+    fleet.until(lambda: any("is not believed" in text for text in told_texts(camera.status())))
     camera.stop()  # what the broker keeps is the attacker's word now
     first_model_again(attacker)
     camera.start()
-    fleet.until(lambda: any("is not believed" in text for text in camera.status().problems))
+    fleet.until(lambda: any("is not believed" in text for text in told_texts(camera.status())))
     put_pictures(camera.data, "horizontal", range(20, 40))
     fleet.until(lambda: runs(fleet) == 3 and camera.outbox == 0)
     assert ran(fleet) == [1, 2, 3]
@@ -137,7 +138,7 @@ def test_a_ledger_from_a_backup_is_believed_once_the_owner_says_so(
     shutil.copytree(tmp_path / "backup", home)
     fleet.coordinator = MemoryCoordinator(home, fleet.broker)
 
-    fleet.until(lambda: any("is not believed" in text for text in camera.status().problems))
+    fleet.until(lambda: any("is not believed" in text for text in told_texts(camera.status())))
     camera.stop()
     assert "forgotten: a ledger of" in forget_checkpoint(AgentHome.open(camera.home))
     camera.start()

@@ -13,7 +13,7 @@ from coordinator.settings import (
     CoordinatorSettings,
     MethodSection,
     load,
-    read_password,
+    password_file,
     write_new,
 )
 from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
@@ -90,17 +90,17 @@ def test_a_broken_file_is_named_with_field_and_value(tmp_path: Path, text: str, 
 
 def test_a_missing_password_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"broker\.password_file"):
-        read_password(tmp_path, SETTINGS)
+        password_file(tmp_path, SETTINGS)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o602])
 def test_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "secret"
     write_private(file, b"s3cret\n")
-    assert read_password(tmp_path, SETTINGS) == "s3cret"
+    assert password_file(tmp_path, SETTINGS) == file
     file.chmod(mode)
     with pytest.raises(SettingsError) as caught:
-        read_password(tmp_path, SETTINGS)
+        password_file(tmp_path, SETTINGS)
     assert str(caught.value).endswith(
         f"{file}: others may read it (mode {mode:04o}); run `chmod 600 {file}`"
     )

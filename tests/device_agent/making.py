@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from device_agent.core.inputs import MadeGradients
+from device_agent.status import Status
 from schemas.assignments import Assignment
 from schemas.contributions import HeldPart, PartKey
 from schemas.models import DesiredModel, Preprocessing
@@ -19,6 +20,11 @@ GREY_8 = Preprocessing(mode="L", size=(8, 8), mean=(0.0,), deviation=(1.0,), inp
 CAPABILITIES = Capabilities(
     agent_version="0", python="3", machine="test", features=frozenset({"numpy"}), memory_mib=1
 )
+
+
+def told_texts(status: Status) -> list[str]:
+    """Return what a status says is wrong, or was."""
+    return [problem.text for problem in (*status.problems, *status.past)]
 
 
 def digest(text: str) -> Digest:

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from onnx import TensorProto, helper
 from PIL import Image
 
 from device_agent.store.blobs import BlobFolder
@@ -98,3 +99,35 @@ def put_pictures(folder: Path, name: str, *seeds: int) -> None:
     (folder / name).mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         (folder / name / f"{seed}.png").write_bytes(picture(name, seed))
+
+
+@cache
+def standardising_lineage() -> Lineage:
+    """A frozen model that divides each picture by its own deviation: NaN for a flat one."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("ReduceMean", ["input"], ["mean"], axes=[1, 2, 3], keepdims=1),
+        helper.make_node("Sub", ["input", "mean"], ["difference"]),
+        helper.make_node("Mul", ["difference", "difference"], ["square"]),
+        helper.make_node("ReduceMean", ["square"], ["variance"], axes=[1, 2, 3], keepdims=1),
+        helper.make_node("Sqrt", ["variance"], ["deviation"]),
+        helper.make_node("Div", ["difference", "deviation"], ["standard"]),
+        helper.make_node("Flatten", ["standard"], ["flat"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "standardise",
+        [value("input", TensorProto.FLOAT, ["batch", 1, 8, 8])],
+        [value("flat", TensorProto.FLOAT, ["batch", 64])],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    frozen = build_frozen(made.SerializeToString(), "none")
+    return Lineage(frozen, build_golden(frozen, GREY_8), GREY_8)
+
+
+def flat_picture(level: int = 0) -> bytes:
+    """A PNG of one grey level."""
+    file = io.BytesIO()
+    Image.fromarray(np.full((8, 8), level, np.uint8)).save(file, "PNG")
+    return file.getvalue()

@@ -177,7 +177,9 @@ def status_of(home: AgentHome, process: int = 1, **changes) -> Status:
         "dead_letters": 1,
         "refusals": ("stage: 7 was never opened",),
         "waiting_classes": {"owl": 4},
-        "problems": ("cat/1.png: the picture is damaged",),
+        "problems": (
+            {"about": "sample", "text": "cat/1.png: the picture is damaged", "since_ns": 1},
+        ),
         "resident_mib": 88.25,
         "bytes_up": 1000,
         "bytes_down": 2000,

@@ -10,6 +10,7 @@ from schemas.models import ModelStatus
 from schemas.presence import Birth, Death, Heartbeat
 from schemas.reports import Evaluation, Problem
 from tests.device_agent import models
+from tests.device_agent.making import told_texts
 from tests.device_agent.scripted import (
     FAST,
     SECONDS,
@@ -62,7 +63,7 @@ def test_an_agent_without_a_broker_keeps_trying_and_says_so(home: Path) -> None:
     eventually(lambda: bool(read_status(running.home.status_file).problems))
     status = read_status(running.home.status_file)
     assert not status.connected
-    assert "refuses this user name and password" in status.problems[0]
+    assert "refuses this user name and password" in status.problems[0].text
     running.stop()
 
 
@@ -121,9 +122,12 @@ def test_messages_that_make_no_sense_are_noted_and_do_not_stop_the_agent(
     greet(coordinator)
     coordinator.send("rcpt", Problem(about="x", text="of the wrong kind"))
     coordinator.send("ctl", Problem(about="message", text="your clock is a potato"))
-    problems = running.agent._problems
-    eventually(lambda: any("potato" in text for text in problems or running.agent._problems))
-    assert any("'problem' arrived on" in text for text in running.agent._problems)
+    eventually(
+        lambda: any("potato" in text for text in told_texts(read_status(running.home.status_file)))
+    )
+    assert any(
+        "'problem' arrived on" in text for text in told_texts(read_status(running.home.status_file))
+    )
     coordinator.assign(stsa_assignment()[0])
     coordinator.wait_for(Contribution)
 

@@ -180,7 +180,7 @@ def test_a_password_takes_the_place_of_a_certificate(kit: Path, tmp_path: Path) 
     assert install(kit, home)[0] == 0
 
     opened = AgentHome.open(home)
-    assert opened.password() == "secret"
+    assert opened.password_file() == home / "broker.password"
     tls = opened.settings.broker.tls
     assert tls is not None
     assert (tls.ca_file, tls.certificate_file) == (Path("ca.pem"), None)

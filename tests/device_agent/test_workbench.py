@@ -166,7 +166,8 @@ def test_accuracy_is_counted_per_class_over_all_rows_of_the_head(workshop: Works
     desired = models.store_model(workshop.blobs, model)
     (installed,) = workshop.bench.answer(InstallModel(desired))
     assert isinstance(installed, inputs.ModelInstalled)
-    (event,) = workshop.bench.answer(Evaluate(installed.active))
+    left_out, event = workshop.bench.answer(Evaluate(installed.active))
+    assert "light/broken.png" in left_out.problem.text
     found = event.evaluation
     assert {name: (r.correct, r.total) for name, r in found.results.items()} == {
         "dark": (3, 3),

@@ -15,6 +15,7 @@ from coordinator.topics.devices.entries import DeviceDoubled
 from export.scaling_backbone import scaling_backbone
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
+from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import ProcessFleet
 from transport.brokers import MosquittoBroker
@@ -70,7 +71,7 @@ def samples(fleet: ProcessFleet) -> int:
 
 
 def told(fleet: ProcessFleet, home: str) -> str:
-    return " ".join(fleet.status(home).problems)
+    return " ".join(told_texts(fleet.status(home)))
 
 
 def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:

@@ -25,6 +25,7 @@ from device_agent.core.state import AgentRules, LedgerTrust
 from schemas.values import DeviceId
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from tests.coordinator.shell_harness import RULES as COORDINATOR_RULES
+from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
 from transport.faults import Faults
 from transport.memory import InMemoryBroker
@@ -154,7 +155,7 @@ def test_a_coordinator_restored_from_a_mirror_that_lags_is_told_which_entries_it
     fleet.until(lambda: any(words in text for text in told(fleet, "ledger") for words in lacks))
     doubted = "agent forget --checkpoint"
     for device in fleet.devices.values():
-        fleet.until(lambda: doubted in " ".join(device.status().problems))  # noqa: B023 - at once
+        fleet.until(lambda: doubted in " ".join(told_texts(device.status())))  # noqa: B023 - at once
 
 
 def test_a_device_with_another_key_keeps_what_it_gave(fleet: MemoryFleet, tmp_path: Path) -> None:
@@ -164,5 +165,5 @@ def test_a_device_with_another_key_keeps_what_it_gave(fleet: MemoryFleet, tmp_pa
     put_pictures(one.data, "vertical", range(20))
     fleet.begin("vertical", "horizontal")
     fleet.until(lambda: fleet.entries(ContributionAccepted))
-    fleet.until(lambda: any("not believed" in text for text in one.status().problems))
+    fleet.until(lambda: any("not believed" in text for text in told_texts(one.status())))
     assert one.outbox > 0

@@ -14,6 +14,7 @@ from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.devices.entries import DeviceDoubled
 from tests.coordinator.shell_harness import RULES
+from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
 from transport.memory import InMemoryBroker
 
@@ -71,7 +72,7 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
     for machine in (camera, clone):
         machine.take_over()
         fleet.until(lambda m=machine: m.outbox)
-        fleet.until(lambda m=machine: f"this one is {m.boot}" in " ".join(m.status().problems))
+        fleet.until(lambda m=machine: f"this one is {m.boot}" in " ".join(told_texts(m.status())))
     assert fleet.coordinator.engine.core.state.contributions.counted == before
     assert fleet.entries(ContributionWithdrawn) == []
     (row,) = device_views.twins(fleet.coordinator.home)
@@ -82,7 +83,7 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
     )
     assert "goes on as device camera" in answer
     clone.take_over()
-    fleet.until(lambda: "shut this one out" in " ".join(clone.status().problems))
+    fleet.until(lambda: "shut this one out" in " ".join(told_texts(clone.status())))
     camera.take_over()
     fleet.until(lambda: camera.outbox == 0)
     assert fleet.counted_samples() == {"vertical": 108, "horizontal": 104}

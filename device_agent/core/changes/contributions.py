@@ -177,6 +177,23 @@ class ImagesUnusable(Durable):
         draft.unusable.update(self.images)
 
 
+@dataclass(frozen=True)
+class ImagesUnanswered(Durable):
+    """Images of which a frozen model makes no finite features; not tried again with it.
+
+    What was noted of other frozen models is forgotten.
+    """
+
+    frozen: Digest
+    images: tuple[tuple[Digest, str], ...]
+
+    def __call__(self, draft: Draft) -> None:
+        for other in list(draft.unanswered):
+            if other != self.frozen:
+                draft.unanswered[other].clear()
+        draft.unanswered[self.frozen].update(self.images)
+
+
 def _release_images(draft: Draft, key: PartKey) -> None:
     part = draft.parts.get(key)
     if part is None or part.lineage is None:

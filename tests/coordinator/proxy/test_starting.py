@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from coordinator.cli.coordinator import app
 from coordinator.errors import ProxyError
 from coordinator.proxy import running
-from coordinator.proxy.settings import ProxyHomeSettings, load, read_password, write_new
+from coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
 from coordinator.settings import CoordinatorSettings
 from schemas.installing import pip_install
 from schemas.private_file import write_private
@@ -34,12 +34,12 @@ def test_init_writes_settings_that_can_be_read(tmp_path: Path) -> None:
     settings = load(tmp_path / "new")
     assert (settings.fleet, settings.broker.port) == ("mill", 1999)
     with pytest.raises(SettingsError, match="secret"):
-        read_password(tmp_path / "new", settings)
+        password_file(tmp_path / "new", settings)
     write_private(tmp_path / "new" / "secret", b"word\n")
-    assert read_password(tmp_path / "new", settings) == "word"
+    assert password_file(tmp_path / "new", settings) == tmp_path / "new" / "secret"
     (tmp_path / "new" / "secret").chmod(0o644)
     with pytest.raises(SettingsError, match="chmod 600"):
-        read_password(tmp_path / "new", settings)
+        password_file(tmp_path / "new", settings)
 
 
 def test_settings_are_not_written_over(home: Path) -> None:

@@ -15,7 +15,7 @@ from device_agent.core.requests import (
     InstallModel,
     Send,
 )
-from device_agent.status import troubles
+from device_agent.core.standing import standing_problems
 from schemas.models import ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation, Problem
@@ -216,12 +216,12 @@ def test_a_file_that_a_full_disk_refuses_is_waited_for_and_told_as_long_as_it_do
         (request,) = agent.take(FetchFile)
         agent.give(inputs.FetchFailed(request.offer.digest, "no space left", full_disk=True))
         assert agent.take(FetchFile) == []
-        assert "no space left" in troubles(agent.state)[0]
+        assert "no space left" in next(standing_problems(agent.state)).text
         agent.wait(15)
     assert [told.about for told in agent.sent(Problem)] == ["model"]
     assert agent.sent(ModelStatus) == []
     fetch_all(agent)
-    assert troubles(agent.state) == ()
+    assert not any(item.about == "files" for item in standing_problems(agent.state))
     assert len(agent.take(InstallModel)) == 1
 
 

@@ -1,0 +1,95 @@
+"""The watch over a running agent: what keeps it from giving or getting, with its dates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from device_agent.core.standing import PATIENCE_SECONDS, OpenProblem, standing_problems
+from device_agent.core.state import AgentState
+from device_agent.problems import ProblemBook
+from device_agent.worker import AgentWorker
+from schemas.log_lines import about
+from schemas.values import DeviceId
+from transport.clock import Clock
+from transport.errors import NotAuthorisedError, TlsError, TransportError
+from transport.transfer import Exchange
+
+log = logging.getLogger("device_agent")
+
+
+class ProblemWatch:
+    """Looks at what the rules, the worker and the connections are at; for one thread."""
+
+    def __init__(
+        self,
+        device: DeviceId,
+        state: AgentState,
+        worker: AgentWorker,
+        exchange: Exchange,
+        clock: Clock,
+    ) -> None:
+        self._device = device
+        self._patience = PATIENCE_SECONDS
+        self.book = ProblemBook()
+        self.away = ""
+        """Why there is no connection; empty where nothing was said."""
+        self._state = state
+        self._worker = worker
+        self._exchange = exchange
+        self._clock = clock
+        self._happened: frozenset[str] = frozenset()
+        self._moved = (0, clock.seconds())
+        """Bytes that came over the connection of blocks, and when that last changed."""
+
+    def note(self, text: str) -> None:
+        """Log what went wrong, and keep it for `agent status`."""
+        log.warning("%s", text, extra=self._about("agent.problem"))
+        problem = OpenProblem("device", text)
+        self.book.happened(problem, self._clock.seconds(), self._clock.time_ns())
+
+    def note_connection(self, error: TransportError) -> None:
+        """Log what is wrong with the connection; while there is none, it is why."""
+        if self._state.presence.connected:
+            self.note(str(error))
+            return
+        self.away = str(error)
+        # A broker that refuses us goes on to; one that is away may come back by itself.
+        refused = isinstance(error, TlsError | NotAuthorisedError)
+        self._patience = 0.0 if refused else PATIENCE_SECONDS
+        log.warning("%s", error, extra=self._about("agent.problem"))
+
+    def look(self) -> None:
+        """Note what is wrong now, and log what is over."""
+        state, now, time_ns = self._state, self._clock.seconds(), self._clock.time_ns()
+        for told in state.told.happened:
+            if told.text not in self._happened:
+                self.book.happened(OpenProblem(told.about, told.text), now, time_ns)
+        self._happened = frozenset(told.text for told in state.told.happened)
+        new, over = self.book.look(self._open(now), now, time_ns)
+        for problem in new:
+            if problem.hinders:
+                log.warning("%s", problem.text, extra=self._about("agent.hindered"))
+        for problem in over:
+            log.info("is over: %s", problem.text, extra=self._about("agent.recovered"))
+
+    def _open(self, now: float) -> Iterator[OpenProblem]:
+        state, progress = self._state, self._worker.progress
+        if not state.presence.connected:
+            text = self.away or "broker: there is no connection yet"
+            yield OpenProblem("broker", text, True, self._patience, "away")
+        moved = self._exchange.traffic().bytes_down
+        if moved != self._moved[0]:
+            self._moved = (moved, now)
+        moving = now - self._moved[1] < PATIENCE_SECONDS
+        yield from standing_problems(state, moving=moving)
+        fetching = state.files.fetching
+        if fetching is not None and state.presence.served and not moving:
+            text = f"file {fetching.digest.short}: the coordinator sends none of it"
+            yield OpenProblem("files", text, True, PATIENCE_SECONDS, "stalled")
+        hangs = "" if progress is None else progress.hangs()
+        if hangs:
+            yield OpenProblem("work", hangs, hinders=True, key="hangs")
+
+    def _about(self, event: str) -> dict[str, object]:
+        return about(event, device=self._device)
