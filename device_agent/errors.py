@@ -3,6 +3,7 @@
 AgentError
 ├── HomeError           the agent's folder is not there, in use, or cannot be written
 ├── StoreError          what the agent must not lose cannot be read or written
+│   └── HeldError       another program holds the database
 ├── SourceError         the data folder cannot be read
 ├── LabelError          an image cannot be named as it is asked to be
 ├── SegmentError        pictures cannot be segmented as they are asked to be
@@ -35,6 +36,10 @@ class HomeError(AgentError):
 
 class StoreError(AgentError):
     """The agent's database cannot be read or written; nothing of the change was stored."""
+
+
+class HeldError(StoreError):
+    """Another program holds the agent's database; once that ends, all goes on."""
 
 
 class SourceError(AgentError):

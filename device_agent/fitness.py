@@ -10,6 +10,7 @@ from pathlib import Path
 
 from device_agent.home import AgentHome
 from device_agent.status import Status, is_running
+from device_agent.store.store import held_text
 
 STALE_SECONDS = 30.0
 """A status older than this is of an agent that does not answer any more."""
@@ -57,5 +58,7 @@ def _database(path: Path) -> Iterator[str]:
             db.execute(f"PRAGMA busy_timeout = {round(_BUSY_SECONDS * 1000)}")
             db.execute("BEGIN IMMEDIATE")
             db.rollback()
+    except sqlite3.OperationalError as error:
+        yield held_text(path) if "locked" in str(error) else f"{path}: cannot be written: {error}"
     except sqlite3.Error as error:
         yield f"{path}: cannot be written: {error}"

@@ -39,7 +39,7 @@ from device_agent.core.requests import (
 from device_agent.core.session import turn
 from device_agent.core.standing import left_out
 from device_agent.core.state import AgentRecords, AgentState
-from device_agent.errors import DamagedError, StoreError
+from device_agent.errors import DamagedError, HeldError, StoreError
 from device_agent.execution.providers import CPU
 from device_agent.features.cache import cache_bytes
 from device_agent.file_urls import HeardUrls
@@ -175,9 +175,12 @@ class Agent:
         self._ended = ""
         """Why the agent ended, once it has."""
         self._status_written = True
+        self._beat: Callable[[], None] = no_beat
+        parts.store.on_held = self._while_held
 
     def run(self, beat: Callable[[], None] = no_beat) -> None:
         """Connect, serve until `stop`, say goodbye; `beat` is called at every turn."""
+        self._beat = beat
         self._worker.start()
         self._parts.exchange.start()
         try:
@@ -250,10 +253,19 @@ class Agent:
             self._write_textfile(textfile, reader)
         return event is not None or bool(finished) or ticked
 
+    def _while_held(self, why: str) -> None:
+        """Say why nothing moves while another program holds the database."""
+        if self._stopping:
+            raise HeldError(why)
+        self._beat()
+        self._watch.held = why
+        if self._parts.clock.seconds() >= self._status_due:
+            self._write_status()
+
     def _take(self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem) -> None:
         match event:
             case Connected(session_present):
-                self._watch.away = ""
+                self._watch.connected()
                 self._say_connection(event)
                 self._give(inputs.AgentConnected(forgotten=not session_present))
             case Disconnected(reason):
@@ -282,6 +294,7 @@ class Agent:
 
         def commit(records: AgentRecords, changes: tuple[Durable, ...]) -> None:
             parts.store.commit(records, changes)
+            self._watch.held = ""
             journal.wrote(changes)
 
         journal.begin(parts.state)

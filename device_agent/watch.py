@@ -12,7 +12,7 @@ from device_agent.worker import AgentWorker
 from schemas.log_lines import about
 from schemas.values import DeviceId
 from transport.clock import Clock
-from transport.errors import NotAuthorisedError, TlsError, TransportError
+from transport.errors import BrokerLimitError, NotAuthorisedError, TlsError, TransportError
 from transport.transfer import Exchange
 
 log = logging.getLogger("device_agent")
@@ -34,6 +34,10 @@ class ProblemWatch:
         self.book = ProblemBook()
         self.away = ""
         """Why there is no connection; empty where nothing was said."""
+        self.limit = ""
+        """Why the broker takes no block; empty where it does."""
+        self.held = ""
+        """Why nothing can be written down now; empty where it can."""
         self._state = state
         self._worker = worker
         self._exchange = exchange
@@ -48,15 +52,22 @@ class ProblemWatch:
         problem = OpenProblem("device", text)
         self.book.happened(problem, self._clock.seconds(), self._clock.time_ns())
 
+    def connected(self) -> None:
+        """Forget what was wrong with the connection before this one."""
+        self.away = self.limit = ""
+
     def note_connection(self, error: TransportError) -> None:
         """Log what is wrong with the connection; while there is none, it is why."""
-        if self._state.presence.connected:
+        if isinstance(error, BrokerLimitError):
+            self.limit = str(error)
+        elif self._state.presence.connected:
             self.note(str(error))
             return
-        self.away = str(error)
-        # A broker that refuses us goes on to; one that is away may come back by itself.
-        refused = isinstance(error, TlsError | NotAuthorisedError)
-        self._patience = 0.0 if refused else PATIENCE_SECONDS
+        else:
+            self.away = str(error)
+            # A broker that refuses us goes on to; one that is away may come back by itself.
+            refused = isinstance(error, TlsError | NotAuthorisedError)
+            self._patience = 0.0 if refused else PATIENCE_SECONDS
         log.warning("%s", error, extra=self._about("agent.problem"))
 
     def look(self) -> None:
@@ -78,6 +89,10 @@ class ProblemWatch:
         if not state.presence.connected:
             text = self.away or "broker: there is no connection yet"
             yield OpenProblem("broker", text, True, self._patience, "away")
+        if self.limit:
+            yield OpenProblem("broker", self.limit, hinders=True, key="limit")
+        if self.held:
+            yield OpenProblem("database", self.held, hinders=True, key="held")
         moved = self._exchange.traffic().bytes_down
         if moved != self._moved[0]:
             self._moved = (moved, now)

@@ -6,6 +6,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 ├── PayloadTooLargeError            refused before anything was sent
 ├── ConnectionRefusedByBrokerError  the broker answered, and said no
 │   └── NotAuthorisedError          wrong user, password, or a topic that is not ours
+├── BrokerLimitError                the broker takes smaller packets than blocks are
 ├── BrokerUnreachableError          no broker answered at all
 ├── PasswordFileError               the file with our password cannot be used
 ├── TlsError                        certificates are missing, wrong, or not believed
@@ -80,6 +81,17 @@ class NotAuthorisedError(ConnectionRefusedByBrokerError):
 
 class BrokerUnreachableError(TransportError):
     """No broker answers at the given address."""
+
+
+class BrokerLimitError(TransportError):
+    """The broker announced that it takes smaller packets than blocks are: they never arrive."""
+
+    def __init__(self, address: str, limit: int, needed: int) -> None:
+        super().__init__(
+            f"{address}: the broker takes packets of at most {limit} bytes, and blocks need "
+            f"{needed}: no model and no larger contribution arrives; raise `max_packet_size` in "
+            "mosquitto.conf to 1048576, or leave it out, and restart the broker"
+        )
 
 
 class TlsError(TransportError):

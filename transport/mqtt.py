@@ -12,8 +12,10 @@ import time
 from dataclasses import replace
 
 from schemas.envelope import compressed
+from schemas.offers import DEFAULT_BLOCK_SIZE
 from transport.backoff import Returns
 from transport.errors import (
+    BrokerLimitError,
     BrokerUnreachableError,
     InboxFullError,
     NotAuthorisedError,
@@ -39,6 +41,8 @@ log = logging.getLogger("transport.mqtt")
 
 _PACKET_OVERHEAD = 1024
 """Room for fixed header, topic, packet number and properties around a payload."""
+LEAST_PACKET = DEFAULT_BLOCK_SIZE + 8 * _PACKET_OVERHEAD
+"""Bytes that a broker must take, for a block or a payload of its size within an envelope."""
 _WATCH_SECONDS = 1.0
 _SILENCES = 3
 """So often a version that has worked must get no answer before another one is tried: a broker that
@@ -178,6 +182,9 @@ class MqttConnection:
             self._changed.notify_all()
         link.subscribe(wanted)
         self._inbox.put(Connected(session_present))
+        if link.broker_limit is not None and link.broker_limit < LEAST_PACKET:
+            address = f"{self.settings.host}:{self.settings.port}"
+            self.problem(BrokerLimitError(address, link.broker_limit, LEAST_PACKET))
 
     def received(self, message: IncomingMessage) -> None:
         """Queue a message; one that does not fit is left out, unacknowledged (network thread)."""

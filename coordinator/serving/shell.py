@@ -69,7 +69,7 @@ from schemas.service_manager import no_beat
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
 from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import TransportError
+from transport.errors import BrokerLimitError, TransportError
 from transport.interface import (
     Connected,
     Connection,
@@ -165,6 +165,8 @@ class Shell:
         disconnected from, so it stays here until it is committed."""
         self._ledger_disk = RefusingDisk(parts.clock)
         self._inbox_disk = RefusingDisk(parts.clock)
+        self._broker_fault = ""
+        """Why the broker takes no blocks; empty where it does."""
         self.next_tick = 0.0
         """When the rules are told at the earliest that time has passed, by the clock."""
         self._next_operator = 0.0
@@ -214,7 +216,8 @@ class Shell:
         return moved
 
     def _write_live(self, live: LiveWriter) -> None:
-        live.note(hindered=self._ledger_disk.hindered or self._inbox_disk.hindered)
+        disks = self._ledger_disk.hindered or self._inbox_disk.hindered
+        live.note(hindered=disks or self._broker_fault)
         engine = self._parts.engine
         closes_ns = engine.core.stages.closes_ns()
         live.note(stage_closes_ns=None if closes_ns is None else closes_ns - engine.ahead_ns)
@@ -314,6 +317,7 @@ class Shell:
     ) -> None:
         match event:
             case Connected():
+                self._broker_fault = ""
                 self._journal.broker(event)
                 self._note_link(None)
                 self._next_announcement = 0.0  # the broker may know of none
@@ -321,7 +325,11 @@ class Shell:
             case Disconnected(reason):
                 self._journal.broker(event)
                 self._note_link(reason)
-            case ConnectionProblem():
+            case ConnectionProblem(error):
+                if isinstance(error, BrokerLimitError):
+                    self._broker_fault = str(error)
+                elif not self._parts.connection.connected:
+                    self._note_link(str(error))
                 self._journal.broker(event)
             case IncomingMessage():
                 happening, within_quota = self._hearing.hear(event)

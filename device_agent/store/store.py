@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from sqlite_utils import Database
 from device_agent.core.changes.durable import Durable, drafted
 from device_agent.core.records import OutboxKey
 from device_agent.core.state import AgentRecords
-from device_agent.errors import StoreError
+from device_agent.errors import HeldError, StoreError
 from device_agent.store.rows import load_records, read_attached, write_draft
 from device_agent.store.schema import MIGRATIONS
 from schemas.contributions import PartKey
@@ -21,6 +22,18 @@ from schemas.errors import SchemaError
 from schemas.presence import MAX_FORMER_RUNS
 from schemas.receipts import RETRACTED
 from schemas.values import BootId
+
+HELD_SECONDS = 3600.0
+"""For so long another program may hold the database before the agent ends."""
+_BUSY_MILLISECONDS = 2000
+
+
+def held_text(path: Path) -> str:
+    """Return what is told of a database that another program holds."""
+    return (
+        f"{path}: the database is locked by another program, such as a backup; let that end, and "
+        "back up with `sqlite3 FILE '.backup COPY'`, which holds nothing"
+    )
 
 
 @dataclass(frozen=True)
@@ -63,8 +76,11 @@ class AgentStore:
         """
         self._path = path
         self._name = name
+        self.on_held: Callable[[str], object] = lambda _why: None
+        """Called about once a second, with the reason, while another program holds the database."""
         with self._translated("opened"):
             self._db = Database(str(path))
+            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}").fetchall()
             self._db.execute(f"PRAGMA journal_mode={'WAL' if durable else 'PERSIST'}").fetchall()
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'OFF'}")
             # What is deleted is overwritten: messages may tell of images.
@@ -92,11 +108,20 @@ class AgentStore:
     def commit(self, records: AgentRecords, changes: Sequence[Durable]) -> None:
         """Write all changes in one transaction, then bring them into `records`.
 
-        Raises `StoreError`, and changes neither, if they cannot be written.
+        Waits while another program holds the database. Raises `StoreError`, and changes neither,
+        if they cannot be written.
         """
         draft = drafted(records, changes)
-        with self._translated("written"), self._db.atomic():
-            write_draft(self._db, draft, records)
+        began = time.monotonic()
+        while True:
+            try:
+                with self._translated("written"), self._db.atomic():
+                    write_draft(self._db, draft, records)
+                break
+            except HeldError as error:
+                if time.monotonic() - began > HELD_SECONDS:
+                    raise
+                self.on_held(str(error))
         draft.merge(records)
 
     def begin_run(self, boot: BootId) -> tuple[BootId, ...]:
@@ -154,7 +179,14 @@ class AgentStore:
     def _translated(self, verb: str) -> Iterator[None]:
         try:
             yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise HeldError(held_text(self._path)) from error
+            raise self._unusable(verb, error) from error
         except sqlite3.Error as error:
-            raise StoreError(
-                f"{self._path}: cannot be {verb}: {error}; look at the disk's space and health"
-            ) from error
+            raise self._unusable(verb, error) from error
+
+    def _unusable(self, verb: str, error: sqlite3.Error) -> StoreError:
+        return StoreError(
+            f"{self._path}: cannot be {verb}: {error}; look at the disk's space and health"
+        )

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from device_agent.cli import HINDERED, NOT_RUNNING, app
 from device_agent.errors import StoreError
 from device_agent.shell import Agent
 from device_agent.status import read_status, write_status
+from device_agent.store import store as store_module
 from device_agent.store.store import AgentStore
 from schemas.contributions import Contribution
 from schemas.models import ModelStatus
@@ -71,7 +73,9 @@ def test_what_cannot_be_written_is_not_acknowledged_and_comes_again(
     home: Path,
     spoil: Break,
     word: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(store_module, "HELD_SECONDS", 0.0)
     opened = write_settings(home)
     agent = assemble(
         opened,
@@ -145,8 +149,34 @@ def test_a_locked_database_is_told_by_status(home: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         told = status_of(home)
     assert told.exit_code == NOT_RUNNING
-    assert "agent.db: cannot be written: database is locked" in told.output
+    assert "agent.db: the database is locked by another program" in told.output
     assert "hindered" not in status_of(home).output
+
+
+def test_a_database_that_a_backup_holds_is_waited_for_and_told_meanwhile(
+    broker: InMemoryBroker,
+    coordinator: ScriptedCoordinator,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_module, "_BUSY_MILLISECONDS", 50)
+    running = RunningAgent(broker, home)
+
+    def hindered() -> list[str]:
+        found = read_status(running.home.status_file)
+        return [] if found is None else [item.text for item in found.problems if item.hinders]
+
+    try:
+        greet(coordinator)
+        with closing(sqlite3.connect(running.home.state_folder / "agent.db")) as backup:
+            backup.execute("BEGIN IMMEDIATE")
+            coordinator.assign(stsa_assignment()[0])
+            eventually(lambda: any("locked by another program" in text for text in hindered()))
+        _, envelope = coordinator.wait_for(Contribution)
+        coordinator.accept(envelope)
+        eventually(lambda: not any("locked" in text for text in hindered()))
+    finally:
+        running.stop()
 
 
 @pytest.mark.broker
@@ -164,7 +194,7 @@ def test_a_model_that_a_full_disk_refuses_runs_once_there_is_room_without_a_rest
         process_coordinator.desire(desired, *files)
         process_coordinator.wait_for(Problem, lambda body: "No space left" in body.text)
         eventually(lambda: status_of(process_home).exit_code == HINDERED)
-        assert "hindered     file" in status_of(process_home).output
+        assert re.search(r"hindered     since [-0-9: ]+: file", status_of(process_home).output)
         assert "No space left on device" in status_of(process_home).output
         assert agent.process.poll() is None
         disk.empty()
