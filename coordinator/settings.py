@@ -113,6 +113,15 @@ class LedgerSection(Strict):
         return self
 
 
+class ImportsSection(Strict):
+    """What a file from elsewhere may take while a process of its own judges it."""
+
+    seconds: int = Field(default=300, ge=1, le=86_400)
+    """Of the processor."""
+    memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
+    """Beyond the libraries; half of this machine's memory if left out."""
+
+
 class ProxySection(Strict):
     """A proxy that runs in the coordinator's process."""
 
@@ -144,6 +153,7 @@ class CoordinatorSettings(Strict):
     security: SecuritySettings = SecuritySettings()
     files: FilesSection = FilesSection()
     ledger: LedgerSection = LedgerSection()
+    imports: ImportsSection = ImportsSection()
     proxy: ProxySection | None = None
     """Left out where the proxy is a program of its own, or the method has none."""
     blobs: str | None = None

@@ -189,10 +189,8 @@ def _looked_at(wanted: OwnModelRequest) -> list[Inputs]:
 
 
 def _check_numbers(model: ModelProto) -> None:
-    """Refuse what no device takes in: sparse tensors, and weights that are no numbers."""
+    """Refuse weights that are no numbers."""
     for graph in nested_graphs(model.graph):
-        if graph.sparse_initializer:
-            raise ModelFileError("model: it has sparse tensors; export it with dense ones")
         for tensor in tensors_of(graph):
             if tensor.data_type not in _FLOATS:
                 continue

@@ -1,45 +1,40 @@
 """The rules that every ONNX file of this house keeps to, as it comes in and as it goes out.
 
-- one file, no external data, at most 512 MiB;
-- operators of the standard domain only, unless a domain is allowed by name; no `EPContext`;
-- no model-local functions, no training information, bounded nodes and nesting;
+- those of `learning.onnx_files`, by which devices judge what arrives, before any library reads it;
+- a graph that ONNX's own checker takes;
 - what goes out: IR version at most 10 and opset at most 20.
 """
 
 from __future__ import annotations
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import ModelProto
 
 from export.errors import ModelFileError
-from export.graph import (
-    MAX_IR_VERSION,
-    MAX_OPSET,
-    nested_graphs,
-    nodes_of,
-    opset_of,
-    tensors_of,
-)
+from export.graph import MAX_IR_VERSION, MAX_OPSET, opset_of
+from learning.errors import GraphFileError
+from learning.onnx_files.reading import read_onnx
 
 STANDARD_DOMAINS = frozenset({""})
-MAX_MODEL_BYTES = 512 * 1024**2
-MAX_NODES = 20_000
+_FIRST_BYTE = b"\x08"
+"""Tag of the version, which all writers of ONNX put first."""
 
 
-def read_model(data: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> ModelProto:
+def read_model(
+    data: bytes, domains: frozenset[str] = STANDARD_DOMAINS, *, exported: bool = False
+) -> ModelProto:
     """Parse `data` and hold it to the rules above, versions excepted.
 
-    Raises `ModelFileError` naming the rule that is broken and what to do.
+    `exported` says that nothing changes it any more before devices get it. Raises `ModelFileError`
+    naming the rule that is broken and what to do.
     """
-    if len(data) > MAX_MODEL_BYTES:
-        raise ModelFileError(
-            f"model: {len(data)} bytes exceed {MAX_MODEL_BYTES}; export a smaller network"
-        )
-    model = _parse(data)
-    for graph in nested_graphs(model.graph):
-        _refuse_external_data(graph)
-    _refuse_extras(model)
-    _check_nodes(model, domains)
+    try:
+        read_onnx(data, domains, exported=exported)
+        model = onnx.load_model_from_string(data)
+    except GraphFileError as error:
+        raise ModelFileError(_told(data, str(error))) from error
+    except Exception as error:  # protobuf's error, without importing protobuf here
+        raise ModelFileError(_not_onnx(data)) from error
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
@@ -47,9 +42,14 @@ def read_model(data: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> Model
     return model
 
 
+def _told(data: bytes, fault: str) -> str:
+    """Return the fault of a file that looks like ONNX, or that it does not."""
+    return f"model: {fault}" if data[:1] == _FIRST_BYTE else _not_onnx(data)
+
+
 def check(data: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> ModelProto:
     """Hold finished bytes to all rules, versions included; return the model."""
-    model = read_model(data, domains)
+    model = read_model(data, domains, exported=True)
     if model.ir_version > MAX_IR_VERSION or opset_of(model) > MAX_OPSET:
         raise ModelFileError(
             f"model: IR version {model.ir_version} and opset {opset_of(model)} exceed "
@@ -58,52 +58,8 @@ def check(data: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> ModelProto
     return model
 
 
-def _parse(data: bytes) -> ModelProto:
-    try:
-        model = onnx.load_model_from_string(data)
-    except Exception as error:  # protobuf's error, without importing protobuf here
-        raise ModelFileError(_not_onnx(data)) from error
-    if not model.ir_version or not model.graph.node:
-        raise ModelFileError(_not_onnx(data))
-    return model
-
-
 def _not_onnx(data: bytes) -> str:
     return (
         f"model: {len(data)} bytes beginning with {data[:8]!r} are no ONNX model; give the .onnx "
         "file itself"
     )
-
-
-def _refuse_external_data(graph: GraphProto) -> None:
-    for tensor in tensors_of(graph):
-        if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-            raise ModelFileError(
-                f"model: tensor {tensor.name!r} lies in another file; save the model as one file "
-                "(onnx.save with save_as_external_data=False)"
-            )
-
-
-def _refuse_extras(model: ModelProto) -> None:
-    for what, count in (
-        ("local functions", len(model.functions)),
-        ("training information", len(model.training_info)),
-    ):
-        if count:
-            raise ModelFileError(
-                f"model: holds {what} ({count}); export it for inference, with functions inlined"
-            )
-
-
-def _check_nodes(model: ModelProto, domains: frozenset[str]) -> None:
-    count = 0
-    for node in nodes_of(model.graph):
-        count += 1
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if domain not in domains or node.op_type == "EPContext":
-            raise ModelFileError(
-                f"model: operator {node.op_type!r} of domain {domain!r} is not allowed; export "
-                "with standard ONNX operators only, or allow the domain by name"
-            )
-    if count > MAX_NODES:
-        raise ModelFileError(f"model: {count} nodes exceed {MAX_NODES}; export a smaller network")

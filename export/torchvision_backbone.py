@@ -25,7 +25,7 @@ from export.graph import BATCH, clean, write
 from export.noise import noise_inputs
 from export.output_file import write_described
 from export.preprocessing_file import preprocessing_toml
-from export.rules import MAX_MODEL_BYTES, read_model
+from export.rules import read_model
 from export.runtime import LoadedModel, describe_runtime
 from export.torchvision_network import (
     INPUT_NAME,
@@ -35,6 +35,7 @@ from export.torchvision_network import (
     sized,
 )
 from export.torchvision_weights import load_weights
+from learning.onnx_files.reading import MAX_MODEL_BYTES
 from schemas.models import Preprocessing
 
 OPSET = 17

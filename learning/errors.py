@@ -10,6 +10,7 @@ LearningError          everything this package raises on purpose
 ├── MomentsError       no samples have the moments that were told
 ├── SingularError      a system of equations has no stable solution
 ├── NetworkError       a network is unknown, or its tensors have other names or shapes
+├── GraphFileError     a file of a graph of tensors breaks a rule, or is none
 ├── GraphGrowthError   a graph of tensors makes more than fits, or its size is bounded by nothing
 └── TrainingError      local work cannot be trained as it is described
 """
@@ -55,6 +56,10 @@ class SingularError(LearningError):
 
 class NetworkError(LearningError):
     """A network is unknown, or tensors given for it have other names or shapes."""
+
+
+class GraphFileError(LearningError):
+    """A file of a graph of tensors breaks a rule for what may be loaded; nothing of it was."""
 
 
 class GraphGrowthError(LearningError):

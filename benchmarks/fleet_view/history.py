@@ -103,7 +103,7 @@ def make_home(history: History, home: Path) -> None:
     write_settings(history, home)
     (home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
     (home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
-    backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")
+    backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json", trusted=True)
     told = Told(history, backbone)
     drafts = told.drafts()
     with Ledger.open(ledger_path(home), TABLES) as ledger:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from coordinator.errors import BackboneFileError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.making.offering import offer_of
 from coordinator.paths import blob_folder
-from coordinator.settings import load
+from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.lineages.entries import BackboneImported
 from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
+from export.judging import JudgingLimits, judged_backbone
+from export.judging_messages import BackboneRequest
 from export.layers import AS_IT_IS, Looking, looking_backbone
 from export.preprocessing_file import load_preprocessing
+from learning.onnx_files.reading import MAX_MODEL_BYTES
 from methods.registry import statistics_coordinator
 
 
@@ -27,15 +31,22 @@ def prepare_backbone(
     looking: Looking = AS_IT_IS,
     *,
     pool: bool = False,
+    trusted: bool = False,
 ) -> BackboneImported:
     """Build the frozen model and its golden batch, store both, and describe them.
 
+    A file that this program made itself is `trusted`: it is not judged by a process of its own.
     Raises `BackboneFileError`, `ModelFileError` or `PreprocessingFileError` naming what is wrong.
     """
     settings = load(home)
     preprocessing = load_preprocessing(preprocessing_file)
-    data = looking_backbone(read_file(file), preprocessing, looking)
-    backbone = import_backbone(data, preprocessing, pool=pool)
+    data = read_file(file)
+    if trusted:
+        looked = looking_backbone(data, preprocessing, looking)
+        backbone = import_backbone(looked, preprocessing, pool=pool)
+    else:
+        wanted = BackboneRequest(preprocessing, looking, pool)
+        backbone = judged_backbone(data, wanted, limits_of(settings))
     imported, files = lineage_of(
         backbone, file.stem, settings.method.name, settings.method.settings
     )
@@ -73,9 +84,25 @@ def lineage_of(
     return imported, (frozen, golden)
 
 
+def limits_of(settings: CoordinatorSettings) -> JudgingLimits:
+    """Return what a file from elsewhere may take while it is judged."""
+    memory = settings.imports.memory_mib
+    return JudgingLimits(settings.imports.seconds, None if memory is None else memory << 20)
+
+
 def read_file(file: Path) -> bytes:
-    """Return the bytes of an ONNX file; raise `BackboneFileError` where it cannot be read."""
+    """Return the bytes of a file, whose size is looked at before.
+
+    Raises `BackboneFileError` where it cannot be read or is too large.
+    """
     try:
+        found = file.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise BackboneFileError(f"{file}: no regular file; give an ONNX file")
+        if found.st_size > MAX_MODEL_BYTES:
+            raise BackboneFileError(
+                f"{file}: {found.st_size} bytes exceed {MAX_MODEL_BYTES}; export a smaller network"
+            )
         return file.read_bytes()
     except OSError as error:
         raise BackboneFileError(

@@ -9,16 +9,17 @@ from pathlib import Path
 
 from coordinator.errors import NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import read_file
+from coordinator.making.backbones import limits_of, read_file
 from coordinator.making.first_files import FirstFiles, base_tensors, extras_of, first_weights
 from coordinator.making.offering import offer_of
 from coordinator.making.pixel_networks import check_pixels, dense_golden
 from coordinator.paths import blob_folder
 from coordinator.settings import CoordinatorSettings, FirstStageSection, MethodSection, load
 from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported, Successor
-from export.backbone import import_backbone
 from export.frozen import plain_frozen
 from export.golden import build_golden
+from export.judging import judged_backbone
+from export.judging_messages import BackboneRequest
 from export.network import export_network
 from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing, remarks_on_units
@@ -71,7 +72,7 @@ def prepare_network(
     preprocessing = load_preprocessing(preprocessing_file)
     if known.segments:
         check_pixels(method.name, preprocessing, backbone, weights_file)
-    frozen = None if backbone is None else _frozen(backbone, preprocessing, pool=pool)
+    frozen = None if backbone is None else _frozen(backbone, preprocessing, settings, pool=pool)
     side = training_coordinator(method.name)
     shape = preprocessing.shape if frozen is None else (frozen.feature_width,)
     assignment = side.assign(method.settings, shape)
@@ -149,8 +150,11 @@ def _check_sight(
         raise NetworkSettingsError("pool: is about a backbone's output; give --backbone with it")
 
 
-def _frozen(file: Path, preprocessing: AnyPreprocessing, *, pool: bool) -> _Frozen:
-    imported = import_backbone(read_file(file), preprocessing, pool=pool)
+def _frozen(
+    file: Path, preprocessing: AnyPreprocessing, settings: CoordinatorSettings, *, pool: bool
+) -> _Frozen:
+    wanted = BackboneRequest(preprocessing, pool=pool)
+    imported = judged_backbone(read_file(file), wanted, limits_of(settings))
     return _Frozen(
         file.stem, plain_frozen(imported.model), imported.feature_width, imported.remarks
     )

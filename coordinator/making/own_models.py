@@ -8,14 +8,15 @@ from pathlib import Path
 
 from coordinator.errors import BackboneFileError
 from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import read_file
+from coordinator.making.backbones import limits_of, read_file
 from coordinator.making.offering import offer_of
 from coordinator.making.packing import imported_manifest
 from coordinator.paths import blob_folder
 from coordinator.settings import load
 from coordinator.topics.models.entries import ImportedFiles
 from export.class_file import load_class_names
-from export.own_model import OwnModelRequest, own_model
+from export.judging import judged_model
+from export.own_model import OwnModelRequest
 from export.preprocessing_file import load_preprocessing
 from export.rules import STANDARD_DOMAINS
 from schemas.file_reference import FileReference
@@ -67,7 +68,7 @@ def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
             f"classes: left out, and {given.file} answers {given.answers!r}; give --classes FILE "
             "with a name a line, or --answers raw for an output that is read by your own program"
         )
-    made = own_model(data, wanted)
+    made = judged_model(data, wanted, limits_of(settings))
     files = (made.frozen, made.head, made.golden, made.golden_scores)
     frozen, head, golden, golden_scores = (offer_of(file) for file in files)
     model = ImportedFiles(

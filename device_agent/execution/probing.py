@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from device_agent.trial.limits import trial_environment
+from schemas.child_limits import child_environment
 from schemas.message import Strict
 from schemas.onnx_runtime import onnx_runtime
 
@@ -61,7 +61,7 @@ def probe(name: str, command: Sequence[str] = COMMAND, seconds: float = SECONDS)
             timeout=seconds,
             check=False,
             cwd="/",
-            env=trial_environment(dict(os.environ)),
+            env=child_environment(dict(os.environ)),
         )
     except subprocess.TimeoutExpired:
         return ProbeAnswer(failed=f"does not answer within {seconds:g} s")

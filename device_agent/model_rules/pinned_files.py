@@ -7,7 +7,8 @@ from pathlib import Path
 
 from device_agent.errors import RuleError
 from device_agent.model_rules.golden_file import GoldenTensor, check_golden
-from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue, check_onnx
+from device_agent.model_rules.onnx_file import check_onnx
+from learning.onnx_files.reading import OnnxFile, OnnxValue
 from schemas.models import FEATURES, GOLDEN_INPUTS, NOVELTY, SCORES, SMALL_SCORES, Manifest
 from schemas.values import Digest
 from schemas.variants import VariantName

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from device_agent.errors import LoadError
-from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue
 from device_agent.serving.second_names import give_second_name, holds_blob
 from device_agent.store.blobs import BlobFolder, sync_folder, write_durably
+from learning.onnx_files.reading import OnnxFile, OnnxValue
 from schemas.models import FEATURES, PROBABILITIES, SCORES, Manifest
 from schemas.values import Digest
 

@@ -23,7 +23,6 @@ from device_agent.inference import InstalledModel, SessionSettings, describe_run
 from device_agent.memory import frugal_allocation, give_back, resident_bytes
 from device_agent.self_test import golden_inputs, self_test
 from device_agent.store.blobs import BlobFolder
-from device_agent.trial.limits import contain, limit, limit_processor
 from device_agent.trial.measuring import Clocks, measure_runs
 from device_agent.trial.messages import (
     BUILT,
@@ -33,6 +32,7 @@ from device_agent.trial.messages import (
     TrialRequest,
     read_request,
 )
+from schemas.child_limits import contain, limit, limit_processor
 from schemas.errors import FleetledgerError
 
 

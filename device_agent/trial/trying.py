@@ -20,7 +20,6 @@ from device_agent.health.machine import Machine
 from device_agent.inference import Inputs, SessionSettings, describe_runtime
 from device_agent.progress import working_at
 from device_agent.store.blobs import BlobFolder
-from device_agent.trial.limits import trial_environment
 from device_agent.trial.messages import (
     MAX_ANSWER_BYTES,
     TrialAnswer,
@@ -29,6 +28,7 @@ from device_agent.trial.messages import (
     write_request,
 )
 from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
+from schemas.child_limits import child_environment
 from schemas.errors import SchemaError
 from schemas.models import Manifest
 from schemas.values import Digest
@@ -179,7 +179,7 @@ class Trial:
                 self._built,
             )
             try:
-                return run_child(self._command, trial_environment(dict(os.environ)), file, bounds)
+                return run_child(self._command, child_environment(dict(os.environ)), file, bounds)
             finally:
                 self._built()
 

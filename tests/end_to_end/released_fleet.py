@@ -190,7 +190,9 @@ class ReleasedFleet:
         write_settings(self.home, self.broker, settings)
         (self.home / "pixels.onnx").write_bytes(scaling_backbone(SMALL))
         (self.home / "pixels.json").write_text(SMALL.model_dump_json(), encoding="utf-8")
-        backbone = prepare_backbone(self.home, self.home / "pixels.onnx", self.home / "pixels.json")
+        backbone = prepare_backbone(
+            self.home, self.home / "pixels.onnx", self.home / "pixels.json", trusted=True
+        )
         self._command(AdmitDevice(device=self.device))
         self._command(ImportBackbone(backbone=backbone))
 

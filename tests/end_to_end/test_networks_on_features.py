@@ -225,7 +225,9 @@ def test_a_fleet_goes_from_statistics_to_a_network_on_features_and_back(tmp_path
 
     def statistics() -> None:
         (tmp_path / "coordinator.toml").write_text(of_statistics, encoding="utf-8")
-        frozen = prepare_backbone(tmp_path, tmp_path / "pixels.onnx", tmp_path / "pixels.json")
+        frozen = prepare_backbone(
+            tmp_path, tmp_path / "pixels.onnx", tmp_path / "pixels.json", trusted=True
+        )
         bench.coordinator.command(ImportBackbone(backbone=frozen))
 
     statistics()

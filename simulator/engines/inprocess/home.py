@@ -93,7 +93,9 @@ def _import_backbone(home: Path, prepared: Prepared) -> ImportBackbone:
         backbone.write_bytes(prepared.backbone)
         preprocessing = backbone.with_suffix(".json")
         preprocessing.write_text(prepared.preprocessing.model_dump_json(), encoding="utf-8")
-        return ImportBackbone(backbone=prepare_backbone(home, backbone, preprocessing))
+        return ImportBackbone(
+            backbone=prepare_backbone(home, backbone, preprocessing, trusted=True)
+        )
 
 
 def last_moment(home: Path) -> tuple[int, int]:

@@ -83,7 +83,7 @@ def import_backbone(home: Path, name: str, data: bytes, preprocessing: AnyPrepro
         backbone.write_bytes(data)
         preprocessing_file = backbone.with_suffix(".json")
         preprocessing_file.write_text(preprocessing.model_dump_json(), encoding="utf-8")
-        imported = prepare_backbone(home, backbone, preprocessing_file)
+        imported = prepare_backbone(home, backbone, preprocessing_file, trusted=True)
     carry_out(home, ImportBackbone(backbone=imported))
 
 

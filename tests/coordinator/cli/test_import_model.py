@@ -1,5 +1,6 @@
 """`fleetledger model import`: a model of one's own becomes a version, or is refused in words."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from schemas.models import Manifest
 from tests.export.networks import data
 from tests.export.own_networks import boxes, classifier, segmenter
 from tests.export.tails import with_tail
+from tests.export.test_judging import growing_by_data
 
 PICTURES = """\
 mode = "RGB"
@@ -174,3 +176,22 @@ def test_nothing_is_stored_of_what_is_refused(
 def test_names_that_stand_twice_are_refused(home: Path) -> None:
     (home.parent / "birds.txt").write_text("wren\nwren\nfinch\n", encoding="utf-8")
     assert "'wren', stands at 1 already" in refused(home, "birds.onnx", "--classes", "birds.txt")
+
+
+def test_size_and_kind_of_a_file_are_looked_at_before_it_is_read(home: Path) -> None:
+    with (home.parent / "huge.onnx").open("wb") as file:
+        file.truncate(3 << 30)
+    os.mkfifo(home.parent / "pipe.onnx")
+    words = ("--classes", "birds.txt")
+    assert "huge.onnx: 3221225472 bytes exceed 536870912" in refused(home, "huge.onnx", *words)
+    assert "pipe.onnx: no regular file" in refused(home, "pipe.onnx", *words)
+
+
+def test_limits_of_judging_are_the_operators(home: Path) -> None:
+    with (home / "coordinator.toml").open("a", encoding="utf-8") as settings:
+        settings.write("\n[imports]\nmemory_mib = 16\n")
+    (home.parent / "large.onnx").write_bytes(data(growing_by_data()))
+    pictures = PICTURES.replace("[12, 10]", "[112, 112]")
+    (home.parent / "pictures.toml").write_text(pictures, encoding="utf-8")
+    said = refused(home, "large.onnx", "--classes", "birds.txt", "--gives", "scores")
+    assert "takes more than 16 MiB of memory" in said

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from device_agent.core import inputs
-from device_agent.errors import RuleError
 from device_agent.inference import InferenceSession
-from device_agent.model_rules.onnx_file import read_onnx
 from device_agent.trial.trying import Trial
+from learning.errors import GraphFileError
+from learning.onnx_files.reading import read_onnx
 from schemas.file_reference import FileReference
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
 from tests.device_agent.hostile.growing_files import GROWING_FILES
@@ -58,7 +58,7 @@ def test_a_program_of_a_device_is_refused_whatever_domains_the_owner_allows() ->
     domains = frozenset({"com.microsoft", ""})
     for name in ("EPContext", "EPContext of Microsoft's domain"):
         make, _ = ONNX_FILES[name]
-        with pytest.raises(RuleError, match="'EPContext' holds a program of a device"):
+        with pytest.raises(GraphFileError, match="'EPContext' holds a program of a device"):
             read_onnx(make(), domains)
 
 

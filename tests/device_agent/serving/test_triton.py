@@ -10,13 +10,13 @@ import onnxruntime
 import pytest
 
 import fleetledger
-from device_agent.model_rules.onnx_file import OnnxFile, OnnxValue
 from device_agent.serving.frames import input_of
 from device_agent.serving.leases import take_lease
 from device_agent.serving.published import PublishedModels
 from device_agent.serving.triton import TritonRepository
 from device_agent.settings import ModelSettings
 from device_agent.slots import Slot
+from learning.onnx_files.reading import OnnxFile, OnnxValue
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.serving.homes import ServingHome

@@ -47,7 +47,9 @@ def test_it_carries_commands_out_and_leaps_to_a_deadline(
 ) -> None:
     world = coordinator._world
     carry_out(coordinator, world, AdmitDevice(device=DeviceId("silent")))
-    backbone = prepare_backbone(tmp_path, tmp_path / "pixels.onnx", tmp_path / "pixels.json")
+    backbone = prepare_backbone(
+        tmp_path, tmp_path / "pixels.onnx", tmp_path / "pixels.json", trusted=True
+    )
     carry_out(coordinator, world, ImportBackbone(backbone=backbone))
     text = carry_out(coordinator, world, OpenStage(class_names=(ClassName("cat"),)))
     assert text == "stage 1 is open for cat"

@@ -52,7 +52,7 @@ def lineage(tmp_path_factory: pytest.TempPathFactory) -> BackboneImported:
     )
     (home / "pixels.onnx").write_bytes(scaling_backbone(preprocessing))
     (home / "pixels.json").write_text(preprocessing.model_dump_json(), encoding="utf-8")
-    return prepare_backbone(home, home / "pixels.onnx", home / "pixels.json")
+    return prepare_backbone(home, home / "pixels.onnx", home / "pixels.json", trusted=True)
 
 
 def sealed(

@@ -1,4 +1,4 @@
-"""What the process that tries a model may take, and may not do."""
+"""What a process that tries a file from elsewhere may take, and may not do."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KEPT_VARIABLES = frozenset(
     {"PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONHOME", "TMPDIR"}
 )
 KEPT_PREFIXES = ("CUDA_", "NVIDIA_", "OMP_", "OPENBLAS_", "MKL_", "ORT_", "TRT_")
-"""Of the agent's environment, what libraries need; anything else may be somebody's secret."""
+"""Of a program's environment, what libraries need; anything else may be somebody's secret."""
 
 
-def trial_environment(agent: dict[str, str]) -> dict[str, str]:
+def child_environment(own: dict[str, str]) -> dict[str, str]:
     """Return the environment of the process, of which a model can read whatever is in it."""
     kept = {
         name: value
-        for name, value in agent.items()
+        for name, value in own.items()
         if name in KEPT_VARIABLES or name.startswith(KEPT_PREFIXES)
     }
-    # The modules are found where the agent found them, installed or not.
+    # The modules are found where this process found them, installed or not.
     kept["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         kept.setdefault(name, "1")
@@ -36,7 +36,7 @@ def trial_environment(agent: dict[str, str]) -> dict[str, str]:
 
 
 def contain() -> None:
-    """Give up what no trial needs: core files, new privileges, and a life longer than the agent's.
+    """Give up what no trial needs: core files, new privileges, and a life longer than its parent's.
 
     Where memory runs out this process is ended before any other.
     """
@@ -49,16 +49,18 @@ def contain() -> None:
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, encoding="ascii")
 
 
-def limit(memory_bytes: int, cpu_seconds: int, *, on_gpu: bool) -> None:
-    """Bound memory and processor time, and let no file be written.
+def limit(
+    memory_bytes: int, cpu_seconds: int, *, on_gpu: bool = False, file_bytes: int = 0
+) -> None:
+    """Bound memory, processor time and the size of a file that is written, by default none.
 
     Call it when all libraries are loaded: what these take is not the model's. A GPU's driver maps
-    more than any bound and keeps files, so there the agent alone watches the resident memory.
+    more than any bound and keeps files, so there the parent alone watches the resident memory.
     """
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     if on_gpu:
         return
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     bound = _mapped_bytes() + memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 

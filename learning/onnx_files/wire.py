@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, overload
 
-from device_agent.errors import RuleError
+from learning.errors import GraphFileError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _WIDTHS = {FIXED64: 8, FIXED32: 4}
@@ -44,13 +44,16 @@ class Wire:
         self._budget = self._left = budget
 
     def fields(self, at: int, end: int) -> Iterator[Raw]:
-        """Yield the fields of the message from `at` to `end`; raise `RuleError` if it is none."""
+        """Yield the fields of the message from `at` to `end`.
+
+        Raises `GraphFileError` if it is none.
+        """
         while at < end:
             self._spend()
             tag, at = self._varint(at, end)
             number, kind = tag >> 3, tag & 7
             if number == 0:
-                raise RuleError("a field has the number 0; no ONNX file has such")
+                raise GraphFileError("a field has the number 0; no ONNX file has such")
             if kind == VARINT:
                 value, at = self._varint(at, end)
                 yield number, kind, value, at
@@ -66,13 +69,13 @@ class Wire:
             yield value
 
     def text(self, begin: int, end: int, longest: int) -> str:
-        """Return a short text; raise `RuleError` for a longer one, or what is no UTF-8."""
+        """Return a short text; raise `GraphFileError` for a longer one, or what is no UTF-8."""
         if end - begin > longest:
-            raise RuleError(f"a name of {end - begin} bytes; at most {longest} are read")
+            raise GraphFileError(f"a name of {end - begin} bytes; at most {longest} are read")
         try:
             return self.data[begin:end].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise RuleError("a name is no UTF-8") from error
+            raise GraphFileError("a name is no UTF-8") from error
 
     def _span(self, kind: int, at: int, end: int) -> tuple[int, int]:
         """Return begin and end of a field's bytes."""
@@ -81,9 +84,9 @@ class Wire:
         elif kind in _WIDTHS:
             size = _WIDTHS[kind]
         else:
-            raise RuleError(f"a field is of wire type {kind}, which no ONNX file has")
+            raise GraphFileError(f"a field is of wire type {kind}, which no ONNX file has")
         if size > end - at:
-            raise RuleError(f"a field declares {size} bytes where {end - at} are left")
+            raise GraphFileError(f"a field declares {size} bytes where {end - at} are left")
         return at, at + size
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
@@ -94,17 +97,17 @@ class Wire:
             value |= (byte & 0x7F) << shift
             if byte < _MORE:
                 if value > _LARGEST:
-                    raise RuleError("a number has more than 64 bits")
+                    raise GraphFileError("a number has more than 64 bits")
                 return value, at
             shift += 7
             if shift > _MAX_SHIFT:
-                raise RuleError("a number has more than ten bytes")
-        raise RuleError("ends in the middle of a number")
+                raise GraphFileError("a number has more than ten bytes")
+        raise GraphFileError("ends in the middle of a number")
 
     def _spend(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise RuleError(f"has more than {self._budget} fields; export a smaller network")
+            raise GraphFileError(f"has more than {self._budget} fields; export a smaller network")
 
 
 def signed(value: int) -> int:

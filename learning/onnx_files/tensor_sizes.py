@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from device_agent.errors import RuleError
-from device_agent.model_rules.wire import Octets
+from learning.errors import GraphFileError
+from learning.onnx_files.wire import Octets
 
 MAX_RANK = 32
 MAX_NUMBERS = 1 << 28
@@ -51,33 +51,33 @@ KINDS = {
 
 
 def numbers_of(dims: list[int]) -> int:
-    """Return how many numbers a shape has; raise `RuleError` for one that cannot be."""
+    """Return how many numbers a shape has; raise `GraphFileError` for one that cannot be."""
     if len(dims) > MAX_RANK:
-        raise RuleError(f"a shape has {len(dims)} axes; at most {MAX_RANK} are read")
+        raise GraphFileError(f"a shape has {len(dims)} axes; at most {MAX_RANK} are read")
     if any(dim < 0 for dim in dims):
-        raise RuleError(f"a shape {tuple(dims)} has a negative axis")
+        raise GraphFileError(f"a shape {tuple(dims)} has a negative axis")
     count = prod(dims)
     # An axis of 0 must not hide one that overflows beside it.
     if count > MAX_NUMBERS or max(dims, default=0) > MAX_NUMBERS:
-        raise RuleError(f"a shape {tuple(dims)} has more than {MAX_NUMBERS} numbers")
+        raise GraphFileError(f"a shape {tuple(dims)} has more than {MAX_NUMBERS} numbers")
     return count
 
 
 def check_stored(name: str, data_type: int, dims: list[int], stored: dict[str, int]) -> None:
-    """Raise `RuleError` unless a tensor's data is exactly what its type and shape declare.
+    """Raise `GraphFileError` unless a tensor's data is exactly what its type and shape declare.
 
     `stored` has, for each field with data, its entries; of `raw_data`, its bytes.
     """
     kind = KINDS.get(data_type)
     if kind is None:
-        raise RuleError(f"tensor {name!r} is of type {data_type}, which devices do not take")
+        raise GraphFileError(f"tensor {name!r} is of type {data_type}, which devices do not take")
     count = numbers_of(dims)
     expected = {kind.field: -(-count // kind.per_entry)}
     if kind.bits and set(stored) == {"raw_data"}:
         expected = {"raw_data": -(-count * kind.bits // 8)}
     found = {field: entries for field, entries in stored.items() if entries}
     if found != {field: entries for field, entries in expected.items() if entries}:
-        raise RuleError(
+        raise GraphFileError(
             f"tensor {name!r} declares {count} numbers of type {data_type}, and holds "
             f"{found or 'nothing'}"
         )

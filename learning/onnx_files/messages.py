@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from device_agent.model_rules.wire import FIXED32, FIXED64, LENGTH, VARINT
+from learning.onnx_files.wire import FIXED32, FIXED64, LENGTH, VARINT
 
 
 class Field(NamedTuple):
@@ -31,8 +31,14 @@ def _number(name: str) -> Field:
     return Field(name, VARINT)
 
 
-_ELSEWHERE = "data in another file; save the model as one file"
-_FUNCTIONS = "local functions; export it with functions inlined"
+_ELSEWHERE = (
+    "data in another file; save the model as one file: torch.onnx.export(..., "
+    "external_data=False), or onnx.save(onnx.load(FILE), ONE_FILE)"
+)
+_FUNCTIONS = (
+    "local functions; export it with functions inlined (onnx.inliner.inline_local_functions)"
+)
+_MAP = "a map; export it with tensors only (skl2onnx: options={'zipmap': False})"
 _DEVICES = "settings of devices; export it without"
 _SPARSE = "a sparse tensor, whose size no data bounds; export it dense"
 _DOCUMENT, _METADATA = Field("doc_string"), _many("metadata_props")
@@ -118,7 +124,7 @@ MESSAGES: dict[str, dict[int, Field]] = {
     "type": {
         1: Field("tensor_type", message="tensor_type"),
         4: Field("sequence_type", message="sequence_type"),
-        5: Field("map_type", banned="a map; export it with tensors only"),
+        5: Field("map_type", banned=_MAP),
         6: Field("denotation"),
         7: Field("opaque_type", banned="an opaque type; export it with tensors only"),
         8: Field("sparse_tensor_type", banned=_SPARSE),

@@ -1,0 +1,58 @@
+"""`python -m export.judging_child`: takes in the file that standard input brings, and answers.
+
+The answer goes to the file that standard output is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from export.backbone import import_backbone
+from export.errors import ExportError
+from export.judging import MOST_ANSWERED
+from export.judging_messages import BackboneRequest, JudgingRequest, Refusal, written_answer
+from export.layers import looking_backbone
+from export.own_model import own_model
+from export.runtime import describe_runtime
+from learning.errors import LearningError
+from schemas.child_limits import contain, limit
+from schemas.errors import FleetledgerError
+
+_NO_MEMORY = ("bad_alloc", "allocate", "out of memory")
+
+
+def main() -> None:
+    """Read a request, take the file in within its limits, write the answer."""
+    answer_to = os.dup(1)
+    os.dup2(2, 1)
+    contain()
+    request = JudgingRequest.read(sys.stdin.buffer.read())
+    describe_runtime()  # loads the library before memory is counted
+    limit(request.memory_bytes, request.seconds, file_bytes=MOST_ANSWERED)
+    with os.fdopen(answer_to, "wb") as file:
+        file.write(written_answer(_made(request)))
+
+
+def _made(request: JudgingRequest) -> Any:  # noqa: ANN401 - what either kind of file becomes
+    try:
+        return _taken_in(request)
+    except MemoryError:
+        return Refusal("ModelFileError", request.too_large)
+    except (ExportError, FleetledgerError, LearningError) as error:
+        if any(word in str(error) for word in _NO_MEMORY):
+            return Refusal("ModelFileError", request.too_large)
+        return Refusal(type(error).__name__, str(error))
+
+
+def _taken_in(request: JudgingRequest) -> Any:  # noqa: ANN401 - as above
+    wanted = request.wanted
+    if isinstance(wanted, BackboneRequest):
+        data = looking_backbone(request.data, wanted.preprocessing, wanted.looking)
+        return import_backbone(data, wanted.preprocessing, pool=wanted.pool)
+    return own_model(request.data, wanted)
+
+
+if __name__ == "__main__":
+    main()
