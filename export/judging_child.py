@@ -12,7 +12,7 @@ from typing import Any
 from export.backbone import import_backbone
 from export.errors import ExportError
 from export.judging import MOST_ANSWERED
-from export.judging_messages import BackboneRequest, JudgingRequest, Refusal, written_answer
+from export.judging_messages import BackboneRequest, ImportRefusal, JudgingRequest, written_answer
 from export.layers import looking_backbone
 from export.own_model import own_model
 from export.runtime import describe_runtime
@@ -39,11 +39,11 @@ def _made(request: JudgingRequest) -> Any:  # noqa: ANN401 - what either kind of
     try:
         return _taken_in(request)
     except MemoryError:
-        return Refusal("ModelFileError", request.too_large)
+        return ImportRefusal("ModelFileError", request.too_large)
     except (ExportError, FleetledgerError, LearningError) as error:
         if any(word in str(error) for word in _NO_MEMORY):
-            return Refusal("ModelFileError", request.too_large)
-        return Refusal(type(error).__name__, str(error))
+            return ImportRefusal("ModelFileError", request.too_large)
+        return ImportRefusal(type(error).__name__, str(error))
 
 
 def _taken_in(request: JudgingRequest) -> Any:  # noqa: ANN401 - as above

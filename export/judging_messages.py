@@ -96,7 +96,7 @@ class JudgingRequest:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ImportRefusal:
     """Why a file was not taken in: a kind of error, and its text."""
 
     kind: str
@@ -112,7 +112,7 @@ class Refusal:
         return ModelFileError(self.text)
 
 
-def written_answer(made: CutModel | ImportedBackbone | Refusal) -> bytes:
+def written_answer(made: CutModel | ImportedBackbone | ImportRefusal) -> bytes:
     """Return the bytes of an answer."""
     values = {item.name: getattr(made, item.name) for item in fields(made)}
     files = {name: value for name, value in values.items() if isinstance(value, bytes)}
@@ -123,8 +123,8 @@ def read_answer(data: bytes, kind: type[Made]) -> Made:
     """Return what an answer holds; raise the error that it tells, or `ModelFileError`."""
     try:
         files, facts = _read(data)
-        if set(facts) == {item.name for item in fields(Refusal)}:
-            raise Refusal(**facts).error
+        if set(facts) == {item.name for item in fields(ImportRefusal)}:
+            raise ImportRefusal(**facts).error
         return TypeAdapter(kind).validate_python({**files, **facts})
     except (safetensors.SafetensorError, KeyError, ValueError, ValidationError) as error:
         raise ModelFileError(
