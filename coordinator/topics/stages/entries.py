@@ -53,6 +53,8 @@ class StageClosed(EntryBody):
     reason: str
     answered: int
     expected: int
+    without_samples: tuple[ClassName, ...] = ()
+    """Classes of the stage of which no device has given samples, in statistics."""
 
 
 def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
@@ -61,9 +63,11 @@ def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
 
 def _say_closed(body: StageClosed, _: Place) -> str:
     late = "" if body.reason.endswith(" rounds") else " Late contributions still count."
+    names = body.without_samples
+    lacks = f" No device has given samples of {names_of(names)}." if names else ""
     return (
         f"Stage {body.stage} closed because of {body.reason}: {body.answered} of {body.expected} "
-        f"devices answered.{late}"
+        f"devices answered.{late}{lacks}"
     )
 
 
@@ -135,7 +139,7 @@ STAGES = LedgerTopic(
     "stages",
     kinds=(
         Kind(StageOpened, _open, _say_opened, tells_all_their_assignment),
-        Kind(StageClosed, _close, _say_closed),
+        Kind(StageClosed, _close, _say_closed, trouble=lambda body: bool(body.without_samples)),
         Kind(TransitionReported, _report, _say_reported),
     ),
     follows=(

@@ -56,7 +56,9 @@ class Stages:
         if command.asks:
             self._ask_about(names)
         stage = (self._state.stages.current or 0) + 1
-        return decision, f"stage {stage} is open for {', '.join(names)}"
+        untold = self._untold(names)
+        lacks = f"; no device has told of samples of {some(untold)} yet" if untold else ""
+        return decision, f"stage {stage} is open for {', '.join(names)}{lacks}"
 
     def _ask_about(self, names: tuple[ClassName, ...]) -> None:
         """Raise `QuestionError` where names look mistyped, or devices are missing in a stage."""
@@ -264,5 +266,36 @@ class Stages:
         if number is None or self._state.stages.by_number[number].closed_index is not None:
             return Decision()
         answered, expected = self.answered_and_expected(number)
-        body = StageClosed(stage=number, reason=reason, answered=answered, expected=expected)
+        body = StageClosed(
+            stage=number,
+            reason=reason,
+            answered=answered,
+            expected=expected,
+            without_samples=self._without_samples(number),
+        )
         return record(body, actor=actor)
+
+    def _without_samples(self, number: int) -> tuple[ClassName, ...]:
+        """Return the classes of a stage that are in no sum; of networks nobody knows."""
+        if self._state.lineages.in_rounds:
+            return ()
+        learned = set(self._state.contributions.learned_names())
+        names = self._state.stages.by_number[number].class_names
+        return tuple(name for name in names if self._state.classes.resolve(name) not in learned)
+
+    def _untold(self, names: tuple[ClassName, ...]) -> list[ClassName]:
+        """Return the new classes of which no device has told that it has samples.
+
+        Devices tell of class folders from their first assignment on.
+        """
+        if self._state.stages.current is None:
+            return []
+        told = {
+            name
+            for device in self._state.devices.admitted
+            for name in (
+                *self._live.seen(device).waiting_classes,
+                *self._state.stages.reports_of(device).named,
+            )
+        }
+        return [name for name in names if name not in told and not self._state.classes.knows(name)]
