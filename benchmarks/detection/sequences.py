@@ -54,7 +54,7 @@ from methods.stsa.settings import StsaSettings
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_delays.json"
 SEEDS = (1, 2, 3)
 SHARES = (0.5, 1.0)
-QUIET_IMAGES = (100, 300, 1000, 3000, 10_000)
+QUIET_IMAGES = (1000, 3000, 10_000)
 DEVIATIONS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
 RISES = (0.1, 0.2, 0.4, 0.6, 1.2)
 Images = npt.NDArray[np.intp]

@@ -50,9 +50,9 @@ def test_a_draw_shows_no_scene_twice_and_the_share_of_new_ones_that_is_asked() -
 def test_stranger_scenes_are_noticed_and_a_grown_head_alone_is_a_rise() -> None:
     found = study_case(case(0.5, 0.5), PLAN)
     rows = {(row["rule"], row["share"]): row for row in summed_up([found])}
-    assert rows["sequential 1000", 1.0]["noticed"] == [1.0]
-    assert rows["sequential 1000", 1.0]["median_delay"] < 40
-    assert rows["sequential 1000", 1.0]["false_alarms_per_1000"] == [0.0]
+    assert rows["sequential 100", 1.0]["noticed"] == [1.0]
+    assert rows["sequential 100", 1.0]["median_delay"] < 40
+    assert rows["sequential 100", 1.0]["false_alarms_per_1000"][0] < 20
     assert rows["fixed-rise", 1.0]["noticed"] == [0.0]
     looks = found["looks"]
     assert (looks["sequential"]["noticed"], looks["sequential"]["false"]) == (10, 0)
