@@ -2,14 +2,18 @@
 
 - Each answer comes from one version of the model and names it.
 - At most `MOST_WAITING` requests wait for the model; who comes then is told to try again.
+- A body gets its room, and its request its place, before a byte of it is read.
 - No page of a browser may ask: an `Origin` is refused, and so is the name of another host.
+- Over TCP every request but that for life has the token of this home.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,7 +28,7 @@ from starlette.routing import Route
 from device_agent.comparison.live import LiveSample
 from device_agent.errors import LoadError, ModelError, NoModelError, StoreError
 from device_agent.http import open_inference
-from device_agent.http.bodies import body_of
+from device_agent.http.bodies import BodyRoom
 from device_agent.http.replies import (
     ClassReply,
     ErrorReply,
@@ -41,14 +45,27 @@ log = logging.getLogger("device_agent.http")
 MOST_WAITING = 32
 MOST_LISTENERS = 64
 LOOK_SECONDS = 0.25
+_LIFE = "/v2/health/live"
 Result = TypeVar("Result")
 
 
 class ModelServer:
     """What requests share: the model, the sample of what it is shown, and how many wait."""
 
-    def __init__(self, model: RunningModel, live: LiveSample | None, hosts: frozenset[str]) -> None:
-        """`hosts` are names under which the program may be asked; empty on a socket of files."""
+    def __init__(
+        self,
+        model: RunningModel,
+        live: LiveSample | None,
+        hosts: frozenset[str],
+        token: str = "",
+    ) -> None:
+        """Share what all requests need.
+
+        `hosts` are names under which the program may be asked, and `token` what each request has to
+        show; both are empty on a socket of files.
+        """
+        self.token = token
+        self.bodies = BodyRoom()
         self.model = model
         self.live = live
         self.hosts = hosts
@@ -63,15 +80,25 @@ class ModelServer:
 
     async def take_turn(self, question: Callable[[], Result]) -> Result:
         """Return an answer once all that came before have theirs; raise as `ask` does."""
-        if self._waiting >= MOST_WAITING:
-            text = f"{MOST_WAITING} requests wait for the model; ask again in a moment."
-            raise HTTPException(503, text, {"Retry-After": "1"})
+        self._check_queue()
         self._waiting += 1
         try:
             async with self._one:
                 return await run_in_threadpool(question)
         finally:
             self._waiting -= 1
+
+    @asynccontextmanager
+    async def body_of(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield a request's body; raise `HTTPException` where there is no place or room for it."""
+        self._check_queue()
+        async with self.bodies.body_of(request) as body:
+            yield body
+
+    def _check_queue(self) -> None:
+        if self._waiting >= MOST_WAITING:
+            text = f"{MOST_WAITING} requests wait for the model; ask again in a moment."
+            raise HTTPException(503, text, {"Retry-After": "1"})
 
     def sample(self, frame: bytes) -> None:
         """Keep a frame now and then, to compare a candidate with this model on it."""
@@ -92,7 +119,7 @@ def make_app(server: ModelServer) -> Starlette:
         Route("/v1/embed", _answer(server, _embed), methods=["POST"]),
         Route("/v1/events", _answer(server, _events)),
         Route("/v2", _answer(server, _server)),
-        Route("/v2/health/live", _answer(server, _live)),
+        Route(_LIFE, _answer(server, _live)),
         Route("/v2/health/ready", _answer(server, _live)),
         Route("/v2/models/{name}", _answer(server, _metadata)),
         Route("/v2/models/{name}/ready", _answer(server, _ready)),
@@ -136,6 +163,13 @@ def _check_asker(server: ModelServer, request: Request) -> None:
     if server.hosts and host not in server.hosts:
         names = " or ".join(sorted(server.hosts))
         raise HTTPException(421, f"This program is not {host!r}; ask it as {names}.")
+    if server.token and request.url.path != _LIFE:
+        shown = request.headers.get("authorization", "").encode("utf-8", "replace")
+        if not hmac.compare_digest(shown, f"Bearer {server.token}".encode()):
+            text = (
+                "Show the token of this home: `Authorization: Bearer` and the line of serve.token."
+            )
+            raise HTTPException(401, text, {"WWW-Authenticate": "Bearer"})
 
 
 async def _model(server: ModelServer, _request: Request) -> Response:
@@ -143,22 +177,23 @@ async def _model(server: ModelServer, _request: Request) -> Response:
 
 
 async def _classify(server: ModelServer, request: Request) -> Response:
-    frame, most = await body_of(request), _most(request)
-    answer = await server.take_turn(lambda: server.model.classify(frame))
-    await run_in_threadpool(server.sample, frame)
+    most = _most(request)
+    async with server.body_of(request) as frame:
+        answer = await server.take_turn(lambda: server.model.classify(frame))
+        await run_in_threadpool(server.sample, frame)
     return _json(ClassReply.of(answer, most))
 
 
 async def _segment(server: ModelServer, request: Request) -> Response:
-    frame = await body_of(request)
-    reply = await server.ask(lambda model: MaskReply.of(model.segment(frame)))
-    await run_in_threadpool(server.sample, frame)
+    async with server.body_of(request) as frame:
+        reply = await server.ask(lambda model: MaskReply.of(model.segment(frame)))
+        await run_in_threadpool(server.sample, frame)
     return _json(reply)
 
 
 async def _embed(server: ModelServer, request: Request) -> Response:
-    frame = await body_of(request)
-    return _json(await server.ask(lambda model: FeatureReply.of(model.embed(frame))))
+    async with server.body_of(request) as frame:
+        return _json(await server.ask(lambda model: FeatureReply.of(model.embed(frame))))
 
 
 async def _events(server: ModelServer, _request: Request) -> Response:
@@ -207,17 +242,18 @@ async def _metadata(server: ModelServer, request: Request) -> Response:
 
 
 async def _infer(server: ModelServer, request: Request) -> Response:
-    body = await body_of(request)
-    try:
-        asked = open_inference.InferRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise HTTPException(400, f"{explain(error)}.") from error
-
-    def inferred(model: LeasedModel) -> open_inference.InferResponse:
+    def inferred(model: LeasedModel) -> bytes:
         _check_name(request, model)
-        return open_inference.infer(model, asked)
+        open_inference.check_size(model, body)
+        try:
+            asked = open_inference.InferRequest.model_validate_json(body)
+        except ValidationError as error:
+            raise HTTPException(400, f"{explain(error)}.") from error
+        return _written(open_inference.infer(model, asked))
 
-    return _json(await server.ask(inferred))
+    # What such a body may become is far larger than it is: one at a time, and aside from the loop.
+    async with server.body_of(request) as body:
+        return Response(await server.ask(inferred), media_type="application/json")
 
 
 def _check_name(request: Request, model: LeasedModel) -> None:
@@ -231,13 +267,17 @@ def _check_name(request: Request, model: LeasedModel) -> None:
 
 def _most(request: Request) -> int:
     text = request.query_params.get("most", "5")
-    if not text.isdecimal() or not 0 < int(text[:6]) <= 10_000:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:6]) <= 10_000:
         raise HTTPException(400, f"most: {text[:20]!r}; give a number of classes from 1 on.")
-    return int(text)
+    return int(text[:6])
 
 
 def _json(reply: BaseModel) -> Response:
-    return Response(reply.model_dump_json(exclude_none=True), media_type="application/json")
+    return Response(_written(reply), media_type="application/json")
+
+
+def _written(reply: BaseModel) -> bytes:
+    return reply.model_dump_json(exclude_none=True).encode()
 
 
 def _error(status: int, text: str) -> Response:

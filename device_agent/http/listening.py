@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import stat
@@ -14,10 +15,14 @@ from device_agent.comparison.live import live_sample_of
 from device_agent.home import AgentHome
 from device_agent.http.application import ModelServer, make_app
 from device_agent.serving.running_model import RunningModel
+from schemas.private_file import write_private
+from schemas.settings_file import SettingsError, read_secret
 from transport.errors import ListenError
 from transport.pages.serving import ListenAddress, server_of
 
 SOCKET_NAME = "model.sock"
+TOKEN_NAME = "serve.token"  # noqa: S105 - the name of its file
+"""File of the home with what requests over TCP show."""
 _LAST_PORT = 65_535
 _LONGEST_PATH = 107
 """Bytes of a socket's path that Linux takes."""
@@ -30,13 +35,29 @@ def serve(home: Path, tcp: tuple[str, int] | None, tell: Callable[[str], None]) 
     """
     with RunningModel.open(home) as model:
         hosts = frozenset() if tcp is None else frozenset({tcp[0].lower(), "localhost"})
-        server = ModelServer(model, live_sample_of(AgentHome.open(home)), hosts)
+        token = "" if tcp is None else token_of(home)
+        server = ModelServer(model, live_sample_of(AgentHome.open(home)), hosts, token)
         with listener(home, tcp) as (bound, where):
-            tell(f"model {model.version} answers at {where}")
+            shown = f"; each request shows the token in {home / TOKEN_NAME}" if token else ""
+            tell(f"model {model.version} answers at {where}{shown}")
             for number in (signal.SIGTERM, signal.SIGINT):
                 # Uvicorn stops at a signal, and sends it once more to whoever ran it: that is us.
                 signal.signal(number, lambda *_: None)
             server_of(make_app(server), ListenAddress(), server.stopping.set).run(sockets=[bound])
+
+
+def token_of(home: Path) -> str:
+    """Return what requests over TCP show, made where there is none; raise `ListenError`."""
+    path = home / TOKEN_NAME
+    try:
+        if not path.exists():
+            write_private(path, f"{secrets.token_urlsafe(32)}\n".encode())
+        token = read_secret(home, Path(TOKEN_NAME))
+    except (OSError, SettingsError) as error:
+        raise ListenError(f"{path}: no token for --tcp: {error}") from error
+    if not token:
+        raise ListenError(f"{path}: is empty; delete it, and another token is made")
+    return token
 
 
 def address_of(text: str) -> tuple[str, int]:

@@ -23,7 +23,11 @@ from schemas.models import PROBABILITIES, SCORES
 NAME = "active"
 """The model's name there; its version is the fleet's."""
 MOST_ROWS = 64
+MOST_NUMBERS = 4_000_000
+"""Numbers of a request: 26 pictures of 224 x 224 pixels in colour."""
 _MOST_RANK = 5
+_LOOSE = 1000
+"""Marks of JSON that a request has beside its numbers."""
 
 
 class _Loose(BaseModel):
@@ -114,6 +118,20 @@ def metadata_of(model: LeasedModel) -> ModelMetadata:
             for name, shape in shapes[manifest.answers].items()
         ),
     )
+
+
+def check_size(model: LeasedModel, body: bytes) -> None:
+    """Refuse a body that has more in it than a request can, before it is parsed.
+
+    Parsed, each number takes some forty bytes and each list sixty. Raises `SampleError`.
+    """
+    numbers = math.prod(model.manifest.preprocessing.shape)
+    most = min(MOST_NUMBERS, MOST_ROWS * numbers)
+    found = body.count(b",") + body.count(b"[") + body.count(b"{") + body.count(b":")
+    if found > 2 * most + _LOOSE:
+        raise SampleError(
+            f"body: more than the {most} numbers that a request may have; give fewer rows"
+        )
 
 
 def infer(model: LeasedModel, request: InferRequest) -> InferResponse:

@@ -1,5 +1,6 @@
 """An application in any language asks the active model over a socket, and hears of new ones."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -9,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.testclient import TestClient
 
+from device_agent.http.application import ModelServer, make_app
+from device_agent.http.bodies import BodyRoom
+from device_agent.http.listening import token_of
+from device_agent.http.open_inference import InferRequest
+from device_agent.serving.running_model import RunningModel
 from simulator.engines.mqtt.processes import child_environment, fleetledger_command
 from tests.device_agent import models
 from tests.device_agent.serving.homes import ServingHome
@@ -230,3 +239,81 @@ def test_an_application_asks_through_five_switches(home: ServingHome, program: P
     assert set(versions) == {1, 2, 3, 4, 5, 6}
     home.published.follow()
     assert len(home.folders()) == 2, "the program leases the one that it answers by"
+
+
+def tensor_body(data: bytes) -> bytes:
+    head = b'{"inputs":[{"name":"input","shape":[1,1,8,8],"datatype":"FP32","data":['
+    return head + data + b"]}]}"
+
+
+@pytest.mark.parametrize("filling", [b"[],", b"{},", b"0,", b'"",'])
+def test_a_body_with_more_in_it_than_a_request_may_have_is_refused_before_it_is_parsed(
+    served: TestClient, filling: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+    original = InferRequest.model_validate_json
+    monkeypatch.setattr(
+        InferRequest, "model_validate_json", lambda body: parsed.append(body) or original(body)
+    )
+    body = tensor_body(filling * 20_000 + filling[:-1])
+    answer = served.post("/v2/models/active/infer", content=body)
+    assert answer.status_code == 400
+    assert "more than the 4096 numbers that a request may have" in answer.json()["error"]
+    assert parsed == []
+    fits = served.post("/v2/models/active/infer", content=tensor_body(b",".join([b"0"] * 64)))
+    assert (fits.status_code, len(parsed)) == (200, 1)
+
+
+def test_a_body_without_room_is_refused_before_it_is_read() -> None:
+    room = BodyRoom(most=100, together=150)
+
+    def request(size: int | None) -> Request:
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": b"x" * 80, "more_body": False}
+
+        headers = [] if size is None else [(b"content-length", b"%d" % size)]
+        return Request({"type": "http", "method": "POST", "headers": headers}, receive)
+
+    async def ask() -> list[int]:
+        found = []
+        async with room.body_of(request(80)) as body:
+            assert len(body) == 80
+            for other in (request(80), request(None), request(101)):
+                try:
+                    async with room.body_of(other):
+                        found.append(200)
+                except HTTPException as error:
+                    found.append(error.status_code)
+        async with room.body_of(request(80)):
+            found.append(200)
+        return found
+
+    assert asyncio.run(ask()) == [503, 503, 413, 200]
+
+
+def test_over_tcp_only_who_shows_the_token_may_ask(tmp_path: Path) -> None:
+    home = ServingHome(tmp_path)
+    home.switch(exported(1))
+    token = token_of(tmp_path)
+    assert token_of(tmp_path) == token
+    assert (tmp_path / "serve.token").stat().st_mode & 0o777 == 0o600
+    with RunningModel.open(tmp_path) as model:
+        server = ModelServer(model, None, frozenset({"localhost"}), token)
+        client = TestClient(make_app(server), "http://localhost")
+        for headers in (
+            {},
+            {"Authorization": "Bearer guess"},
+            {"Authorization": "Bearer é".encode()},
+        ):
+            assert client.get("/v1/model", headers=headers).status_code == 401
+        shown = {"Authorization": f"Bearer {token}"}
+        assert client.get("/v1/model", headers=shown).status_code == 200
+        assert client.get("/v2/health/live").status_code == 200
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[TestClient]:
+    home = ServingHome(tmp_path)
+    home.switch(models.exported(1))
+    with RunningModel.open(tmp_path) as model:
+        yield TestClient(make_app(ModelServer(model, None, frozenset())), "http://localhost")
