@@ -11,6 +11,7 @@ from typing_extensions import Self
 from schemas.former_names import Renamed
 from schemas.keys import VerifyKey
 from schemas.message import Strict
+from schemas.rollouts import MAX_IMAGES
 from schemas.tags import Tags
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
@@ -86,7 +87,7 @@ class ModelSettings(Strict):
     """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
     slowdown: float = Field(default=2.5, ge=1, le=1e6)
     """How many times as long as the former model a new one may take for a sample."""
-    compare_images: int = Field(default=1000, ge=0, le=1_000_000)
+    compare_images: int = Field(default=1000, ge=0, le=MAX_IMAGES)
     """Most held-out images on which a candidate is compared with another model, and as many more
     without labels."""
     compare_seconds: float = Field(default=300.0, ge=0, le=86_400)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -29,10 +30,18 @@ LATENCY_BINS = 220
 everything below, the last everything above."""
 NATS = 1 << 16
 """Units of a summed entropy in one nat."""
+_MOST_NATS = math.ceil(NATS * math.log(MAX_CLASSES))
+"""Units of entropy that one image can have."""
 
 RolloutNumber = Annotated[int, Field(ge=1, lt=2**31)]
 GroupNumber = Annotated[int, Field(ge=1, le=100)]
+MAX_IMAGES = 1_000_000
+"""Images of one kind on which a device compares two models."""
+_MOST_RUNS = 2 * MAX_IMAGES + 1000
+"""Labelled images, others, and golden samples."""
 Count = Annotated[int, Field(ge=0, lt=2**48)]
+Runs = Annotated[int, Field(ge=0, le=_MOST_RUNS)]
+"""Samples that a model was asked about in one comparison."""
 
 
 def place_of(salt: str, device: DeviceId) -> int:
@@ -81,34 +90,54 @@ class LocalHours(Strict):
 class Pairs(Strict):
     """Images of one class by who had them right, the active model or the candidate."""
 
-    both: Count = 0
-    only_active: Count = 0
-    only_candidate: Count = 0
-    neither: Count = 0
+    both: Runs = 0
+    only_active: Runs = 0
+    only_candidate: Runs = 0
+    neither: Runs = 0
 
     @property
     def images(self) -> int:
         """All of them."""
         return self.both + self.only_active + self.only_candidate + self.neither
 
+    @model_validator(mode="after")
+    def _has_so_many(self) -> Self:
+        if self.images > MAX_IMAGES:
+            raise ValueError(f"images: {self.images} of one class; {MAX_IMAGES} are the most")
+        return self
+
 
 class EntropyCounts(Strict):
     """Entropy of a model's probabilities over some images."""
 
-    images: Count = 0
+    images: Runs = 0
     nats: Count = 0
     """Their sum, in 2^-16 nats, each image rounded for itself."""
-    bins: Items[Count] = Field(default=(), max_length=ENTROPY_BINS)
+    bins: Items[Runs] = Field(default=(), max_length=ENTROPY_BINS)
     """How many images lie in each tenth of a nat; zeros at the end are left out."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.bins and sum(self.bins) != self.images:
+            raise ValueError(f"bins: hold {sum(self.bins)} images of {self.images}")
+        if self.nats > self.images * _MOST_NATS:
+            raise ValueError(f"nats: {self.nats} over {self.images} images; no image has so many")
+        return self
 
 
 class ModelCost(Strict):
     """What a model took on a device."""
 
-    latency: Items[Count] = Field(default=(), max_length=LATENCY_BINS)
+    latency: Items[Runs] = Field(default=(), max_length=LATENCY_BINS)
     """Single samples by the seconds they took, see `LATENCY_BINS`; zeros at the end left out."""
     resident_bytes: Count | None = None
     """Of a process that has this model loaded."""
+
+    @model_validator(mode="after")
+    def _has_so_many(self) -> Self:
+        if sum(self.latency) > _MOST_RUNS:
+            raise ValueError(f"latency: {sum(self.latency)} samples; {_MOST_RUNS} are the most")
+        return self
 
 
 class ModelComparison(Message):
@@ -139,9 +168,9 @@ class ModelComparison(Message):
     entropy_candidate: EntropyCounts = EntropyCounts()
     """Over the same images, labelled or not, but for those of classes that one of the two does not
     know: of these it must be less sure."""
-    agreed: Count = 0
+    agreed: Runs = 0
     """Unlabelled images for which both give the same class."""
-    unlabelled: Count = 0
+    unlabelled: Runs = 0
     """Unlabelled images, of which `agreed` is a part. What models learn from counts as unlabelled,
     too; images in folders of classes that one of the two does not know are left out."""
     cost_active: ModelCost = ModelCost()
@@ -165,4 +194,13 @@ class ModelComparison(Message):
             raise ValueError(f"agreed: {self.agreed} of {self.unlabelled} is impossible")
         if self.entropy_active.images != self.entropy_candidate.images:
             raise ValueError("entropy_candidate: has other images than entropy_active")
+        if self.unlabelled > MAX_IMAGES:
+            raise ValueError(f"unlabelled: {self.unlabelled} images; {MAX_IMAGES} are the most")
+        for name in self.new_classes:
+            pairs = self.classes.get(name)
+            if pairs is None or pairs.both or pairs.only_active:
+                raise ValueError(
+                    f"new_classes: {name} is not among classes, or the active model has some of it "
+                    "right"
+                )
         return self

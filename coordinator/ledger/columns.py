@@ -25,6 +25,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
@@ -83,6 +84,17 @@ class _Scalars:
     def read(self, data: list[Any], _made: _Made) -> list[Any]:
         _refuse_others(data, self.allowed)
         return data
+
+
+class _Fractions:
+    """Exact fractions: all numerators, then all denominators."""
+
+    def write(self, values: Values, _met: _Met) -> list[Any]:
+        _refuse_others(values, {Fraction})
+        return [[value.numerator for value in values], [value.denominator for value in values]]
+
+    def read(self, data: list[Any], _made: _Made) -> list[Any]:
+        return list(map(Fraction, *data))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,6 +334,8 @@ class Columns(Generic[Root]):
             return _Scalars(frozenset({hint, int} if hint is float else {hint}))
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self._dataclass(hint)
+        if hint is Fraction:
+            return _Fractions()
         if isinstance(hint, type) and issubclass(hint, ValidatedText):
             return _Texts(hint)
         if isinstance(hint, type) and issubclass(hint, BaseModel):

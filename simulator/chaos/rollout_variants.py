@@ -30,7 +30,7 @@ _GATES = GatePlan(
     memory=None,
     entropy_nats=None,
     agreement=None,
-    devices=2.0,
+    alike=1,
     min_devices=2,
     min_images=40,
 )
@@ -46,11 +46,15 @@ _PLAN: dict[str, Any] = {
 _FLEETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("a good candidate", "good", {}),
     ("a good candidate, measured in every group before it runs", "good", {"shadow": "all"}),
-    ("a class is lost", "bad-class", {}),
-    ("a class is lost, measured in every group before it runs", "bad-class", {"shadow": "all"}),
-    ("a class is lost, measured once it runs", "bad-class", {"shadow": "off"}),
+    ("a class is lost", "bad-class", {"on_unsure": "back"}),
+    (
+        "a class is lost, measured in every group before it runs",
+        "bad-class",
+        {"shadow": "all", "on_unsure": "back"},
+    ),
+    ("a class is lost, measured once it runs", "bad-class", {"shadow": "off", "on_unsure": "back"}),
     ("a candidate that does not run", "crashing", {"groups": (0.78, 1.0), "retries": 1}),
-    ("a class is lost, and a person decides", "bad-class", {"on_fail": "pause"}),
+    ("a class is lost, and a person decides", "bad-class", {}),
 )
 """Title, kind of candidate, what differs of the plan."""
 

@@ -136,7 +136,7 @@ def _shown(report: RolloutReport) -> EvidenceShown | None:
             curve=evidence.retention.model_copy(update={"name": "all"}),
             others=evidence.classes,
             limit=limits.get("retention", 0.0),
-            across="images of old classes, in the order of reports",
+            across="devices with old classes, in the order of reports",
             decided=decided if verdict.outcome == "fail" else "",
         )
     limit = limits.get("no_class_lost")
@@ -151,7 +151,7 @@ def _shown(report: RolloutReport) -> EvidenceShown | None:
         curve=curve,
         others=tuple(one for one in evidence.classes if one is not curve),
         limit=limit,
-        across="images of the class, in the order of reports",
+        across="devices with the class, in the order of reports",
         decided=decided if fails else "",
     )
 

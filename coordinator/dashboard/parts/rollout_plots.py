@@ -91,10 +91,10 @@ def evidence_plot(
     drawn = [curve, *others]
     low = min(_LOWEST, *(point.log_e for one in drawn for point in one.points))
     high = max(limit, *(point.log_e for one in drawn for point in one.points)) + _ABOVE
-    most = curve.points[-1].images
+    most = curve.points[-1].devices
 
-    def x(images: float) -> float:
-        return _LEFT + min(1.0, images / max(1, most)) * (_RIGHT - 40 - _LEFT)
+    def x(devices: float) -> float:
+        return _LEFT + min(1.0, devices / max(1, most)) * (_RIGHT - 40 - _LEFT)
 
     def y(log_e: float) -> float:
         return _BOTTOM - (log_e - low) / (high - low) * (_BOTTOM - _TOP)
@@ -115,10 +115,10 @@ def evidence_plot(
         others=tuple(_path(_scaled(one, most), x, y) for one in others if len(one.points) > 1),
         limit=round(y(limit), 1),
         zero=round(y(0), 1),
-        end=(round(x(last.images), 1), round(y(last.log_e), 1)),
+        end=(round(x(last.devices), 1), round(y(last.log_e), 1)),
         crossing=None
         if crossing is None
-        else (round(x(crossing.images), 1), round(y(crossing.log_e), 1)),
+        else (round(x(crossing.devices), 1), round(y(crossing.log_e), 1)),
         name=curve.name,
         others_at=None if middle is None else round(middle, 1),
         fails=last.log_e >= limit,
@@ -134,10 +134,10 @@ def evidence_spark(
     drawn = [curve, *others]
     low = min(_LOWEST, *(point.log_e for one in drawn for point in one.points))
     high = max(limit, *(point.log_e for one in drawn for point in one.points)) + _ABOVE
-    most = curve.points[-1].images
+    most = curve.points[-1].devices
 
-    def x(images: float) -> float:
-        return 2 + min(1.0, images / max(1, most)) * (_SPARK_WIDTH - 4)
+    def x(devices: float) -> float:
+        return 2 + min(1.0, devices / max(1, most)) * (_SPARK_WIDTH - 4)
 
     def y(log_e: float) -> float:
         return _SPARK_HEIGHT - 2 - (log_e - low) / (high - low) * (_SPARK_HEIGHT - 4)
@@ -149,7 +149,7 @@ def evidence_spark(
         others=tuple(_path(_scaled(one, most), x, y) for one in others if len(one.points) > 1),
         limit=round(y(limit), 1),
         zero=round(y(0), 1),
-        end=(round(x(last.images), 1), round(y(last.log_e), 1)),
+        end=(round(x(last.devices), 1), round(y(last.log_e), 1)),
         fails=last.log_e >= limit,
     )
 
@@ -207,22 +207,22 @@ def exposure_plot(exposure: Exposure) -> ExposurePlot | None:
 def _told(curve: EvidenceCurve, limit: float, crossing: EvidencePoint | None) -> str:
     last = curve.points[-1]
     name = f"{curve.name}: " if curve.name else ""
-    passed = f", which it passed after {crossing.images:,} images" if crossing is not None else ""
+    passed = "" if crossing is None else f", passed after {plural(crossing.devices, 'device')}"
     return (
         f"{name}log e that the candidate is worse stands at {_signed(round(last.log_e, 1))} after "
-        f"{last.images:,} images; the limit is {limit:.1f}{passed}"
+        f"{plural(last.devices, 'device')}; the limit is {limit:.1f}{passed}"
     )
 
 
 def _path(curve: EvidenceCurve, x: _Scale, y: _Scale) -> str:
-    return "M" + "L".join(f"{x(p.images):.1f} {y(p.log_e):.1f}" for p in curve.points)
+    return "M" + "L".join(f"{x(p.devices):.1f} {y(p.log_e):.1f}" for p in curve.points)
 
 
 def _scaled(curve: EvidenceCurve, most: int) -> EvidenceCurve:
-    """Return a curve as long as another one: classes have different numbers of images."""
-    own = max(1, curve.points[-1].images)
+    """Return a curve as long as another one: classes are on different numbers of devices."""
+    own = max(1, curve.points[-1].devices)
     points = tuple(
-        point.model_copy(update={"images": round(point.images * most / own)})
+        point.model_copy(update={"devices": round(point.devices * most / own)})
         for point in curve.points
     )
     return curve.model_copy(update={"points": points})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
-from coordinator.topics.rollouts.evalues import log_evidence
+from coordinator.topics.rollouts.evalues import log_evidence, net_loss
+from coordinator.topics.rollouts.plan import GatePlan
+from coordinator.topics.rollouts.scope import exact
 from coordinator.topics.rollouts.views import ComparedThen
 
 MOST_POINTS = 120
@@ -22,23 +25,30 @@ OLD = ""
 class Grown:
     """Evidence on one class, or on all, so far."""
 
-    by_device: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Images, only the active model right, only the candidate right."""
+    limits: GatePlan
+    by_device: dict[str, Fraction] = field(default_factory=dict)
+    """The z of each device with any image, see `coordinator.topics.rollouts.evalues`."""
+    losses: Counter[Fraction] = field(default_factory=Counter)
+    """Devices by their z."""
     images: int = 0
     worse: int = 0
     better: int = 0
     points: list[EvidencePoint] = field(default_factory=list)
 
     def take(self, device: str, counts: tuple[int, int, int], index: int) -> None:
-        """Take in what a device reported; what it reported before counts no more."""
-        images, worse, better = self.by_device.get(device, (0, 0, 0))
-        self.by_device[device] = counts
-        self.images += counts[0] - images
-        self.worse += counts[1] - worse
-        self.better += counts[2] - better
-        if counts != (images, worse, better):
-            log_e = log_evidence(self.worse, self.better)
-            self.points.append(EvidencePoint(images=self.images, log_e=log_e, index=index))
+        """Take in images, those only the active, only the candidate had right; the first count."""
+        images, worse, better = counts
+        if not images or device in self.by_device:
+            return
+        z = self.by_device[device] = net_loss(worse, better, images, exact(self.limits.cap))
+        self.losses[z] += 1
+        self.images += images
+        self.worse += worse
+        self.better += better
+        point = EvidencePoint(
+            devices=len(self.by_device), log_e=self._log_of(self.losses), index=index
+        )
+        self.points.append(point)
 
     @property
     def log_e(self) -> float:
@@ -47,12 +57,11 @@ class Grown:
 
     def heaviest(self) -> tuple[str, float] | None:
         """Return the device that counts most against the candidate, and log e without it."""
-        found = [
-            (log_evidence(self.worse - worse, self.better - better), name)
-            for name, (_, worse, better) in self.by_device.items()
-            if worse > better
-        ]
-        return (min(found)[1], min(found)[0]) if found else None
+        found = [(-z, name) for name, z in self.by_device.items() if z > 0]
+        if not found:
+            return None
+        name = min(found)[1]
+        return name, self._log_of(self.losses - Counter([self.by_device[name]]))
 
     def curve(self, name: str) -> EvidenceCurve:
         """Return it as it is shown."""
@@ -62,14 +71,17 @@ class Grown:
             only_active=self.worse,
             only_candidate=self.better,
             log_e=self.log_e,
-            devices=sum(images > 0 for images, _, _ in self.by_device.values()),
+            devices=len(self.by_device),
             points=tuple(thinned(self.points)),
         )
 
+    def _log_of(self, losses: Counter[Fraction]) -> float:
+        return log_evidence(losses, exact(self.limits.liars))
 
-def grown(reports: Iterable[ComparedThen]) -> dict[str, Grown]:
+
+def grown(reports: Iterable[ComparedThen], limits: GatePlan) -> dict[str, Grown]:
     """Return evidence by class, and of all old classes under `OLD`, in the order of reports."""
-    found: defaultdict[str, Grown] = defaultdict(Grown)
+    found = defaultdict[str, Grown](lambda: Grown(limits))
     for report in reports:
         new = set(report.body.get("new_classes", ()))
         total = (0, 0, 0)

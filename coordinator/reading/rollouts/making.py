@@ -157,7 +157,7 @@ def _evidence(story: RolloutStory) -> dict[int, dict[str, Grown]]:
         end = None if last else opened[place + 1].phases[0].index
         reports = [one for one in story.reports if end is None or one.index < end]
         if reports:
-            found[group.number] = grown(reports)
+            found[group.number] = grown(reports, story.planned.plan.gates)
     return found
 
 

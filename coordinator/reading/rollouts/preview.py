@@ -92,6 +92,7 @@ def preview(
     )
     warned = (
         *_of_membership(who),
+        *_of_few_devices(found, _known_classes(ledger, found.former)),
         *_of_images(found),
         *_of_agents(ledger, who, plan),
         *_of_absence(who, online),
@@ -166,6 +167,22 @@ def _of_membership(who: Membership) -> Iterator[str]:
         yield f"pinned to another version, and left out: {some(pinned)}"
 
 
+def _of_few_devices(found: RolloutPreview, classes: int) -> Iterator[str]:
+    needed = found.plan.gates.devices_needed(classes)
+    if found.former is None:
+        return
+    for group in found.groups[1:]:
+        if group.devices and group.in_all < needed:
+            yield (
+                f"group {group.number} is {count_of(group.in_all)} with those before it, and "
+                f"{needed} are needed to tell by themselves whether the model is worse: it would "
+                "pause there, and you decide. Larger groups (--groups) tell; where you know how "
+                "many images show the same thing, --gate alike=NUMBER lets images speak; --gate "
+                "min_images=0 asks for nothing"
+            )
+            return
+
+
 def _of_images(found: RolloutPreview) -> Iterator[str]:
     gates = found.plan.gates
     if not gates.min_images or found.former is None:
@@ -210,6 +227,11 @@ def _of_others(ledger: LedgerReader) -> Iterator[str]:
     ).fetchone()
     if row is not None:
         yield f"rollout {row[0]} of model {row[1]} is open; starting this one takes its place"
+
+
+def _known_classes(ledger: LedgerReader, former: int | None) -> int:
+    row = ledger.db.execute("SELECT class_names FROM model WHERE version = ?", [former]).fetchone()
+    return 0 if row is None else len(json.loads(row[0]))
 
 
 def _held_out(ledger: LedgerReader) -> dict[str, int]:

@@ -118,8 +118,8 @@ class RolloutGroup(Strict):
 class EvidencePoint(Strict):
     """How strong evidence was after a report."""
 
-    images: int
-    """So far, in the order of reports."""
+    devices: int
+    """Devices so far, in the order of reports."""
     log_e: float
     index: int
     """The entry with the report."""

@@ -73,33 +73,32 @@ def deciding_finding(gates: tuple[GateFinding, ...]) -> GateFinding | None:
 
 def told_of(finding: GateFinding, version: int, former: int | None) -> str:
     """Return what a gate found against a version, in a few words."""
+    model, title = f"model {version}", title_of(finding.gate)
     if finding.too_little:
-        return f"too little is known of model {version} to go on ({title_of(finding.gate)})"
+        return f"too little is known of {model} to go on ({title})"
+    if finding.outcome == "inconclusive" and finding.alone is not None:
+        return f"what {title} says of {model} rests on {finding.alone} alone"
+    gate: str = finding.gate
+    if finding.outcome == "inconclusive" and gate in {"retention", "no_class_lost"}:
+        gate = "looks_worse"
     before = "the one before" if former is None else f"model {former}"
-    if finding.outcome == "inconclusive" and finding.gate in {"retention", "no_class_lost"}:
-        return f"images say that model {version} is worse, too few devices do"
-    match finding.gate:
-        case "no_class_lost":
-            what = finding.of_class or "a class"
-            return f"with model {version}, devices forget {what}"
-        case "retention":
-            return f"with model {version}, devices forget what they knew"
-        case "better":
-            return f"model {version} is not shown to be better than {before}"
-        case "gain":
-            return f"model {version} has too few images of new classes right"
-        case "entropy":
-            return f"model {version} is not as sure of its answers as {before}"
-        case "agreement":
-            return f"model {version} and {before} answer too many images differently"
-        case "latency":
-            return f"model {version} is slower than {before}"
-        case "memory":
-            return f"model {version} takes more memory than {before}"
-        case "thermal":
-            return f"devices get too hot with model {version}"
-        case "health":
-            return f"model {version} fails on devices"
+    of_class = finding.of_class or "a class"
+    return _AGAINST[gate].format(model=model, before=before, of_class=of_class)
+
+
+_AGAINST = {
+    "looks_worse": "{model} looks worse, but devices do not show it by themselves",
+    "no_class_lost": "with {model}, devices forget {of_class}",
+    "retention": "with {model}, devices forget what they knew",
+    "better": "{model} is not shown to be better than {before}",
+    "gain": "{model} has too few images of new classes right",
+    "entropy": "{model} is not as sure of its answers as {before}",
+    "agreement": "{model} and {before} answer too many images differently",
+    "latency": "{model} is slower than {before}",
+    "memory": "{model} takes more memory than {before}",
+    "thermal": "devices get too hot with {model}",
+    "health": "{model} fails on devices",
+}
 
 
 def short_of(finding: GateFinding) -> str:
@@ -112,8 +111,8 @@ def short_of(finding: GateFinding) -> str:
         case "gain" | "agreement" if len(counts) >= _PAIR:
             share = "" if value is None else f", {100 * value:.1f} %"
             return f"{counts[0]:,} of {counts[1]:,}{share}"
-        case "entropy" if len(counts) > _PAIR:
-            return f"{counts[2]:,} images" if value is None else _nats(value, counts[2])
+        case "entropy" if len(counts) >= _PAIR:
+            return f"{counts[0]:,} images" if value is None else _nats(value, counts[0])
         case "latency" | "memory" if value is not None:
             return f"{value:.2f} times"
         case "thermal" | "health" if len(counts) >= _PAIR:
@@ -170,6 +169,8 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
     if gates.no_class_lost is not None and classes:
         limit = math.log(gates.no_class_lost * classes)
         per_class = f"; log e from {limit:.1f} on fails ({gates.no_class_lost:g} x {classes})"
+    needed = gates.devices_needed(classes)
+    few = f"; of fewer than {needed} devices it is inconclusive" if needed else ""
     found: list[tuple[GateName, str | None]] = [
         (
             "better",
@@ -177,7 +178,10 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
             if gates.better is None
             else f"all old classes together; log e from {math.log(gates.better):.1f} on passes",
         ),
-        ("no_class_lost", None if gates.no_class_lost is None else f"each old class{per_class}"),
+        (
+            "no_class_lost",
+            None if gates.no_class_lost is None else f"each old class{per_class}{few}",
+        ),
         (
             "retention",
             None
@@ -192,7 +196,8 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
             "entropy",
             None
             if gates.entropy_nats is None
-            else f"shift at most {gates.entropy_nats:g} nats over {gates.entropy_images:,} images",
+            else f"median shift at most {gates.entropy_nats:g} nats, over {gates.entropy_images:,} "
+            "images",
         ),
         (
             "agreement",
@@ -202,9 +207,9 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
         ),
         (
             "latency",
-            None if gates.latency is None else f"p95 at most {gates.latency:g} x {before}",
+            None if gates.latency is None else f"median p95 at most {gates.latency:g} x {before}",
         ),
-        ("memory", None if gates.memory is None else f"at most {gates.memory:g} x {before}"),
+        ("memory", None if gates.memory is None else f"median at most {gates.memory:g} x {before}"),
         (
             "thermal",
             None

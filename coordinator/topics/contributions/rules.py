@@ -191,13 +191,16 @@ class Intake:
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
     def comparison(self, device: DeviceId, body: ModelComparison, now_ns: int) -> Decision:
-        """Note what a device measured; the same again gets the same receipt."""
+        """Note what a device measured, where it counts; the same again gets the same receipt."""
         if device not in self._state.devices.admitted:
             return self._answer(device, body, self._not_admitted(device), now_ns)
         entry = ModelCompared(comparison=body)
         known = self._state.rollouts.comparison(device, body.key)
         if known is not None and known.content == entry.content:
             return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
+        fault = self._state.rollouts.comparison_fault(device, body)
+        if fault is not None:
+            return self._answer(device, body, Refused(reason=fault), now_ns)
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 

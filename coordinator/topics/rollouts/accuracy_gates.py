@@ -2,39 +2,50 @@
 
 A plan may ask for more: that the candidate is shown to be better.
 
-Both gates on what was known fail by the evidence of images *and* of devices, each one vote. Images
-of one device are dependent, and where devices differ in what a model is to them, evidence of images
-alone stops too many rollouts of a model that is equal on average. Where there are too few devices
-to carry a vote at all, evidence of images alone is for a person.
+All of them go by devices: each counts with its net loss, as a share of its images and up to a cap,
+so images of one device may show the same thing, and no device decides by itself. Where devices are
+too few to ever decide, images speak for themselves only if the plan says how many may show the same
+thing, and then a person decides.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from fractions import Fraction
 
-from coordinator.core.formatting import count_of
+from coordinator.core.formatting import count_of, some
 from coordinator.topics.rollouts.entries import GateFinding, GateName, Outcome
-from coordinator.topics.rollouts.evalues import log_evidence, reaches
-from coordinator.topics.rollouts.evidence import Evidence, PairCounts, Sums
+from coordinator.topics.rollouts.evalues import (
+    fewest,
+    images_reach,
+    log_evidence,
+    log_evidence_of_images,
+    log_of,
+    mirrored,
+    net_loss,
+    reaches,
+    signs,
+)
+from coordinator.topics.rollouts.evidence import Evidence, PairCounts
 from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.resting import of_one, rests_on
+from coordinator.topics.rollouts.ranking import of_one
 from coordinator.topics.rollouts.scope import Scope, exact
-from schemas.rollouts import Pairs
 from schemas.values import ClassName, DeviceId
 
 _NEAR = 0.01
-"""What is further below a threshold than this needs no exact look."""
+"""Nats below a threshold from which on an exact look is worth its time."""
+_MOST_TEXT = 1000
 
 
 def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether the candidate is shown to be worse on what the active model knows.
 
-    None where the gate is off, or nothing was known.
+    A person is asked where most devices are worse off, though not by enough to fail. None where
+    the gate is off, or nothing was known.
     """
-    if limits.retention is None or not (scope.classes or evidence.sums.by_class):
+    if limits.retention is None or not (scope.classes or evidence.by_class):
         return None
-    judged = _Judged("retention", limits, exact(limits.retention), evidence.sums.known)
+    judged = _Judged("retention", limits, exact(limits.retention), evidence.known)
     return judged.finding(evidence, scope)
 
 
@@ -42,10 +53,10 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
     """Return whether it is shown to be worse on any one class, each against a higher threshold.
 
     With the threshold times the number of classes, all of them together raise a false alarm as
-    seldom as one. The finding is about the class with most evidence, of those that no person has
-    forgiven. None where the gate is off.
+    seldom as one (Boole's inequality). The finding is about the class with most evidence, of those
+    that no person has forgiven. None where the gate is off.
     """
-    by_class = evidence.sums.by_class
+    by_class = evidence.by_class
     if limits.no_class_lost is None or not (scope.classes or by_class):
         return None
     threshold = exact(limits.no_class_lost) * max(scope.classes, len(by_class))
@@ -57,28 +68,48 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
     if not judged:
         judged = [_Judged("no_class_lost", limits, threshold, PairCounts())]
     worst = max(judged, key=lambda one: one.rank(scope))
-    return worst.finding(evidence, scope)
+    finding = worst.finding(evidence, scope)
+    few = [f"{one.of_class} ({one.counts.devices:,})" for one in judged if one.missing]
+    if not few or finding.too_little:
+        return finding
+    text = f"{finding.text} Told by too few devices, {worst.needed} are needed: {some(few)}."
+    return finding.model_copy(update={"text": text[:_MOST_TEXT]})
 
 
 def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether the candidate is shown to be better on what the active model knows.
 
-    Only the devices that had no part in it count, where some had. It passes by evidence of images
-    while more devices are better off than worse, and never fails: what is not shown may yet be so.
-    None where the gate is off.
+    Only the devices that had no part in it count, where some had. It passes by the evidence of
+    devices, or of images where the plan says how many may show the same thing, if that stands
+    without any one device. It never fails: what is not shown may yet be so. None where it is off.
     """
     if limits.better is None:
         return None
     threshold, counts = exact(limits.better), evidence.judged
-    shown = reaches(counts.better, counts.worse, threshold)
-    shown = shown and counts.devices_better > counts.devices_worse
-    evident = log_evidence(counts.better, counts.worse) if counts.better > counts.worse else 0.0
+    liars, gains = exact(limits.liars), mirrored(counts.losses)
+    needed = limits.judges_needed
+    shown = reaches(gains, threshold, liars, without=1)
+    by_images = False
+    if not shown and limits.alike is not None and counts.devices < needed:
+        by_images = shown = _images_show_gain(evidence, threshold, limits.alike)
+    evident = log_evidence(gains, liars)
     who = count_of(counts.devices) + (" that had no part in it" if scope.judges else "")
+    text = (
+        f"Of {counts.images:,} images of classes known before on {who}, {counts.better:,} only "
+        f"the candidate had right and {counts.worse:,} only the active model: log e of devices "
+        f"is {evident:.1f}, {log_of(threshold):.1f} is asked for without any one of them."
+    )
+    if by_images:
+        text += f" Images show it, if at most {limits.alike} of them show the same thing."
+    elif not shown and counts.devices < needed:
+        text += f" {_needs(counts.devices, needed)} So it is not shown to be better."
+    elif not shown:
+        text += " So it is not shown to be better."
     return GateFinding(
         gate="better",
         outcome="pass" if shown else "inconclusive",
         value=round(evident, 3),
-        limit=round(math.log(threshold), 3),
+        limit=round(log_of(threshold), 3),
         counts=(
             counts.better,
             counts.worse,
@@ -87,110 +118,111 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
             counts.devices_worse,
             counts.devices,
         ),
-        text=(
-            f"Of {counts.images:,} images of classes known before on {who}, {counts.better} only "
-            f"the candidate had right and {counts.worse} only the active model: log e "
-            f"{evident:.1f}, {math.log(threshold):.1f} is asked for."
-            + ("" if shown else " So it is not shown to be better.")
-        ),
+        text=text,
     )
 
 
 def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether enough images of new classes are right; None where nothing is asked.
 
-    It passes with a share of `min_new`, fails where a lower one is shown by an e-value as high as
-    `retention` asks (100 where that is off), and is inconclusive in between.
+    It passes where devices have a share of `min_new` right on average, also without the best one
+    of them. It fails where less is shown by evidence of devices, and is inconclusive in between.
     """
     if not limits.min_new:
         return None
-    sums, least = evidence.sums, exact(limits.min_new)
-    counts = (sums.new_right, sums.new_images)
-    text = f"Of {sums.new_images} images of new classes {sums.new_right} were right"
-    if short := too_little(limits, sums.new_images, sums.new_devices, scope):
+    new, least = evidence.new, exact(limits.min_new)
+    devices, counts = len(new.wrong), (new.right, new.images)
+    text = (
+        f"Of {new.images:,} images of new classes on {count_of(devices)} {new.right:,} were right"
+    )
+    if short := too_little(limits, new.images, devices, scope):
         return GateFinding(
             gate="gain",
             outcome="inconclusive",
             limit=limits.min_new,
             counts=counts,
             too_little=True,
-            text=f"{text}, {short}.",
+            text=f"{text}: {short}",
         )
-    share = Fraction(sums.new_right, sums.new_images) if sums.new_images else Fraction(0)
-    proof = exact(limits.retention or 100.0)
-
-    def is_low(sums: Sums) -> bool:
-        return reaches(sums.new_images - sums.new_right, sums.new_right, proof, 1 - least)
-
-    low = is_low(sums)
-    alone = rests_on(evidence, is_low) if low else None
+    share = 1 - new.wrong.mean if devices else Fraction(0)
+    proof, liars = exact(limits.gain), exact(limits.liars)
+    enough = devices > 0 and 1 - new.wrong.worst_mean >= least
+    low = not enough and reaches(new.shortfalls, proof, liars)
+    alone = None
+    if low and not reaches(new.shortfalls, proof, liars, without=1):
+        alone = new.wrong.items[-1][1]
     return GateFinding(
         gate="gain",
-        outcome="pass" if share >= least else "fail" if low else "inconclusive",
-        value=float(share),
+        outcome="pass" if enough else "fail" if low else "inconclusive",
+        value=round(float(share), 6),
         limit=limits.min_new,
         counts=counts,
         alone=alone,
-        text=f"{text}, {float(share):.1%}; asked for are {limits.min_new:.4g}."
-        + of_one(alone)
-        + (" That it is less may yet be chance." if share < least and not low else ""),
+        text=f"{text}, {float(share):.1%} on average over devices; asked for are "
+        f"{limits.min_new:.4g}." + of_one(alone) + _unsure(share >= least, enough or low),
     )
 
 
-def too_little(limits: GatePlan, images: int, devices: int, scope: Scope) -> str:
-    """Return why accuracy says nothing yet, or nothing where it does."""
-    asked = min(limits.min_devices, scope.members)
+def too_little(limits: GatePlan, images: int, devices: int, scope: Scope, needed: int = 0) -> str:
+    """Return why accuracy says nothing yet, as a sentence; nothing where it does.
+
+    `needed` devices can decide by themselves.
+    """
     if not limits.min_images:
         return ""
-    if images < limits.min_images:
-        return f"fewer than {limits.min_images}"
-    return f"of only {count_of(devices)}, asked for are {asked}" if devices < asked else ""
+    things = images // (limits.alike or 1)
+    if things < limits.min_images:
+        of = "" if limits.alike in (None, 1) else f", {limits.alike} of which count as one"
+        return f"There are {count_of(images, 'image')}{of}; {limits.min_images:,} are asked for."
+    asked = max(needed, min(limits.min_devices, scope.members))
+    return _needs(devices, asked) if devices < asked else ""
 
 
+@dataclass(frozen=True)
 class _Judged:
     """Counts of one or all classes that the active model knows, against a threshold."""
 
-    def __init__(
-        self,
-        gate: GateName,
-        limits: GatePlan,
-        threshold: Fraction,
-        counts: PairCounts,
-        of_class: ClassName | None = None,
-    ) -> None:
-        self.gate = gate
-        self.limits = limits
-        self.threshold = threshold
-        self.log_threshold = math.log(threshold)
-        self.votes = exact(limits.devices)
-        self.counts = counts
-        self.of_class = of_class
+    gate: GateName
+    limits: GatePlan
+    threshold: Fraction
+    counts: PairCounts
+    of_class: ClassName | None = None
+
+    @property
+    def liars(self) -> Fraction:
+        return exact(self.limits.liars)
+
+    @property
+    def needed(self) -> int:
+        """Devices that can decide by themselves."""
+        return fewest(self.threshold, self.liars)
+
+    @property
+    def missing(self) -> int:
+        """How many of them are not there; none where nobody has any image."""
+        return max(0, self.needed - self.counts.devices) if self.counts.devices else 0
 
     def standing(self) -> int:
         """Return how bad it is: 2 fails, 1 a person should look, 0 neither."""
-        counts = self.counts
-        if not reaches(counts.worse, counts.better, self.threshold):
-            return 0
-        if reaches(counts.devices_worse, counts.devices_better, self.votes):
+        if reaches(self.counts.losses, self.threshold, self.liars):
             return 2
-        return 0 if reaches(counts.devices, 0, self.votes) else 1
+        return 1 if self._images_say_so() or self._most_are_worse() else 0
 
     def rank(self, scope: Scope) -> tuple[int, float]:
         """Return that by which the worst class is chosen: how bad, by what evidence."""
-        counts = self.counts
-        if counts.worse <= counts.better:
-            return 0, -math.inf
-        log = round(log_evidence(counts.worse, counts.better), 6)
-        standing = self.standing() if log > self.log_threshold - _NEAR else 0
+        log = round(log_evidence(self.counts.losses, self.liars), 6)
+        standing = 1 if self._images_say_so() else 0
+        if log > log_of(self.threshold) - _NEAR:
+            standing = self.standing()
         if standing == 1 and (self.gate, self.of_class) in scope.overlooked:
             standing = 0
         return standing, log
 
     def finding(self, evidence: Evidence, scope: Scope) -> GateFinding:
         """Return it with figures and in words."""
-        counts, standing = self.counts, self.standing()
-        known = evidence.sums.known
-        short = too_little(self.limits, known.images, known.devices, scope)
+        counts, standing, known = self.counts, self.standing(), evidence.known
+        needed = self.needed if self.limits.alike is None else 0
+        short = too_little(self.limits, known.images, known.devices, scope, needed)
         alone = self._alone(evidence) if standing == 2 else None
         outcome: Outcome = "fail" if standing == 2 else "pass"
         if outcome == "pass" and (standing or short):
@@ -198,8 +230,8 @@ class _Judged:
         return GateFinding(
             gate=self.gate,
             outcome=outcome,
-            value=round(log_evidence(counts.worse, counts.better), 3),
-            limit=round(self.log_threshold, 3),
+            value=round(log_evidence(counts.losses, self.liars), 3),
+            limit=round(log_of(self.threshold), 3),
             counts=(
                 counts.worse,
                 counts.better,
@@ -211,49 +243,85 @@ class _Judged:
             of_class=self.of_class,
             alone=alone,
             too_little=bool(short) and not standing,
-            text=self._text(standing, short, alone),
+            text=self._text(standing, short) + of_one(alone),
         )
 
-    def _text(self, standing: int, short: str, alone: DeviceId | None) -> str:
-        counts = self.counts
+    def _text(self, standing: int, short: str) -> str:
+        counts, limits = self.counts, self.limits
         of = f"images of {self.of_class}" if self.of_class else "images of classes known before"
         text = (
-            f"Of {counts.images:,} {of} on {count_of(counts.devices)}, "
-            f"{counts.worse} only the active model had right "
-            f"and {counts.better} only the candidate: "
-            f"log e {log_evidence(counts.worse, counts.better):.1f}, the limit is "
-            f"{self.log_threshold:.1f}."
+            f"Of {counts.images:,} {of} on {count_of(counts.devices)}, {counts.worse:,} only the "
+            f"active model had right and {counts.better:,} only the candidate: log e of devices is "
+            f"{log_evidence(counts.losses, self.liars):.1f}, the limit is "
+            f"{log_of(self.threshold):.1f}."
         )
+        off = counts.devices_worse
+        sides = f"{count_of(off)} {'is' if off == 1 else 'are'} worse off"
+        sides += f" and {counts.devices_better:,} better off"
         if standing == 2:
-            text += (
-                f" {count_of(counts.devices_worse)} "
-                f"{'is' if counts.devices_worse == 1 else 'are'} worse off "
-                f"and {counts.devices_better} better."
+            return f"{text} {sides[:1].upper()}{sides[1:]}."
+        if self._images_say_so():
+            log = log_evidence_of_images(counts.worse, counts.better, limits.alike or 1)
+            return (
+                f"{text} {_needs(counts.devices, self.needed)} Images say that it is worse, log e "
+                f"{log:.1f}, if at most {limits.alike} of them show the same thing."
             )
-        elif standing:
-            text += " Images say that it is worse, but too few devices to say so by themselves."
-        elif short:
-            text += f" That is too little to pass: {short}."
-        return text + of_one(alone)
+        if standing:
+            log_votes = log_evidence(signs(counts.losses), self.liars)
+            return f"{text} But {sides}, log e of votes {log_votes:.1f}: a person should look."
+        return f"{text} That is too little to pass: {short}" if short else text
+
+    def _images_say_so(self) -> bool:
+        """Return whether images alone speak against it, where devices are too few to decide."""
+        counts, alike = self.counts, self.limits.alike
+        if alike is None or counts.devices >= self.needed:
+            return False
+        return images_reach(counts.worse, counts.better, alike, self.threshold)
+
+    def _most_are_worse(self) -> bool:
+        """Return whether devices are shown to be worse off more often than better off."""
+        if self.gate != "retention":
+            return False
+        return reaches(signs(self.counts.losses), self.threshold, self.liars)
 
     def _alone(self, evidence: Evidence) -> DeviceId | None:
         """Return the device without which it would not fail, the strongest if several are so."""
-        alone = [
-            (_log_without(self.counts, pairs), device)
+        if reaches(self.counts.losses, self.threshold, self.liars, without=1):
+            return None
+        cap = exact(self.limits.cap)
+        losses = (
+            (-net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap), device)
             for device, pairs in evidence.pairs_by_device(self.of_class)
-            if pairs.only_active > pairs.only_candidate and not self._fails_without(pairs)
-        ]
-        return min(alone)[1] if alone else None
-
-    def _fails_without(self, pairs: Pairs) -> bool:
-        counts = self.counts
-        worse, better = counts.worse - pairs.only_active, counts.better - pairs.only_candidate
-        return reaches(worse, better, self.threshold) and reaches(
-            counts.devices_worse - 1, counts.devices_better, self.votes
+            if pairs.images
         )
+        return min(losses)[1]
 
 
-def _log_without(counts: PairCounts, pairs: Pairs) -> float:
-    return round(
-        log_evidence(counts.worse - pairs.only_active, counts.better - pairs.only_candidate), 6
+def _images_show_gain(evidence: Evidence, threshold: Fraction, alike: int) -> bool:
+    """Return whether images show that it is better, whichever one of the judges is left out."""
+    counts, judges = evidence.judged, evidence.judges
+    found = [
+        pairs
+        for device, pairs in evidence.pairs_by_device(None)
+        if judges is None or judges.has(device)
+    ]
+    return len(found) > 1 and all(
+        images_reach(
+            counts.better - pairs.only_candidate, counts.worse - pairs.only_active, alike, threshold
+        )
+        for pairs in found
     )
+
+
+def _needs(devices: int, needed: int) -> str:
+    """Return the sentence that says how many devices there are, and how many it takes."""
+    has = "has" if devices == 1 else "have"
+    return f"{count_of(devices)} {has} images, and {needed:,} are needed to tell by themselves."
+
+
+def _unsure(share_is_enough: bool, decided: bool) -> str:
+    if decided:
+        return ""
+    if share_is_enough:
+        return " Without the best device it would be less."
+    return " That it is less may yet be chance."

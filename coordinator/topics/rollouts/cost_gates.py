@@ -2,93 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from coordinator.core.formatting import count_of, some
 from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence, Sums
+from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.resting import of_one, rests_on
+from coordinator.topics.rollouts.ranking import of_one
 from coordinator.topics.rollouts.scope import Scope, exact
-from schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
 
 MIN_LATENCIES = 100
-"""Of fewer samples of either model a p95 says nothing: fewer than five lie above it."""
-_EDGES = tuple(
-    exact(LATENCY_FIRST_SECONDS) * exact(LATENCY_RATIO) ** number
-    for number in range(LATENCY_BINS + 1)
-)
-"""Where bins begin, in seconds; exact, so that a p95 is the same on every machine."""
+"""Samples of either model, of fewer of which a p95 says nothing."""
 
 
 def latency(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
-    """Return whether the candidate's p95 is too many times, and by too much, the active one's.
+    """Return whether the candidate's p95 is too many times the active one's.
 
-    None where the gate is off.
+    The ratio is that of each device, 1 where the difference is no matter, and more than half of
+    the devices must exceed the limit. None where the gate is off.
     """
     if limits.latency is None:
         return None
-    most, by = exact(limits.latency), exact(limits.latency_seconds)
-
-    def is_slow(sums: Sums) -> bool:
-        if _is_short(sums):
-            return False
-        active, candidate = p95(sums.active.latency), p95(sums.candidate.latency)
-        return candidate > most * active and candidate - active > by
-
-    sums = evidence.sums
-    counts = (sum(sums.active.latency), sum(sums.candidate.latency))
-    if _is_short(sums):
+    counts = tuple(evidence.costs.timed)
+    if min(counts) < MIN_LATENCIES:
         return GateFinding(
             gate="latency",
             outcome="inconclusive",
             limit=limits.latency,
             counts=counts,
             too_little=True,
-            text=f"{min(counts)} of {MIN_LATENCIES} samples are there to compare p95 of latency.",
+            text=f"{min(counts):,} of {MIN_LATENCIES} samples are there to compare p95 of latency.",
         )
-    active, candidate = p95(sums.active.latency), p95(sums.candidate.latency)
-    fails = is_slow(sums)
-    alone = rests_on(evidence, is_slow) if fails else None
+    ratios, most = evidence.costs.latencies, exact(limits.latency)
+    alone = ratios.rests_on(most)
     return GateFinding(
         gate="latency",
-        outcome="fail" if fails else "pass",
-        value=float(candidate / active),
+        outcome=ratios.outcome(most),
+        value=round(float(ratios.median), 6),
         limit=limits.latency,
         counts=counts,
         alone=alone,
-        text=f"The p95 of latency is {float(candidate / active):.2f} times the active model's, "
-        f"{_milliseconds(candidate)} against {_milliseconds(active)}; {limits.latency:.4g} times "
-        f"may be, and less than {_milliseconds(by)} more is no matter." + of_one(alone),
+        text=f"The p95 of latency is {float(ratios.median):.2f} times the active model's on "
+        f"{count_of(len(ratios))} (median); {limits.latency:.4g} times may be. Where it is slower "
+        f"by {1000 * limits.latency_seconds:.3g} ms or less it counts as equally fast."
+        + of_one(alone),
     )
 
 
 def memory(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
     """Return whether a process with the candidate holds too many times the active one's memory.
 
-    None where the gate is off, or no device told both.
+    More than half of the devices must exceed the limit. None where the gate is off, or no device
+    told both.
     """
-    sums = evidence.sums
-    if limits.memory is None or not sums.active.resident_bytes:
+    ratios = evidence.costs.memories
+    if limits.memory is None or not len(ratios):
         return None
     most = exact(limits.memory)
-
-    def is_large(sums: Sums) -> bool:
-        return sums.candidate.resident_bytes > most * sums.active.resident_bytes
-
-    fails = is_large(sums)
-    alone = rests_on(evidence, is_large) if fails else None
-    counts = (sums.active.resident_bytes, sums.candidate.resident_bytes)
+    alone = ratios.rests_on(most)
     return GateFinding(
         gate="memory",
-        outcome="fail" if fails else "pass",
-        value=counts[1] / counts[0],
+        outcome=ratios.outcome(most),
+        value=round(float(ratios.median), 6),
         limit=limits.memory,
-        counts=counts,
+        counts=(len(ratios),),
         alone=alone,
-        text=f"It holds {counts[1] / counts[0]:.2f} times the memory of the active model; "
-        f"{limits.memory:.4g} times may be." + of_one(alone),
+        text=f"It holds {float(ratios.median):.2f} times the memory of the active model on "
+        f"{count_of(len(ratios))} (median); {limits.memory:.4g} times may be." + of_one(alone),
     )
 
 
@@ -143,25 +123,3 @@ def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding:
         alone=min(failed) if fails and len(failed) == 1 else None,
         text=text + (" It came to run nowhere." if failed and nobody else ""),
     )
-
-
-def p95(histogram: Sequence[int]) -> Fraction:
-    """Return the 95th percentile of latencies in seconds, linear within its bin.
-
-    `histogram` has `LATENCY_BINS` counts, at least one above 0.
-    """
-    rank = -(-95 * sum(histogram) // 100)
-    for number, count in enumerate(histogram):
-        if count and rank <= count:
-            begins, ends = _EDGES[number], _EDGES[number + 1]
-            return begins + (ends - begins) * Fraction(rank, count)
-        rank -= count
-    raise ValueError("no latencies; there is no percentile of nothing")
-
-
-def _is_short(sums: Sums) -> bool:
-    return min(sum(sums.active.latency), sum(sums.candidate.latency)) < MIN_LATENCIES
-
-
-def _milliseconds(seconds: Fraction) -> str:
-    return f"{1000 * float(seconds):.3g} ms"

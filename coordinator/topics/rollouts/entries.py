@@ -73,12 +73,12 @@ class GateFinding(Strict):
     """What is compared with the limit, such as log e; None where nothing was measured."""
     limit: float | None = None
     counts: tuple[int, ...] = ()
-    """What the value was made of, such as images that only the active, only the candidate had
-    right."""
+    """Images and devices that the value was made of, such as images that only the active model,
+    only the candidate had right."""
     of_class: ClassName | None = None
     """The class that decides."""
     alone: DeviceId | None = None
-    """The device without which it would not fail: then a person decides."""
+    """Device without which the outcome would be another one: then a person decides."""
     too_little: bool = False
     """Whether it is inconclusive because too little was measured."""
     text: str = Field(max_length=1000)
@@ -105,7 +105,8 @@ class RolloutPlanned(EntryBody):
 
 
 def _plan(rollouts: RolloutsState, body: RolloutPlanned, at: Place) -> None:
-    rollouts.by_number[body.rollout] = Rollout(body, at.index, evidence=Evidence(body.judges))
+    evidence = Evidence(body.plan.gates, body.judges)
+    rollouts.by_number[body.rollout] = Rollout(body, at.index, evidence=evidence)
     if rollouts.learned is not None and body.version >= rollouts.learned:
         rollouts.learned = None
 
@@ -152,7 +153,7 @@ def _start(rollouts: RolloutsState, body: RolloutStarted, at: Place) -> None:
     """Begin it in place of the one before, whose reports nobody asks for any more."""
     for other in rollouts.by_number.values():
         other.members, other.left = {}, {}
-        other.evidence = Evidence(other.planned.judges)
+        other.evidence = Evidence(other.planned.plan.gates, other.planned.judges)
     rollout = rollouts.by_number[body.rollout]
     rollout.stage, rollout.begins_ns = "running", max(at.time_ns, body.begins_ns or 0)
     rollouts.active = rollout
@@ -207,13 +208,12 @@ class ModelCompared(EntryBody):
 def _compare(rollouts: RolloutsState, body: ModelCompared, at: Place) -> None:
     of_device = rollouts.compared.setdefault(at.maker, {})
     of_device[body.comparison.key] = Reported(at.index, body.content)
-    rollout, member = rollouts.active, None
-    if rollout is not None and rollout.number == body.comparison.rollout:
-        take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
-        member = rollout.members.get(at.maker)
-    if member is not None:
-        member.compared = True
-        rollouts.review(at.maker)
+    rollout = rollouts.active
+    if rollout is None or rollouts.comparison_fault(at.maker, body.comparison):
+        return
+    take_report(rollout.evidence, rollout.number, body, at.maker, at.index)
+    rollout.members[at.maker].compared = True
+    rollouts.review(at.maker)
 
 
 def _say_compared(body: ModelCompared, at: Place) -> str:
@@ -393,10 +393,10 @@ REPORTS = (ModelCompared, DeviceModelStatus)
 def take_report(
     evidence: Evidence, rollout: int, body: EntryBody, device: DeviceId, index: int
 ) -> bool:
-    """Take what an entry reports of a rollout into its evidence; return whether it is a report."""
+    """Take what an entry reports of a rollout into its evidence; return whether it counts."""
     match body:
         case ModelCompared(comparison=comparison) if comparison.rollout == rollout:
-            evidence.compare(index, device, comparison)
+            return evidence.compare(index, device, comparison)
         case DeviceModelStatus(state="settled"):
             evidence.settle(index, device, body.throttled)
         case DeviceModelStatus(state="failed" | "rolled_back"):

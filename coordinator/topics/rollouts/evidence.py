@@ -1,17 +1,23 @@
-"""What a rollout's devices have measured and reported so far, summed as integers.
+"""What a rollout's devices have measured and reported so far, by devices.
 
-`Evidence` takes one report after the other, each in time that does not grow with their number. A
-device's later comparison replaces its earlier one, since both are of the same images; so the sums
-do not depend on the order in which devices report, and nothing counts twice.
+`Evidence` takes one report after the other, each in time that does not grow with their number. The
+first comparison of a device counts, and no other one. Kept are integers, exact fractions, and
+numbers of devices by them, so the order in which devices report changes nothing. No device counts
+for more than one, whatever it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from schemas.rollouts import LATENCY_BINS, ModelComparison, ModelCost, Pairs, Share
+from coordinator.topics.rollouts.evalues import net_loss, shortfall
+from coordinator.topics.rollouts.percentiles import p95
+from coordinator.topics.rollouts.plan import GatePlan
+from coordinator.topics.rollouts.ranking import Ranking
+from coordinator.topics.rollouts.scope import exact
+from schemas.rollouts import NATS, ModelComparison, Pairs, Share
 from schemas.values import ClassName, DeviceId
 
 _NONE = Pairs()
@@ -19,102 +25,139 @@ _NONE = Pairs()
 
 @dataclass
 class PairCounts:
-    """Images, and devices as one vote each, by which of two models they speak for."""
+    """Images by which of two models has them right, and devices by their net loss."""
 
     images: int = 0
     worse: int = 0
     """Images that only the active model had right."""
     better: int = 0
     """Images that only the candidate had right."""
-    devices: int = 0
-    """That had any image."""
-    devices_worse: int = 0
-    """With more of the former images than of the latter."""
-    devices_better: int = 0
+    losses: dict[Fraction, int] = field(default_factory=dict)
+    """Devices with any image by their z, see `coordinator.topics.rollouts.evalues`."""
 
-    def count(self, pairs: Pairs, times: int) -> None:
-        """Add what one device had (`times` = 1), or take it away again (-1)."""
+    def count(self, pairs: Pairs, cap: Fraction) -> None:
+        """Add what one device had."""
         if not pairs.images:
             return
-        worse, better = pairs.only_active, pairs.only_candidate
-        self.images += times * pairs.images
-        self.worse += times * worse
-        self.better += times * better
-        self.devices += times
-        self.devices_worse += times * (worse > better)
-        self.devices_better += times * (worse < better)
+        self.images += pairs.images
+        self.worse += pairs.only_active
+        self.better += pairs.only_candidate
+        z = net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap)
+        self.losses[z] = self.losses.get(z, 0) + 1
+
+    @property
+    def devices(self) -> int:
+        """Devices that had any image."""
+        return sum(self.losses.values())
+
+    @property
+    def devices_worse(self) -> int:
+        """Devices on which the candidate loses more images than it gains."""
+        return sum(count for z, count in self.losses.items() if z > 0)
+
+    @property
+    def devices_better(self) -> int:
+        """Devices on which it gains more than it loses."""
+        return sum(count for z, count in self.losses.items() if z < 0)
+
+
+@dataclass
+class NewClasses:
+    """Images of classes that the active model does not know."""
+
+    images: int = 0
+    right: int = 0
+    wrong: Ranking = field(default_factory=Ranking)
+    """Share of them that each device has wrong."""
+    shortfalls: dict[Fraction, int] = field(default_factory=dict)
+    """Devices by z of their shortfall; of none where no share is asked for."""
+
+    def count(self, device: DeviceId, images: int, right: int, least: Fraction) -> None:
+        """Add what one device had."""
+        if not images:
+            return
+        self.images += images
+        self.right += right
+        self.wrong.add(Fraction(images - right, images), device)
+        if least:
+            z = shortfall(right, images, least)
+            self.shortfalls[z] = self.shortfalls.get(z, 0) + 1
 
 
 @dataclass
 class Costs:
-    """What one of the two models took, summed over devices."""
+    """What the candidate takes, against the active model on the same device."""
 
-    latency: list[int] = field(default_factory=lambda: [0] * LATENCY_BINS)
-    resident_bytes: int = 0
-    """Of devices that told it for both models."""
+    timed: list[int] = field(default_factory=lambda: [0, 0])
+    """Samples of the active model and of the candidate."""
+    latencies: Ranking = field(default_factory=Ranking)
+    """Ratio of the p95, 1 where the difference is no matter."""
+    memories: Ranking = field(default_factory=Ranking)
+    """Ratio of the resident bytes."""
 
-    def count(self, cost: ModelCost, memory: bool, times: int) -> None:
-        """Add what one device told, or take it away again."""
-        for number, count in enumerate(cost.latency):
-            self.latency[number] += times * count
-        if memory:
-            self.resident_bytes += times * (cost.resident_bytes or 0)
+    def count(self, device: DeviceId, comparison: ModelComparison, least: Fraction) -> None:
+        """Add what one device told; what is slower by `least` seconds or less is equally fast."""
+        costs = (comparison.cost_active, comparison.cost_candidate)
+        samples = [sum(cost.latency) for cost in costs]
+        if all(samples):
+            self.timed = [before + more for before, more in zip(self.timed, samples, strict=True)]
+            active, candidate = (p95(cost.latency) for cost in costs)
+            slower = candidate - active
+            ratio = Fraction(1) if 0 < slower <= least else candidate / active
+            self.latencies.add(ratio, device)
+        before, after = (cost.resident_bytes for cost in costs)
+        if before and after is not None:
+            self.memories.add(Fraction(after, before), device)
 
 
 @dataclass
-class Sums:
-    """Everything that comparisons say, over the devices that sent one."""
+class Answers:
+    """What both models answer without anybody knowing what is right."""
 
-    known: PairCounts = field(default_factory=PairCounts)
-    """Of all classes together that the active model of the device knows."""
-    by_class: dict[ClassName, PairCounts] = field(default_factory=dict)
-    """The same for each of them."""
-    new_images: int = 0
-    """Of classes that the active model does not know."""
-    new_right: int = 0
-    new_devices: int = 0
-    entropy_images: int = 0
-    entropy_active: int = 0
-    """In 2^-16 nats, as `EntropyCounts.nats`."""
-    entropy_candidate: int = 0
+    images: int = 0
+    """Images of which both entropies are there."""
+    less_sure: Ranking = field(default_factory=Ranking)
+    """How much higher the candidate's mean entropy is on a device, in nats."""
+    surer: Ranking = field(default_factory=Ranking)
+    """How much lower, the same values with the other sign."""
     unlabelled: int = 0
     agreed: int = 0
-    active: Costs = field(default_factory=Costs)
-    candidate: Costs = field(default_factory=Costs)
+    disagreeing: Ranking = field(default_factory=Ranking)
+    """Share of a device's unlabelled images to which both give different classes."""
 
-    def count(self, comparison: ModelComparison, times: int) -> None:
-        """Add a comparison (`times` = 1), or take it away again (-1)."""
-        self.known.count(known_pairs(comparison), times)
-        new = set(comparison.new_classes)
-        for name, pairs in comparison.classes.items():
-            if name not in new:
-                self.by_class.setdefault(name, PairCounts()).count(pairs, times)
-        found = [pairs for name, pairs in comparison.classes.items() if name in new]
-        self.new_images += times * sum(pairs.images for pairs in found)
-        self.new_right += times * sum(pairs.both + pairs.only_candidate for pairs in found)
-        self.new_devices += times * any(pairs.images for pairs in found)
-        self.entropy_images += times * comparison.entropy_active.images
-        self.entropy_active += times * comparison.entropy_active.nats
-        self.entropy_candidate += times * comparison.entropy_candidate.nats
-        self.unlabelled += times * comparison.unlabelled
-        self.agreed += times * comparison.agreed
-        active, candidate = comparison.cost_active, comparison.cost_candidate
-        memory = None not in (active.resident_bytes, candidate.resident_bytes)
-        self.active.count(active, memory, times)
-        self.candidate.count(candidate, memory, times)
+    def count(self, device: DeviceId, comparison: ModelComparison) -> None:
+        """Add what one device told."""
+        before, after = comparison.entropy_active, comparison.entropy_candidate
+        if before.images:
+            self.images += before.images
+            shift = Fraction(after.nats - before.nats, before.images * NATS)
+            self.less_sure.add(shift, device)
+            self.surer.add(-shift, device)
+        if comparison.unlabelled:
+            self.unlabelled += comparison.unlabelled
+            self.agreed += comparison.agreed
+            differ = comparison.unlabelled - comparison.agreed
+            self.disagreeing.add(Fraction(differ, comparison.unlabelled), device)
 
 
 @dataclass
 class Evidence:
     """All reports of one rollout, from the first on."""
 
+    limits: GatePlan = field(default_factory=GatePlan)
     judges: Share | None = None
     """The devices that had no part in the candidate; None where that is asked of none."""
     judged: PairCounts = field(default_factory=PairCounts)
     """What these say of the classes that their active models know."""
-    sums: Sums = field(default_factory=Sums)
+    known: PairCounts = field(default_factory=PairCounts)
+    """All classes together that the active model of the device knows."""
+    by_class: dict[ClassName, PairCounts] = field(default_factory=dict)
+    """The same for each of them."""
+    new: NewClasses = field(default_factory=NewClasses)
+    costs: Costs = field(default_factory=Costs)
+    answers: Answers = field(default_factory=Answers)
     comparisons: dict[DeviceId, ModelComparison] = field(default_factory=dict)
-    """The last of each device."""
+    """The first of each device."""
     failed: set[DeviceId] = field(default_factory=set)
     """Devices on which the candidate did not come to run, or went back, when they last said so."""
     settled: set[DeviceId] = field(default_factory=set)
@@ -124,21 +167,32 @@ class Evidence:
     felt: set[DeviceId] = field(default_factory=set)
     """Devices that can tell whether they do."""
     entries: list[int] = field(default_factory=list)
-    """Ledger indices of all reports, in order."""
+    """Ledger indices of all reports that count, in order."""
 
-    def compare(self, index: int, device: DeviceId, comparison: ModelComparison) -> None:
-        """Take in a comparison, which replaces what the device sent before."""
-        former = self.comparisons.get(device)
-        if former is not None:
-            self._count(device, former, -1)
-        self._count(device, comparison, 1)
+    def compare(self, index: int, device: DeviceId, comparison: ModelComparison) -> bool:
+        """Take in a comparison; return whether it counts, as the device's first one does."""
+        if device in self.comparisons:
+            return False
         self.comparisons[device] = comparison
         self.entries.append(index)
-
-    def _count(self, device: DeviceId, comparison: ModelComparison, times: int) -> None:
-        self.sums.count(comparison, times)
+        cap, pairs = exact(self.limits.cap), known_pairs(comparison)
+        self.known.count(pairs, cap)
         if self.judges is None or self.judges.has(device):
-            self.judged.count(known_pairs(comparison), times)
+            self.judged.count(pairs, cap)
+        new = set(comparison.new_classes)
+        for name, of_class in comparison.classes.items():
+            if name not in new:
+                self.by_class.setdefault(name, PairCounts()).count(of_class, cap)
+        found = [of_class for name, of_class in comparison.classes.items() if name in new]
+        self.new.count(
+            device,
+            sum(of_class.images for of_class in found),
+            sum(of_class.both + of_class.only_candidate for of_class in found),
+            exact(self.limits.min_new),
+        )
+        self.costs.count(device, comparison, exact(self.limits.latency_seconds))
+        self.answers.count(device, comparison)
+        return True
 
     def settle(self, index: int, device: DeviceId, throttled: int | None) -> None:
         """Take in that a device runs the candidate for good; None where it cannot feel heat."""
@@ -156,16 +210,6 @@ class Evidence:
         self.failed.add(device)
         self.entries.append(index)
 
-    @contextmanager
-    def without(self, device: DeviceId) -> Iterator[Sums]:
-        """Give the sums as they were without a device, until left."""
-        comparison = self.comparisons[device]
-        self.sums.count(comparison, -1)
-        try:
-            yield self.sums
-        finally:
-            self.sums.count(comparison, 1)
-
     def pairs_by_device(self, of_class: ClassName | None) -> Iterator[tuple[DeviceId, Pairs]]:
         """Yield what each device has of a class, or of all that its active model knows (None)."""
         for device, comparison in self.comparisons.items():
@@ -179,7 +223,7 @@ def known_pairs(comparison: ModelComparison) -> Pairs:
     """Return the pairs of all classes together that the active model knows."""
     new = set(comparison.new_classes)
     known = [pairs for name, pairs in comparison.classes.items() if name not in new]
-    return Pairs(
+    return Pairs.model_construct(
         both=sum(pairs.both for pairs in known),
         only_active=sum(pairs.only_active for pairs in known),
         only_candidate=sum(pairs.only_candidate for pairs in known),

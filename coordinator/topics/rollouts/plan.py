@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
+from coordinator.topics.rollouts.evalues import fewest
+from coordinator.topics.rollouts.scope import exact
 from schemas.message import Strict, is_absent
 from schemas.rollouts import LocalHours
 from schemas.tags import TagSelector
@@ -23,29 +25,38 @@ groups before, too."""
 class GatePlan(Strict):
     """Limits of the gates; None, or "off" in a file, which cannot say None, switches a gate off."""
 
-    retention: float | None = Field(default=100.0, gt=1)
-    """Evidence (an e-value) that the candidate is worse on what the active model knows."""
-    no_class_lost: float | None = Field(default=100.0, gt=1)
+    retention: float | None = Field(default=200.0, gt=1)
+    """Evidence of devices (an e-value) that the candidate is worse on what the active model
+    knows."""
+    no_class_lost: float | None = Field(default=200.0, gt=1)
     """The same for each class; multiplied by the number of classes."""
-    devices: float = Field(default=10.0, ge=1)
-    """Evidence that devices, each one vote, must give as well before either of the two fails."""
     better: float | None = Field(default=None, gt=1, exclude_if=is_absent)
-    """Evidence that it is better, without which it does not pass; of an adapter, on devices that
-    had no part in it."""
-    min_new: float = Field(default=0.0, ge=0, le=1)
+    """Evidence of devices that it is better, without which it does not pass; of an adapter, of
+    devices that had no part in it."""
+    gain: float = Field(default=100.0, gt=1)
+    """Evidence of devices that fewer images of new classes are right than `min_new`."""
+    min_new: float = Field(default=0.0, ge=0, lt=1)
     """Share of images of new classes that must be right; 0 asks for nothing."""
+    cap: float = Field(default=0.1, gt=0, le=1)
+    """Net loss or gain, as a share of a device's images, up to which a device counts."""
+    liars: float = Field(default=0.0, ge=0, lt=0.5)
+    """Share of devices that may lie without moving the evidence by their number alone."""
+    alike: int | None = Field(default=None, ge=1)
+    """Most images that show the same thing; None where nobody knows. Images speak for themselves
+    only where it is known, and only where devices are too few."""
     entropy_nats: float | None = Field(default=0.1, gt=0)
-    """How far the mean entropy may shift."""
+    """How far the mean entropy of a device may shift, on half of the devices."""
     entropy_images: int = Field(default=500, ge=1)
     """Of fewer images the shift says nothing."""
     agreement: float | None = Field(default=0.85, gt=0, le=1)
-    """Share of unlabelled images that both answer alike; below, a person should look."""
+    """Share of a device's unlabelled images that both answer alike, on average over devices; below,
+    a person should look."""
     latency: float | None = Field(default=1.25, gt=1)
-    """How many times the active model's p95 it may take."""
+    """How many times the active model's p95 it may take on half of the devices."""
     latency_seconds: float = Field(default=0.005, ge=0)
     """What is slower by less is not too slow."""
     memory: float | None = Field(default=1.25, gt=1)
-    """How many times the active model's resident bytes it may take."""
+    """How many times the active model's resident bytes it may take on half of the devices."""
     throttled_devices: int | None = Field(default=2, ge=1)
     """Devices that began to throttle."""
     failed_devices: int = Field(default=1, ge=0)
@@ -55,7 +66,25 @@ class GatePlan(Strict):
     min_devices: int = Field(default=3, ge=1)
     """Of fewer devices, or fewer than all of a smaller group, accuracy says nothing."""
     min_images: int = Field(default=200, ge=0)
-    """The same for images; 0 where devices have none, so that nothing is asked of accuracy."""
+    """The same for images, `alike` of which count as one; 0 where devices have none, so that
+    nothing is asked of accuracy."""
+
+    def devices_needed(self, classes: int) -> int:
+        """Return how many devices can tell by themselves whether a model is worse.
+
+        `classes` are those that the active model knows. It is 0 where nothing is asked of accuracy,
+        or where images speak for themselves.
+        """
+        if not self.min_images or self.alike is not None:
+            return 0
+        of_class = None if self.no_class_lost is None else self.no_class_lost * max(1, classes)
+        limits = [limit for limit in (self.retention, of_class) if limit is not None]
+        return max((fewest(exact(limit), exact(self.liars)) for limit in limits), default=0)
+
+    @property
+    def judges_needed(self) -> int:
+        """Devices without which a model is not shown to be better, whichever one is left out."""
+        return 0 if self.better is None else fewest(exact(self.better), exact(self.liars)) + 1
 
     @field_validator("*", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from coordinator.core.formatting import some
 from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.keys.state import KeysState
 from coordinator.topics.models.offers import GroupOffer
@@ -19,7 +20,7 @@ from coordinator.topics.releases.state import Trust
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.stages.state import Reported
 from schemas.contributions import PartKey
-from schemas.rollouts import SHADOW, Mode
+from schemas.rollouts import SHADOW, Mode, ModelComparison
 from schemas.values import ClassName, DeviceId
 
 if TYPE_CHECKING:
@@ -146,6 +147,48 @@ class RolloutsState:
     def comparison(self, device: DeviceId, key: PartKey) -> Reported | None:
         """Return what a device reported under a key."""
         return self.compared.get(device, {}).get(key)
+
+    def comparison_fault(self, device: DeviceId, comparison: ModelComparison) -> str | None:
+        """Return why a comparison counts for nothing, or None where it counts.
+
+        Counted is the first one of a member of an opened group, of the candidate that it was
+        offered with another model of the fleet, on classes of either.
+        """
+        rollout = self.active
+        if rollout is None or rollout.number != comparison.rollout:
+            return f"rollout: {comparison.rollout} is not open"
+        member = rollout.members.get(device)
+        if member is None or comparison.group > member.group:
+            return f"group: {comparison.group} of rollout {rollout.number} does not ask this device"
+        if comparison.candidate_version != rollout.planned.version:
+            return f"candidate_version: {comparison.candidate_version} is not what was offered"
+        if device in rollout.evidence.comparisons:
+            return (
+                f"comparison: this device has compared in rollout {rollout.number}; the first "
+                "comparison counts"
+            )
+        return self._models_fault(comparison)
+
+    def _models_fault(self, comparison: ModelComparison) -> str | None:
+        pairs = (
+            ("active", comparison.active_version, comparison.active),
+            ("candidate", comparison.candidate_version, comparison.candidate),
+        )
+        names = []
+        for field_name, version, manifest in pairs:
+            model = self.models.by_version.get(version)
+            if model is None or model.exported is None:
+                return f"{field_name}_version: {version} is no model of this fleet"
+            if model.exported.manifest.digest != manifest:
+                return f"{field_name}: {manifest.short} is not the manifest of model {version}"
+            names.append(frozenset(model.made.class_names))
+        if comparison.active_version == comparison.candidate_version:
+            return f"active_version: {comparison.active_version} is the candidate itself"
+        if strange := sorted(set(comparison.classes) - (names[0] | names[1])):
+            return f"classes: {some(strange)}; neither of the two models knows them"
+        if set(comparison.new_classes) != set(comparison.classes) - names[0]:
+            return "new_classes: are not the classes that the active model does not know"
+        return None
 
     def offer_of(self, device: DeviceId) -> GroupOffer | None:
         """Return what the active rollout offers a device; None where it is no member."""

@@ -2,8 +2,8 @@
 
 - Where any gate fails the rollout fails, and at once: accuracy is judged by evidence that may be
   looked at after every report.
-- What rests on one device alone a person decides; so does what is inconclusive once everybody of
-  the group has reported, or time is up.
+- What rests on one device alone a person decides, a pass as well as a failure. So does what is
+  inconclusive once everybody of the group has reported, or time is up.
 - Too little is never a pass where it is about accuracy, except in the first group, which only tries
   whether the model runs at all. What devices cannot measure asks nothing.
 - A verdict is a function of the reports, and of no order among them, no clock and no machine.

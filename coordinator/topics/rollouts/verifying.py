@@ -61,12 +61,14 @@ def differences(
     all reports of its rollout before it. Empty where everything is as recorded.
     """
     found = list(_unnamed(measured.entries, reports))
-    evidence = Evidence(scope.judges)
+    evidence = Evidence(limits, scope.judges)
     for report in named:
         if report.device is None or not take_report(
             evidence, measured.rollout, report.body, report.device, report.index
         ):
-            found.append(f"entry {report.index} is no report of rollout {measured.rollout}")
+            found.append(
+                f"entry {report.index} is no report that counts in rollout {measured.rollout}"
+            )
     known = {report.index for report in named}
     if gone := [index for index in measured.entries if index not in known]:
         found.append(f"entries that it names are not there: {some(gone)}")

@@ -55,11 +55,23 @@ class Adapting:
             logit_scale=self._state.models.logit_scale,
             settings=self._rules.settings,
         )
-        held = sum(map(judges.has, self._state.devices.admitted))
+        admitted = self._state.devices.admitted
+        held = sum(map(judges.has, admitted))
+        has, say = ("has", "says") if held == 1 else ("have", "say")
         return ask(prepare), (
             f"an adapter is trained on top of model {model.version}, in the rounds of a stage of "
-            f"its own; {held} of {len(self._state.devices.admitted)} devices have no part in it, "
-            "and say whether it is better"
+            f"its own; {held} of {len(admitted)} devices {has} no part in it, and {say} whether it "
+            "is better" + self._of_few(held)
+        )
+
+    def _of_few(self, held: int) -> str:
+        """Return the sentence that so few judges cannot decide, or nothing."""
+        gates = self._rules.plan.gates
+        if gates.alike is not None or held >= gates.judges_needed:
+            return ""
+        return (
+            f"; they are too few to show it by themselves, {gates.judges_needed} are needed: hold "
+            "out more with [adapter] held_out, or say [adapter.plan.gates] alike"
         )
 
     def prepared(self, network: Lineage) -> Decision:

@@ -52,7 +52,7 @@ def test_another_model_than_the_newest_is_refused_by_name(home: Path) -> None:
 def test_it_begins_with_the_head_also_where_no_coordinator_runs(home: Path) -> None:
     said = " ".join(adapt(home).output.split())
     assert "an adapter is trained on top of model 1" in said
-    assert "1 of 2 devices have no part in it" in said
+    assert "1 of 2 devices has no part in it, and says whether it is better" in said
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         last = {entry.kind: entry.body for entry in ledger.entries()}
         solved, opened = last["model.solved"], last["stage.opened"]

@@ -88,7 +88,13 @@ def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> Non
     assert "Group 1 is 1 device (dev-" in said
     assert "measured beside the active model before any device runs it" in said
     assert "takes every device back to model 1 by itself" in said
+    assert (
+        "Careful: group 2 is 4 devices with those before it, and 12 are needed to tell by "
+        "themselves whether the model is worse: it would pause there, and you decide."
+    ) in said
     assert "Careful: group 2 has about 0 held-out images" in said
+    alike = run(home, "plan", "2", "--dry-run", "--groups", "1,50%,100%", "--gate", "alike=1")
+    assert "are needed to tell by themselves" not in alike.stdout
     assert said.rstrip().endswith("Nothing was planned.")
     with ledger_of(home) as ledger:
         assert list(ledger.entries(kind="rollout.planned")) == []
@@ -151,7 +157,7 @@ def test_a_rollout_shows_its_gates_its_devices_and_why(tmp_path: Path) -> None:
     home = home_of(tmp_path, gone_back)
     said = run(home, "show", "1", "--devices").stdout
     assert said.startswith("Rollout 1 went back to model 1: with model 2, devices forget cat.")
-    assert "fail: cat: 32 : 0" in said
+    assert "fail: cat: 48 : 0" in said
     assert "dev-0001" in said
     lines = run(home, "show", "1", form="tsv").stdout.splitlines()
     assert lines[0].split("\t")[:4] == ["group", "gate", "outcome", "text"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 import pytest
@@ -57,6 +58,7 @@ class Garden:
     pairs: frozenset[tuple[str, ClassName | None]] = frozenset()
     grown: tuple[Grown, ...] = ()
     open: bool = False
+    devices: dict[Fraction, int] = field(default_factory=dict)
 
 
 COLUMNS = Columns(Garden, {})
@@ -78,6 +80,7 @@ GARDENS = st.builds(
         st.builds(Grown, weight=FINITE) | st.builds(Fruit, weight=FINITE, name=CLASSES), max_size=3
     ).map(tuple),
     st.booleans(),
+    st.dictionaries(st.fractions() | st.just(Fraction(1, 10**40)), st.integers(0, 9), max_size=3),
 )
 
 

@@ -51,7 +51,7 @@ def lost() -> RolloutMeasured:
             "gate": "no_class_lost",
             "outcome": "fail",
             "value": 9.5,
-            "limit": 6.9,
+            "limit": 7.6,
             "counts": (18, 0),
             "of_class": "4",
             "text": REASON,

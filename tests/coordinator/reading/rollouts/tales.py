@@ -73,6 +73,7 @@ class Tale:
     def planned(self, plan: RolloutPlan | None = None, actor: str = "operator:ana") -> None:
         """Plan a rollout of model 12 and start it."""
         self.plan = plan or self.plan
+        self.evidence = Evidence(self.plan.gates)
         body = RolloutPlanned(
             rollout=self.rollout,
             version=12,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from coordinator.topics.devices.entries import DeviceAdmitted
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.rollouts.entries import RolloutAborted, RolloutPaused, RolloutResumed
 from coordinator.topics.rollouts.evalues import log_evidence
+from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.views import ComparedThen
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
@@ -59,8 +61,8 @@ def test_evidence_grows_report_by_report_to_what_the_gate_says(tmp_path: Path) -
     curve = found.evidence[-1].classes[0]
     assert (curve.name, line.of_class) == ("orange", "orange")
     assert curve.log_e == pytest.approx(line.value, abs=1e-3)
-    assert curve.points[-1].images == curve.images
-    assert line.short == f"orange: {curve.only_active} : {curve.only_candidate}, log e 15.6"
+    assert curve.points[-1].devices == curve.devices == 37
+    assert line.short == f"orange: {curve.only_active} : {curve.only_candidate}, log e 8.7"
     assert [one.group for one in found.evidence] == [1, 2, 3]
 
 
@@ -147,25 +149,26 @@ def test_rollouts_are_listed_newest_first_and_the_open_one_is_known(tmp_path: Pa
             one_rollout(ledger, 8, 0)
 
 
-def test_a_later_report_of_a_device_takes_the_place_of_its_former_one() -> None:
-    def said(device: str, index: int, worse: int, better: int) -> ComparedThen:
-        pairs = {"both": 10, "only_active": worse, "only_candidate": better, "neither": 0}
+def test_evidence_grows_with_the_first_report_of_each_device_that_has_images() -> None:
+    def said(device: str, index: int, worse: int, better: int, both: int = 36) -> ComparedThen:
+        pairs = {"both": both, "only_active": worse, "only_candidate": better, "neither": 0}
         body = {"group": 1, "mode": "run", "classes": {"plum": pairs}, "new_classes": []}
         return ComparedThen(device, index, index, body)
 
-    found = grown([said("a", 1, 4, 0), said("b", 2, 1, 1), said("a", 3, 0, 2)])
-    assert (found["plum"].worse, found["plum"].better) == (1, 3)
-    assert [point.log_e for point in found[OLD].points] == [
-        log_evidence(4, 0),
-        log_evidence(5, 1),
-        log_evidence(1, 3),
+    reports = [said("a", 1, 4, 0), said("b", 2, 0, 2), said("a", 3, 0, 2), said("c", 4, 0, 0, 0)]
+    found = grown(reports, GatePlan(cap=0.2))
+    assert (found["plum"].worse, found["plum"].better, found["plum"].images) == (4, 2, 78)
+    half, quarter = Fraction(1, 2), Fraction(-5, 19)
+    assert [(point.devices, point.log_e) for point in found[OLD].points] == [
+        (1, log_evidence({half: 1})),
+        (2, log_evidence({half: 1, quarter: 1})),
     ]
-    assert found["plum"].heaviest() is None
+    assert found["plum"].heaviest() == ("a", log_evidence({quarter: 1}))
 
 
 def test_a_long_curve_keeps_its_highest_point_and_its_last() -> None:
     points = [
-        EvidencePoint(images=n, log_e=9.0 if n == 777 else n / 1000, index=n) for n in range(1000)
+        EvidencePoint(devices=n, log_e=9.0 if n == 777 else n / 1000, index=n) for n in range(1000)
     ]
     kept = thinned(points)
     assert len(kept) <= MOST_POINTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from coordinator.topics.rollouts.evidence import Evidence
+from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Scope
 from schemas.rollouts import (
     EntropyCounts,
@@ -62,9 +63,9 @@ def comparison(
     )
 
 
-def evidence_of(*comparisons: ModelComparison) -> Evidence:
+def evidence_of(*comparisons: ModelComparison, limits: GatePlan | None = None) -> Evidence:
     """Evidence of one comparison each of devices 0, 1, ..., all of which settled."""
-    found = Evidence()
+    found = Evidence(limits or GatePlan())
     for number, one in enumerate(comparisons):
         found.compare(2 * number, device(number), one)
         found.settle(2 * number + 1, device(number), None)

@@ -19,7 +19,8 @@ from schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, names
 
 ABLE = CAPABLE.model_copy(update={"features": CAPABLE.features | {SHADOW}})
-SMALL = GatePlan(min_devices=1, min_images=1, devices=1.0)
+SMALL = GatePlan(min_devices=1, min_images=1, retention=2.0, no_class_lost=1.1)
+"""Two devices show a loss: fleets on a bench are small."""
 GOOD = Pairs(both=20)
 BAD = Pairs(both=4, only_active=16)
 

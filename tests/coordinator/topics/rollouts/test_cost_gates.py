@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from coordinator.topics.rollouts.answer_gates import agreement, entropy
-from coordinator.topics.rollouts.cost_gates import health, latency, memory, p95, thermal
+from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
 from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
+from coordinator.topics.rollouts.percentiles import p95
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Scope
 from schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
@@ -44,10 +45,16 @@ def test_entropy_of_few_images_says_nothing() -> None:
     assert (found.outcome, found.too_little) == ("inconclusive", True)
 
 
-def test_entropy_that_one_device_shifts_names_it() -> None:
-    calm = [comparison(entropy=(100, 0.5, 0.5))] * 6
-    found = said(entropy(LIMITS, evidence_of(comparison(entropy=(100, 0, 2)), *calm), SECOND_GROUP))
-    assert (found.outcome, found.alone) == ("fail", device(0))
+def test_entropy_that_few_devices_shift_passes_and_half_of_them_is_for_a_person() -> None:
+    calm, shifted = comparison(entropy=(100, 0.5, 0.5)), comparison(entropy=(10**6, 0, 2))
+    found = said(entropy(LIMITS, evidence_of(shifted, *[calm] * 6), SECOND_GROUP))
+    assert (found.outcome, found.alone, found.value) == ("pass", None, 0.0)
+    for one in (shifted, comparison(entropy=(500, 2, 0))):
+        found = said(entropy(LIMITS, evidence_of(calm, calm, one, one), SECOND_GROUP))
+        assert (found.outcome, found.alone) == ("inconclusive", device(0))
+        found = said(entropy(LIMITS, evidence_of(calm, calm, one, one, one), SECOND_GROUP))
+        assert (found.outcome, found.alone) == ("fail", device(4))
+        assert "Without dev-0004 it would not be so." in found.text
 
 
 def test_models_that_disagree_never_fail_but_a_person_should_look() -> None:
@@ -58,6 +65,16 @@ def test_models_that_disagree_never_fail_but_a_person_should_look() -> None:
     found = said(agreement(LIMITS, evidence_of(comparison(agreed=(0, 199))), SECOND_GROUP))
     assert (found.outcome, found.too_little) == ("inconclusive", True)
     assert agreement(LIMITS, evidence_of(comparison()), SECOND_GROUP) is None
+
+
+def test_no_device_agrees_for_the_others() -> None:
+    loud = comparison(agreed=(10**6, 10**6))
+    found = said(
+        agreement(LIMITS, evidence_of(loud, *[comparison(agreed=(80, 100))] * 9), SECOND_GROUP)
+    )
+    assert (found.outcome, found.value) == ("inconclusive", pytest.approx(0.82))
+    found = said(agreement(LIMITS, evidence_of(loud, comparison(agreed=(84, 100))), SECOND_GROUP))
+    assert found.outcome == "inconclusive"
 
 
 def test_a_percentile_is_that_of_the_samples_within_a_bin() -> None:
@@ -92,18 +109,29 @@ def test_few_latencies_say_nothing() -> None:
     assert (found.outcome, found.too_little) == ("inconclusive", True)
 
 
-def test_a_model_that_is_slow_on_one_device_alone_names_it() -> None:
-    slow = comparison(latency=(histogram(0.05), histogram(0.5)))
+def test_a_model_that_is_slow_on_one_device_alone_passes_however_often_it_says_so() -> None:
+    slow = comparison(latency=(histogram(0.05, 10**6), histogram(0.5, 10**6)))
     usual = comparison(latency=(histogram(0.05), histogram(0.05)))
     found = said(latency(LIMITS, evidence_of(*[usual] * 12, slow), SECOND_GROUP))
-    assert (found.outcome, found.alone) == ("fail", device(12))
+    assert (found.outcome, found.alone, found.value) == ("pass", None, 1.0)
+    found = said(latency(LIMITS, evidence_of(slow, usual), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("inconclusive", device(1))
+    found = said(latency(LIMITS, evidence_of(slow, slow, usual), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("fail", device(1))
+
+
+def test_no_device_hides_that_a_model_is_slow() -> None:
+    slow = comparison(latency=(histogram(0.05), histogram(0.5)))
+    hides = comparison(latency=(histogram(0.5, 10**6), histogram(0.05, 10**6)))
+    found = said(latency(LIMITS, evidence_of(hides, *[slow] * 5), SECOND_GROUP))
+    assert (found.outcome, found.alone) == ("fail", None)
 
 
 def test_memory_is_compared_on_devices_that_tell_both() -> None:
     told = [comparison(memory=(100, 126))] * 3
     half = comparison(memory=(10**9, None))
     found = said(memory(LIMITS, evidence_of(*told, half), SECOND_GROUP))
-    assert (found.outcome, found.counts) == ("fail", (300, 378))
+    assert (found.outcome, found.counts, found.value) == ("fail", (3,), pytest.approx(1.26))
     assert memory(LIMITS, evidence_of(half), SECOND_GROUP) is None
     found = said(memory(LIMITS, evidence_of(comparison(memory=(100, 125))), SECOND_GROUP))
     assert found.outcome == "pass"

@@ -1,9 +1,11 @@
-"""E-values of paired counts: against fractions, at the threshold, looked at after every image."""
+"""E-values of devices: against plain fractions, at the threshold, looked at after every device."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import random
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -11,98 +13,201 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.topics.rollouts.evalues import HALF, log_evidence, reaches
+from coordinator.topics.rollouts import evalues
+from coordinator.topics.rollouts.evalues import (
+    fewest,
+    images_reach,
+    log_evidence,
+    log_evidence_of_images,
+    mirrored,
+    net_loss,
+    reaches,
+    shortfall,
+    signs,
+)
 
-counts = st.integers(0, 400)
-chances = st.sampled_from([HALF, Fraction(3, 10), Fraction(1, 100), Fraction(99, 100)])
-ONE, HUNDRED = Fraction(1), Fraction(100)
+TWO_HUNDRED = Fraction(200)
+POINTS = st.integers(-20, 20).map(lambda value: Fraction(value, 20))
+FLEETS = st.lists(POINTS, max_size=40).map(Counter)
+SHARES = st.sampled_from([Fraction(0), Fraction(1, 100), Fraction(1, 10)])
 
 
-def reference(worse: int, better: int, chance: Fraction = HALF) -> Fraction:
-    """The mixture's chances one image at a time: the next is foretold with (seen + 1/2)/(n + 1)."""
-    evidence, seen = Fraction(1), [0, 0]
-    for side in [0] * worse + [1] * better:
-        foretold = Fraction(2 * seen[side] + 1, 2 * (sum(seen) + 1))
-        evidence *= foretold / (1 - chance if side else chance)
-        seen[side] += 1
-    return evidence
+def reference(losses: Counter[Fraction], liars: Fraction = Fraction(0)) -> Fraction:
+    """One device after the other, in plain fractions."""
+    capitals = []
+    for stake in (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)):
+        capital = Fraction(1)
+        for z in losses.elements():
+            capital *= (1 + stake * z) / (1 + stake * liars)
+        capitals.append(capital)
+    return sum(capitals, Fraction(0)) / 3
 
 
-@given(counts, counts, chances)
+@given(FLEETS, SHARES)
 def test_the_logarithm_is_that_of_the_slow_reference(
-    worse: int, better: int, chance: Fraction
+    losses: Counter[Fraction], liars: Fraction
 ) -> None:
-    exact = reference(worse, better, chance)
+    exact = reference(losses, liars)
     expected = math.log(exact.numerator) - math.log(exact.denominator)
-    assert log_evidence(worse, better, chance) == pytest.approx(expected, abs=1e-8)
+    assert log_evidence(losses, liars) == pytest.approx(expected, abs=1e-9)
 
 
-@given(counts, counts, st.integers(1, 10**6), chances)
+@given(FLEETS, SHARES, st.integers(-2, 2))
 def test_a_threshold_is_reached_as_the_slow_reference_says(
-    worse: int, better: int, threshold: int, chance: Fraction
+    losses: Counter[Fraction], liars: Fraction, off: int
 ) -> None:
-    expected = worse > chance * (worse + better)
-    expected = expected and reference(worse, better, chance) >= threshold
-    assert reaches(worse, better, Fraction(threshold), chance) == expected
+    exact = reference(losses, liars)
+    threshold = exact * (1 + Fraction(off, 10**9))
+    assert reaches(losses, threshold, liars) == (exact >= threshold)
 
 
-def test_small_counts_are_as_worked_out_by_hand() -> None:
-    # C(4,2)/4 = 6/4, C(2,1)/2 = 1, C(6,3) C(2,1) / (16 * 4) = 40/64
-    assert reference(2, 0) == Fraction(6, 4)
-    assert reference(1, 0) == 1
-    assert reference(3, 1) == Fraction(40, 64)
-    assert reaches(2, 0, Fraction(6, 4))
-    assert not reaches(3, 1, ONE)
-
-
-@pytest.mark.parametrize("error", [-1e-12, 0.0, 1e-12])
-def test_what_is_next_to_a_threshold_is_decided_alike_by_an_lgamma_that_errs(
+@pytest.mark.parametrize("error", [-1e-9, 0.0, 1e-9])
+def test_what_is_next_to_a_threshold_is_decided_alike_by_a_logarithm_that_errs(
     monkeypatch: pytest.MonkeyPatch, error: float
 ) -> None:
-    right = math.lgamma
-    monkeypatch.setattr(math, "lgamma", lambda x: right(x) * (1 + error) + error)
-    for counts_at in ((1, 0), (35, 3), (900, 760), (2, 0)):
-        exactly = reference(*counts_at)
-        assert reaches(*counts_at, exactly)
-        assert not reaches(*counts_at, exactly + Fraction(1, 10**30))
+    losses = Counter({Fraction(1, 2): 7, Fraction(-1, 4): 3, Fraction(1): 2})
+    exactly = reference(losses)
+    monkeypatch.setattr(evalues, "log_evidence", lambda *_: math.log(exactly) + error)
+    assert reaches(losses, exactly)
+    assert not reaches(losses, exactly + Fraction(1, 10**30))
 
 
-def test_a_better_model_is_never_shown_to_be_worse() -> None:
-    assert not reaches(3, 300, ONE)
-    assert not reaches(0, 0, ONE)
-    assert not reaches(50, 50, ONE)
-
-
-@given(counts, counts)
-def test_more_images_on_the_worse_side_never_weaken_a_proof(worse: int, better: int) -> None:
-    if reaches(worse, better, HUNDRED):
-        assert reaches(worse + 1, better, HUNDRED)
-
-
-@pytest.mark.parametrize("length", [1, 2, 5, 12])
-def test_under_equal_models_evidence_is_one_on_average(length: int) -> None:
-    sides = itertools.product((0, 1), repeat=length)
-    total = sum(reference(length - sum(s), sum(s)) for s in sides)
-    assert total / 2**length == 1
-
-
-def test_the_largest_fleet_is_judged_exactly_in_no_time() -> None:
-    assert reaches(40_600, 39_000, HUNDRED) == (log_evidence(40_600, 39_000) > math.log(100))
-
-
-def test_where_nothing_may_be_wrong_one_is_proof() -> None:
-    assert reaches(1, 999, HUNDRED, Fraction(0))
-    assert not reaches(0, 999, HUNDRED, Fraction(0))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_fair_coin_that_is_watched_all_the_time_is_rarely_taken_for_a_false_one(
-    seed: int,
+@given(FLEETS, st.sampled_from([2, 50, 200]))
+def test_without_a_device_means_without_any_one_of_them(
+    losses: Counter[Fraction], threshold: int
 ) -> None:
-    # on the side that counts at most one of 200; of 2,000 that is 10, with 3 standard deviations 19
-    coins = np.random.default_rng(seed).integers(0, 2, size=(2000, 400), dtype=np.int64)
-    worse = coins.cumsum(axis=1)
-    least = [
-        next((b for b in range(n + 1) if reaches(b, n - b, HUNDRED)), n + 1) for n in range(1, 401)
-    ]
-    assert (worse >= np.array(least)).any(axis=1).sum() <= 19
+    others = [losses - Counter([z]) for z in losses] or [losses]
+    expected = all(reference(one) >= threshold for one in others)
+    assert reaches(losses, Fraction(threshold), without=1) == expected
+
+
+def test_a_device_counts_by_its_share_up_to_the_cap_and_by_no_number_of_images() -> None:
+    cap = Fraction(1, 10)
+    assert net_loss(2, 0, 40, cap) == Fraction(1, 2)
+    assert net_loss(1, 4, 100, cap) == Fraction(-3, 10)
+    assert net_loss(10, 0, 10, cap) == net_loss(10**6, 0, 10**6, cap) == 1
+    assert net_loss(0, 3, 10, cap) == -1
+
+
+def test_a_shortfall_is_0_at_the_share_that_is_asked_for() -> None:
+    least = Fraction(4, 5)
+    assert shortfall(8, 10, least) == 0
+    assert shortfall(10, 10, least) == -1
+    assert shortfall(7, 10, least) == Fraction(1, 2)
+    assert shortfall(0, 10, least) == 1
+
+
+def test_from_the_other_side_losses_are_gains_and_votes_are_their_signs() -> None:
+    losses = Counter({Fraction(1, 3): 2, Fraction(1): 1, Fraction(-1, 2): 4, Fraction(0): 5})
+    assert mirrored(losses) == {-z: count for z, count in losses.items()}
+    assert signs(losses) == {Fraction(1): 3, Fraction(-1): 4, Fraction(0): 5}
+
+
+def one_device_more(losses: tuple[Fraction, ...]) -> Fraction:
+    return reference(Counter(losses))
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        ((Fraction(1), Fraction(1, 2)), (Fraction(-1), Fraction(1, 2))),
+        ((Fraction(1), Fraction(1, 10)), (Fraction(-1, 9), Fraction(9, 10))),
+        ((Fraction(1, 3), Fraction(3, 4)), (Fraction(-1), Fraction(1, 4))),
+    ],
+)
+def test_where_devices_lose_nothing_on_average_evidence_is_1_on_average(
+    outcomes: tuple[tuple[Fraction, Fraction], ...],
+) -> None:
+    """Exact: the law is a martingale's whatever the spread of z, if its mean is 0."""
+    assert sum(z * chance for z, chance in outcomes) == 0
+    total = Fraction(0)
+    for sequence in itertools.product(outcomes, repeat=6):
+        chance = math.prod((one for _, one in sequence), start=Fraction(1))
+        total += chance * reference(Counter(z for z, _ in sequence))
+    assert total == 1
+
+
+def ever_reached(outcomes: dict[Fraction, Fraction], threshold: int, devices: int) -> Fraction:
+    """Return the exact chance that evidence reaches a threshold at any look, by going through
+    numbers of devices by outcome."""
+    going = {(0,) * len(outcomes): Fraction(1)}
+    values, reached = list(outcomes), Fraction(0)
+    for _ in range(devices):
+        following: Counter[tuple[int, ...]] = Counter()
+        for counts, chance in going.items():
+            for place, z in enumerate(values):
+                more = tuple(n + (i == place) for i, n in enumerate(counts))
+                following[more] += chance * outcomes[z]  # type: ignore[assignment]
+        going = {}
+        for counts, chance in following.items():
+            if reaches(dict(zip(values, counts, strict=True)), Fraction(threshold)):
+                reached += Fraction(chance)
+            else:
+                going[counts] = Fraction(chance)
+    return reached
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        {Fraction(1): Fraction(1, 2), Fraction(-1): Fraction(1, 2)},
+        {Fraction(1): Fraction(1, 10), Fraction(0): Fraction(8, 10), Fraction(-1): Fraction(1, 10)},
+        {Fraction(1): Fraction(1, 4), Fraction(-1, 3): Fraction(3, 4)},
+    ],
+)
+def test_the_exact_chance_of_ever_reaching_a_threshold_is_at_most_its_inverse(
+    outcomes: dict[Fraction, Fraction],
+) -> None:
+    for threshold in (20, 200):
+        assert 0 < ever_reached(outcomes, threshold, 40) <= Fraction(1, threshold)
+
+
+def test_bursts_on_devices_are_no_more_evidence_than_single_images() -> None:
+    """Alike images make every z an extreme one, and a fair one stays fair."""
+    numbers, stopped = np.random.default_rng(0), 0
+    for _ in range(100):
+        things = numbers.choice([1, -1, 0], p=[0.04, 0.04, 0.92], size=(300, 5))
+        losses: Counter[Fraction] = Counter()
+        for net in things.sum(axis=1).tolist():
+            losses[net_loss(20 * max(net, 0), 20 * max(-net, 0), 100, Fraction(1, 10))] += 1
+            if reaches(losses, TWO_HUNDRED):
+                stopped += 1
+                break
+    assert stopped <= 2  # half a rollout at most is expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "devices"), [(100, 10), (200, 11), (2000, 15), (20_000, 19), (200_000, 23)]
+)
+def test_the_fewest_devices_reach_a_threshold_and_one_less_never_does(
+    threshold: int, devices: int
+) -> None:
+    assert fewest(Fraction(threshold)) == devices
+    assert reference(Counter({Fraction(1): devices})) >= threshold
+    assert reference(Counter({Fraction(1): devices - 1})) < threshold
+
+
+def test_liars_by_their_number_alone_gain_nothing() -> None:
+    liars = Fraction(1, 50)
+    honest = Counter({Fraction(0): 980, Fraction(1): 20})
+    assert reaches(honest, Fraction(1))
+    assert log_evidence(honest, liars) < 0
+    assert fewest(TWO_HUNDRED, liars) >= fewest(TWO_HUNDRED)
+
+
+@pytest.mark.parametrize("alike", [1, 3, 20])
+def test_images_alone_are_the_slow_reference_s_roots(alike: int) -> None:
+    numbers = random.Random(alike)
+    for _ in range(50):
+        worse, better = numbers.randrange(60), numbers.randrange(60)
+        capitals = [((1 + s) ** worse * (1 - s) ** better) ** (1 / alike) for s in (0.2, 0.5, 0.8)]
+        expected = math.log(sum(capitals) / 3)
+        assert float(log_evidence_of_images(worse, better, alike)) == pytest.approx(expected)
+        assert images_reach(worse, better, alike, Fraction(5)) == (expected >= math.log(5))
+
+
+def test_images_that_show_the_same_thing_count_as_one() -> None:
+    assert images_reach(12, 0, 1, TWO_HUNDRED)
+    assert not images_reach(12, 0, 2, TWO_HUNDRED)
+    assert images_reach(24, 0, 2, TWO_HUNDRED)
+    assert not images_reach(0, 10**6, 1, Fraction(1))

@@ -1,13 +1,14 @@
-"""The sums of a rollout's reports: whatever their order, and as if made anew."""
+"""The evidence of a rollout's reports: whatever their order, each device once."""
 
 from __future__ import annotations
 
-from copy import deepcopy
+from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.topics.rollouts.evidence import Evidence, PairCounts, Sums
+from coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from coordinator.topics.rollouts.plan import GatePlan
 from schemas.rollouts import ModelComparison, Pairs
 from schemas.values import ClassName
 from tests.coordinator.topics.rollouts.reports import comparison, device, evidence_of, pairs
@@ -19,11 +20,13 @@ some_pairs = st.builds(Pairs, both=few, only_active=few, only_candidate=few, nei
 @st.composite
 def comparisons(draw: st.DrawFn) -> ModelComparison:
     classes = draw(st.dictionaries(st.sampled_from(["fig", "kiwi", "plum"]), some_pairs))
-    images = draw(few)
-    agreed = draw(few)
+    new = draw(st.sets(st.sampled_from(sorted(classes)))) if classes else set()
+    for name in new:
+        classes[name] = classes[name].model_copy(update={"both": 0, "only_active": 0})
+    images, agreed = draw(few), draw(few)
     return comparison(
         classes,
-        new=draw(st.sets(st.sampled_from(sorted(classes)))) if classes else (),
+        new=new,
         entropy=(images, draw(few), draw(few)),
         agreed=(agreed, agreed + draw(few)),
         latency=(draw(st.lists(few, max_size=5)), draw(st.lists(few, max_size=5))),
@@ -35,53 +38,60 @@ reports = st.lists(st.tuples(st.integers(0, 4), comparisons()), max_size=12)
 
 
 def taken(given_reports: list[tuple[int, ModelComparison]]) -> Evidence:
-    evidence = Evidence()
+    evidence = Evidence(GatePlan(min_new=0.5))
     for index, (number, one) in enumerate(given_reports):
         evidence.compare(index, device(number), one)
+    evidence.comparisons = dict(sorted(evidence.comparisons.items()))
+    evidence.by_class = {
+        name: counts for name, counts in sorted(evidence.by_class.items()) if counts.images
+    }
+    evidence.entries = []
     return evidence
 
 
-def settled_sums(sums: Sums) -> Sums:
-    """Sums without classes of which nothing is left."""
-    kept = {name: counts for name, counts in sums.by_class.items() if counts != PairCounts()}
-    sums.by_class = kept
-    return sums
-
-
-@given(reports)
-def test_sums_are_those_of_every_device_s_last_comparison_in_any_order(
-    given_reports: list[tuple[int, ModelComparison]],
+@given(reports, st.randoms(use_true_random=False))
+def test_evidence_is_that_of_every_device_s_first_comparison_in_any_order(
+    given_reports: list[tuple[int, ModelComparison]], order: st.DataObject
 ) -> None:
-    evidence = taken(given_reports)
-    last = dict(given_reports)
-    anew = taken(sorted(last.items(), key=lambda item: -item[0]))
-    assert settled_sums(evidence.sums) == settled_sums(anew.sums)
-    assert evidence.entries == list(range(len(given_reports)))
+    first: dict[int, ModelComparison] = {}
+    for number, one in given_reports:
+        first.setdefault(number, one)
+    shuffled = list(first.items())
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert taken(given_reports) == taken(shuffled)
 
 
-@given(reports)
-def test_without_a_device_sums_are_as_if_it_had_never_reported_and_then_as_before(
-    given_reports: list[tuple[int, ModelComparison]],
-) -> None:
-    evidence = taken(given_reports)
-    before = deepcopy(evidence.sums)
-    for one in list(evidence.comparisons):
-        others = taken([item for item in given_reports if device(item[0]) != one])
-        with evidence.without(one) as sums:
-            assert settled_sums(deepcopy(sums)) == settled_sums(others.sums)
-    assert evidence.sums == before
+def test_a_second_comparison_of_a_device_counts_for_nothing_and_is_no_report() -> None:
+    evidence = Evidence()
+    assert evidence.compare(5, device(1), comparison({"fig": pairs(1, 0)}))
+    assert not evidence.compare(6, device(1), comparison({"fig": pairs(0, 9)}))
+    assert (evidence.known.worse, evidence.known.better, evidence.entries) == (1, 0, [5])
 
 
-def test_a_device_votes_once_for_all_classes_and_once_for_each() -> None:
-    evidence = evidence_of(comparison({"fig": pairs(5, 0), "kiwi": pairs(0, 2)}))
-    assert evidence.sums.known == PairCounts(40, 5, 2, 1, 1, 0)
-    assert evidence.sums.by_class[ClassName("kiwi")] == PairCounts(20, 0, 2, 1, 0, 1)
+def test_a_device_counts_once_for_all_classes_and_once_for_each() -> None:
+    evidence = evidence_of(comparison({"fig": pairs(5, 0), "kiwi": pairs(0, 1)}))
+    assert evidence.known == PairCounts(40, 5, 1, {Fraction(1): 1})
+    assert evidence.by_class[ClassName("kiwi")] == PairCounts(20, 0, 1, {Fraction(-1, 2): 1})
+
+
+def test_devices_are_worse_or_better_off_by_their_net_loss() -> None:
+    found = evidence_of(
+        *(comparison({"fig": pairs(*counts)}) for counts in ((2, 1), (1, 0), (0, 1), (3, 3))),
+        comparison(),
+    ).known
+    assert (found.devices, found.devices_worse, found.devices_better) == (4, 2, 1)
 
 
 def test_classes_that_the_active_model_does_not_know_are_counted_apart() -> None:
-    evidence = evidence_of(comparison({"fig": pairs(1, 0), "new": pairs(0, 15)}, new=["new"]))
-    assert evidence.sums.known.images == 20
-    assert (evidence.sums.new_right, evidence.sums.new_images) == (20, 20)
+    evidence = evidence_of(comparison({"fig": pairs(1, 0), "new": Pairs(only_candidate=20)}))
+    assert evidence.known.images == 40
+    apart = comparison(
+        {"fig": pairs(1, 0), "new": Pairs(only_candidate=15, neither=5)}, new=["new"]
+    )
+    evidence = evidence_of(apart)
+    assert evidence.known.images == 20
+    assert (evidence.new.right, evidence.new.images) == (15, 20)
+    assert evidence.new.wrong.mean == Fraction(1, 4)
 
 
 def test_a_device_that_comes_through_in_the_end_has_not_failed() -> None:

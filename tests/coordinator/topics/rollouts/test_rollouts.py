@@ -29,7 +29,7 @@ from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, SMALL, RolloutBench, plan
 
 SOAK = 61
-SHOWN = SMALL.model_copy(update={"better": 100.0})
+SHOWN = SMALL.model_copy(update={"better": 2.0})
 
 
 def begun(devices: int = 10, **changes: object) -> RolloutBench:
@@ -127,15 +127,18 @@ def test_where_a_person_decides_a_failed_gate_pauses_once_and_may_be_forgiven() 
 
 
 def test_what_one_device_alone_says_pauses() -> None:
-    bench = begun(10, groups=(2, 1.0))
-    one, other = bench.offered(1)
+    bench = begun(10, groups=(3, 1.0))
+    one, other, third = bench.offered(1)
     bench.answers(one, BAD)
+    bench.settle()
+    assert bench.rollout.stage == "running"
+    bench.answers(other, BAD)
     bench.settle()
     assert bench.rollout.stage == "paused"
     assert "one device" in last(bench, RolloutPaused).reason  # type: ignore[attr-defined]
-    bench.answers(other, BAD)
+    bench.answers(third, BAD)
     bench.settle()
-    assert bench.rollout.stage == "rolled_back"  # by now it rests on both
+    assert bench.rollout.stage == "rolled_back"  # by now it rests on none of them
 
 
 def test_too_little_is_for_a_person_but_not_in_the_first_group() -> None:

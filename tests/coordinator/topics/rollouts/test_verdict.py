@@ -25,7 +25,7 @@ LIMITS = GatePlan()
 
 
 def test_a_model_that_keeps_its_word_passes() -> None:
-    verdict = judge(LIMITS, evidence_of(*[comparison({"fig": pairs(1, 1)})] * 12), SECOND_GROUP)
+    verdict = judge(LIMITS, evidence_of(*[comparison({"fig": pairs(1, 1)})] * 15), SECOND_GROUP)
     assert (verdict.outcome, verdict.reason) == ("pass", "All gates pass.")
     assert [finding.gate for finding in verdict.gates] == [
         "health",
@@ -52,14 +52,23 @@ def test_a_first_device_on_which_it_does_not_run_holds_the_rollout() -> None:
     assert "It came to run nowhere." in verdict.reason
 
 
-def test_a_first_device_that_half_forgot_holds_the_rollout() -> None:
-    verdict = judge(LIMITS, evidence_of(comparison({"fig": pairs(12, 0)})), FIRST_GROUP)
+def test_a_first_device_that_half_forgot_holds_the_rollout_where_images_speak() -> None:
+    evidence = evidence_of(comparison({"fig": pairs(16, 0)}))
+    assert judge(LIMITS, evidence, FIRST_GROUP).outcome == "pass"
+    verdict = judge(GatePlan(alike=1), evidence, FIRST_GROUP)
     assert verdict.outcome == "inconclusive"
+    assert "if at most 1 of them show the same thing" in verdict.reason
+
+
+def test_a_small_fleet_is_for_a_person_who_is_told_how_many_devices_are_needed() -> None:
+    verdict = judge(LIMITS, evidence_of(*[comparison({"fig": pairs(0, 0, 100)})] * 5), SECOND_GROUP)
+    assert verdict.outcome == "inconclusive"
+    assert "5 devices have images, and 15 are needed to tell by themselves." in verdict.reason
 
 
 def test_where_a_gate_fails_the_others_do_not_matter() -> None:
     bad = comparison({"fig": pairs(3, 0)}, agreed=(1, 100))
-    verdict = judge(LIMITS, evidence_of(*[bad] * 8), SECOND_GROUP)
+    verdict = judge(LIMITS, evidence_of(*[bad] * 18), SECOND_GROUP)
     assert verdict.outcome == "fail"
     assert not verdict.rests_on_one
     assert "unlabelled" not in verdict.reason
@@ -116,7 +125,7 @@ class TestTrapsOfOthers:
         assert judge(LIMITS, evidence, everybody).outcome == "fail"
 
     def test_devices_that_are_away_are_no_failures(self) -> None:
-        evidence = evidence_of(*[comparison({"fig": pairs(0, 0)})] * 12)
+        evidence = evidence_of(*[comparison({"fig": pairs(0, 0)})] * 15)
         everybody = Scope(group=4, mode="run", members=1000, classes=10)
         assert judge(LIMITS, evidence, everybody).outcome == "pass"
 
@@ -134,11 +143,11 @@ class TestTrapsOfOthers:
         assert judge(LIMITS, evidence, scope).outcome == "fail"
 
     def test_evidence_that_is_exactly_the_threshold_fails(self) -> None:
-        # six devices with one image each: e = C(12, 6) / 2^6 = 231/16, for images and for votes
-        exactly = GatePlan(retention=231 / 16, devices=231 / 16, no_class_lost=None)
-        evidence = evidence_of(*[comparison({"fig": pairs(1, 0)})] * 6)
+        # six devices that lose all that counts: e = (1.2^6 + 1.5^6 + 1.8^6) / 3
+        exactly = GatePlan(retention=16.129611, no_class_lost=None)
+        evidence = evidence_of(*[comparison({"fig": pairs(2, 0)})] * 6)
         assert judge(exactly, evidence, SECOND_GROUP).outcome == "fail"
-        above = exactly.model_copy(update={"devices": 14.4376})
+        above = exactly.model_copy(update={"retention": 16.129612})
         assert judge(above, evidence, SECOND_GROUP).outcome != "fail"
 
     def test_a_number_of_devices_is_no_percentage(self) -> None:
@@ -155,8 +164,8 @@ class TestTrapsOfOthers:
 
 
 def test_what_a_person_forgave_decides_no_more_and_hides_nothing_else() -> None:
-    bad = comparison({"fig": pairs(4, 0), "kiwi": pairs(2, 0), "plum": pairs(0, 6)})
-    evidence = evidence_of(*[bad] * 12)
+    bad = comparison({"fig": pairs(4, 0), "kiwi": pairs(3, 0, 40), "plum": pairs(0, 7)})
+    evidence = evidence_of(*[bad] * 30)
     first = judge(LIMITS, evidence, SECOND_GROUP)
     assert [finding.of_class for finding in first.deciding] == ["fig"]
     forgiven = frozenset((finding.gate, finding.of_class) for finding in first.deciding)
@@ -167,11 +176,12 @@ def test_what_a_person_forgave_decides_no_more_and_hides_nothing_else() -> None:
 
 
 def test_what_a_person_overlooked_while_it_was_unclear_counts_once_it_fails() -> None:
-    few = evidence_of(*[comparison({"fig": pairs(12, 0)})] * 3)
-    first = judge(LIMITS, few, SECOND_GROUP)
+    few = evidence_of(*[comparison({"fig": pairs(12, 0, 80)})] * 3)
+    limits = GatePlan(alike=1)
+    first = judge(limits, few, SECOND_GROUP)
     assert first.outcome == "inconclusive"
     keys = frozenset((finding.gate, finding.of_class) for finding in first.deciding)
     scope = replace(SECOND_GROUP, overlooked=keys)
-    assert judge(LIMITS, few, scope).outcome == "pass"
+    assert judge(limits, few, scope).outcome == "pass"
     many = evidence_of(*[comparison({"fig": pairs(12, 0)})] * 12)
-    assert judge(LIMITS, many, scope).outcome == "fail"
+    assert judge(limits, many, scope).outcome == "fail"

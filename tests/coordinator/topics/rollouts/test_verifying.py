@@ -122,7 +122,7 @@ def test_a_report_of_another_rollout_is_none() -> None:
     assert isinstance(body, ModelCompared)
     other = body.comparison.model_copy(update={"rollout": 2})
     changed = [replace(REPORTS[0], body=ModelCompared(comparison=other)), *REPORTS[1:]]
-    assert "entry 0 is no report of rollout 1" in of(MEASURED, changed)
+    assert "entry 0 is no report that counts in rollout 1" in of(MEASURED, changed)
 
 
 def test_what_it_names_must_be_there_once_and_in_order() -> None:

@@ -49,6 +49,14 @@ def test_devices_that_are_held_out_are_asked_by_no_round_and_others_by_each() ->
         bench.wait(1)
 
 
+def test_too_few_judges_are_told_with_the_ways_out() -> None:
+    bench = AdapterBench()
+    said = bench.command(AdaptModel()).text
+    assert "2 of 5 devices have no part in it, and say whether it is better" in said
+    assert "they are too few to show it by themselves, 11 are needed" in said
+    assert "[adapter.plan.gates] alike" in said
+
+
 def test_the_frozen_model_leads_again_and_solves_nothing_that_it_had() -> None:
     bench = AdapterBench()
     bench.adapt()
