@@ -44,6 +44,8 @@ class Setting:
     """Share of images of the first class that the candidate loses besides."""
     liars: float = 0.0
     """Share of devices that lie, the first of each group; at least 1 is their number."""
+    by_chance: bool = False
+    """Each device lies with that chance, so that there may be more or fewer of them."""
     lie: Literal["worse", "better"] = "worse"
 
 
@@ -145,6 +147,10 @@ def _lie_in(
             places = np.arange(int(setting.liars))
         else:
             lying = numbers.random(setting.devices) < setting.liars
+            if not setting.by_chance:
+                lying = numbers.permutation(setting.devices) < round(
+                    setting.liars * setting.devices
+                )
             groups = pairwise(starts)
             places = np.concatenate(
                 [begin + np.arange(int(lying[begin:end].sum())) for begin, end in groups]

@@ -59,11 +59,11 @@ class Promise:
 
 PROMISES = (
     Promise("equal", "stopped", 0.01, at_most=True),
-    Promise("equal, devices differ", "stopped", 0.02, at_most=True),
+    Promise("equal, devices differ", "stopped", 0.01, at_most=True),
     Promise("4 points worse", "by_group_2", 0.80),
-    Promise("4 points worse, devices differ", "by_group_2", 0.55),
+    Promise("4 points worse, devices differ", "by_group_2", 0.35),
     Promise("2 points worse", "by_group_3", 0.85),
-    Promise("2 points worse, devices differ", "by_group_3", 0.65),
+    Promise("2 points worse, devices differ", "by_group_3", 0.50),
     Promise("crashes", "by_group_1", 1.0),
 )
 _SHOWN = {

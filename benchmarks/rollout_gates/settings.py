@@ -47,6 +47,9 @@ _VETOED = (
     Setting("2 points better, 2 % say worse", drop=-0.02, liars=0.02),
 )
 _LIARS_BESIDES = (
+    Setting(
+        "2 points better, each says worse by chance of 2 %", drop=-0.02, liars=0.02, by_chance=True
+    ),
     Setting("4 points worse, 2 % say better", drop=0.04, liars=0.02, lie="better"),
     Setting("equal, one liar says worse", liars=1),
     Setting("equal, 2 % say worse", liars=0.02),

@@ -17,6 +17,9 @@ from schemas.message import Strict
 from schemas.tags import TagSelector
 from schemas.values import ClassName
 
+_ADAPTED = ADAPTED.model_copy(
+    update={"gates": ADAPTED.gates.model_copy(update={"alike": 1})},
+)
 CandidateKind = Literal["good", "bad-class", "bad-camera", "slow", "crashing", "adapted"]
 
 
@@ -80,7 +83,8 @@ class RolloutSettings(Strict):
     """Left out, all devices have the same camera."""
     plan: RolloutPlan = RolloutPlan()
     """Groups, times and gates, as `fleetledger rollout plan` takes them. Left out, a candidate that
-    is `adapted` has the plan of adapters."""
+    is `adapted` has the plan of adapters, with `alike` = 1: images of a data set show different
+    things."""
 
     @model_validator(mode="before")
     @classmethod
@@ -88,7 +92,7 @@ class RolloutSettings(Strict):
         if not isinstance(values, Mapping) or "plan" in values:
             return values
         candidate = CandidateSettings.model_validate(values.get("candidate", {}))
-        return {**values, "plan": ADAPTED} if candidate.kind == "adapted" else values
+        return {**values, "plan": _ADAPTED} if candidate.kind == "adapted" else values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -78,7 +78,8 @@ def preview(
         "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1"
     ).fetchone()
     devices = known_devices(ledger)
-    who = members_of(f"rollout-{number}", plan, {}, devices)
+    classes = _known_classes(ledger, None if former is None else former[0])
+    who = members_of(f"rollout-{number}", plan, {}, devices, classes)
     groups = tuple(_groups(plan, who, _held_out(ledger)))
     found = RolloutPreview(
         rollout=number,
@@ -92,7 +93,7 @@ def preview(
     )
     warned = (
         *_of_membership(who),
-        *_of_few_devices(found, _known_classes(ledger, found.former)),
+        *_of_few_devices(found, classes),
         *_of_images(found),
         *_of_agents(ledger, who, plan),
         *_of_absence(who, online),

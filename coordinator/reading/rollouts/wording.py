@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
@@ -165,67 +166,64 @@ def lead(
 def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, ...]:
     """Return each gate that is on, with its limit in words."""
     before = "the active model" if former is None else f"model {former}"
-    per_class = ""
-    if gates.no_class_lost is not None and classes:
-        limit = math.log(gates.no_class_lost * classes)
-        per_class = f"; log e from {limit:.1f} on fails ({gates.no_class_lost:g} x {classes})"
-    needed = gates.devices_needed(classes)
-    few = f"; of fewer than {needed} devices it is inconclusive" if needed else ""
-    found: list[tuple[GateName, str | None]] = [
-        (
-            "better",
-            None
-            if gates.better is None
-            else f"all old classes together; log e from {math.log(gates.better):.1f} on passes",
-        ),
-        (
-            "no_class_lost",
-            None if gates.no_class_lost is None else f"each old class{per_class}{few}",
-        ),
-        (
-            "retention",
-            None
-            if gates.retention is None
-            else f"all old classes together; log e from {math.log(gates.retention):.1f} on fails",
-        ),
-        (
-            "gain",
-            f"new classes; right at least {100 * gates.min_new:g} %" if gates.min_new else None,
-        ),
-        (
+    found = [
+        *_accuracy_rules(gates, classes),
+        _rule(
             "entropy",
-            None
-            if gates.entropy_nats is None
-            else f"median shift at most {gates.entropy_nats:g} nats, over {gates.entropy_images:,} "
-            "images",
+            gates.entropy_nats,
+            "median shift at most {:g} nats, " + f"over {gates.entropy_images:,} images",
         ),
-        (
+        _rule(
             "agreement",
-            None
-            if gates.agreement is None
-            else f"unlabelled images; below {100 * gates.agreement:g} % is inconclusive",
+            gates.agreement,
+            f"unlabelled images; below {_percent(gates.agreement)} is inconclusive",
         ),
-        (
-            "latency",
-            None if gates.latency is None else f"median p95 at most {gates.latency:g} x {before}",
-        ),
-        ("memory", None if gates.memory is None else f"median at most {gates.memory:g} x {before}"),
-        (
+        _rule("latency", gates.latency, f"median p95 at most {{:g}} x {before}"),
+        _rule("memory", gates.memory, f"median at most {{:g}} x {before}"),
+        _rule(
             "thermal",
-            None
-            if gates.throttled_devices is None
-            else f"new throttling on fewer than {count_of(gates.throttled_devices)}",
+            gates.throttled_devices,
+            f"new throttling on fewer than {count_of(gates.throttled_devices or 0)}",
         ),
-        (
+        _rule(
             "health",
-            f"failed: at most {count_of(gates.failed_devices)} or {100 * gates.failed_share:g} %",
+            gates.failed_share,
+            f"failed: at most {count_of(gates.failed_devices)} or {_percent(gates.failed_share)}",
         ),
     ]
-    return tuple(
-        GateRow(gate=gate, title=title_of(gate), rule=rule)
-        for gate, rule in found
-        if rule is not None
+    return tuple(rule for rule in found if rule is not None)
+
+
+def _accuracy_rules(gates: GatePlan, classes: int) -> Iterator[GateRow | None]:
+    needed = gates.devices_needed(classes)
+    few = f"; of fewer than {count_of(needed)} it is inconclusive" if needed else ""
+    better, lost, kept = (
+        None if limit is None else math.log(limit * times)
+        for limit, times in (
+            (gates.better, 1),
+            (gates.no_class_lost, max(1, classes)),
+            (gates.retention, 1),
+        )
     )
+    per_class = f" ({gates.no_class_lost:g} x {classes})" if lost is not None and classes else ""
+    yield _rule("better", better, "all old classes together; log e from {:.1f} on passes")
+    yield _rule(
+        "no_class_lost", lost, f"each old class; log e from {{:.1f}} on fails{per_class}{few}"
+    )
+    yield _rule("retention", kept, "all old classes together; log e from {:.1f} on fails")
+    yield _rule(
+        "gain", gates.min_new or None, f"new classes; right at least {_percent(gates.min_new)}"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * (share or 0):g} %"
+
+
+def _rule(gate: GateName, limit: float | None, words: str) -> GateRow | None:
+    if limit is None:
+        return None
+    return GateRow(gate=gate, title=title_of(gate), rule=words.format(limit))
 
 
 def soaks_until(story: RolloutStory) -> int | None:

@@ -172,8 +172,10 @@ def too_little(limits: GatePlan, images: int, devices: int, scope: Scope, needed
         return ""
     things = images // (limits.alike or 1)
     if things < limits.min_images:
-        of = "" if limits.alike in (None, 1) else f", {limits.alike} of which count as one"
-        return f"There are {count_of(images, 'image')}{of}; {limits.min_images:,} are asked for."
+        are = "is" if limits.min_images == 1 else "are"
+        of = "" if limits.alike in (None, 1) else f": {count_of(images, 'image')}, of which "
+        of += f"{limits.alike} count as one" if of else ""
+        return f"{things:,} of {count_of(limits.min_images, 'image')} {are} there{of}."
     asked = max(needed, min(limits.min_devices, scope.members))
     return _needs(devices, asked) if devices < asked else ""
 
@@ -315,8 +317,8 @@ def _images_show_gain(evidence: Evidence, threshold: Fraction, alike: int) -> bo
 
 def _needs(devices: int, needed: int) -> str:
     """Return the sentence that says how many devices there are, and how many it takes."""
-    has = "has" if devices == 1 else "have"
-    return f"{count_of(devices)} {has} images, and {needed:,} are needed to tell by themselves."
+    has, are = "has" if devices == 1 else "have", "is" if needed == 1 else "are"
+    return f"{count_of(devices)} {has} images, and {needed:,} {are} needed to tell by themselves."
 
 
 def _unsure(share_is_enough: bool, decided: bool) -> str:

@@ -111,7 +111,7 @@ class Costs:
 
 
 @dataclass
-class Answers:
+class ModelAnswers:
     """What both models answer without anybody knowing what is right."""
 
     images: int = 0
@@ -155,7 +155,7 @@ class Evidence:
     """The same for each of them."""
     new: NewClasses = field(default_factory=NewClasses)
     costs: Costs = field(default_factory=Costs)
-    answers: Answers = field(default_factory=Answers)
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
     comparisons: dict[DeviceId, ModelComparison] = field(default_factory=dict)
     """The first of each device."""
     failed: set[DeviceId] = field(default_factory=set)

@@ -43,13 +43,21 @@ class Membership:
 def membership(story: RolloutStory, devices: Iterable[KnownDevice]) -> Membership:
     """Return who is in which group, of groups that are not open as far as one can tell now."""
     below = {group.number: group.phases[-1].below for group in story.opened}
-    return members_of(story.planned.salt, story.planned.plan, below, devices)
+    planned = story.planned
+    return members_of(planned.salt, planned.plan, below, devices, planned.classes)
 
 
 def members_of(
-    salt: str, plan: RolloutPlan, below: Mapping[int, int], devices: Iterable[KnownDevice]
+    salt: str,
+    plan: RolloutPlan,
+    below: Mapping[int, int],
+    devices: Iterable[KnownDevice],
+    classes: int,
 ) -> Membership:
-    """Return the same of a plan; `below` are the bounds of groups that were opened."""
+    """Return the same of a plan; `below` are the bounds of groups that were opened.
+
+    `classes` are those that the active model knows.
+    """
     group_of, apart, places = dict[str, int | None](), dict[str, DeviceStage](), dict[str, int]()
     for device in sorted(devices, key=lambda one: one.name):
         if device.revoked or not all_fit(plan.tags, device.tags):
@@ -59,8 +67,10 @@ def members_of(
         else:
             places[device.name] = place_of(salt, device.name)
     ordered = sorted(places.values())
+    needed = plan.gates.devices_needed(classes)
     bounds = [
-        below.get(number, _bound(size, ordered)) for number, size in enumerate(plan.groups, 1)
+        below.get(number, _bound(size, ordered, needed if number > 1 else 0))
+        for number, size in enumerate(plan.groups, 1)
     ]
     for name, place in places.items():
         inside = (number for number, bound in enumerate(bounds, 1) if place < bound)
@@ -68,8 +78,12 @@ def members_of(
     return Membership(group_of, apart)
 
 
-def _bound(size: GroupSize, ordered: list[int]) -> int:
-    """Return the bound of a group that is not open yet: a number of places, or a share of all."""
+def _bound(size: GroupSize, ordered: list[int], least: int) -> int:
+    """Return the bound of a group that is not open yet: a number of places, or a share of all.
+
+    A share holds at least `least` devices, if there are so many.
+    """
     if isinstance(size, int):
         return ordered[size] if size < len(ordered) else WHOLE
-    return round(size * WHOLE)
+    share = round(size * WHOLE)
+    return max(share, _bound(least, ordered, 0)) if 0 < least <= len(ordered) else share

@@ -1,9 +1,10 @@
 """Which group of a rollout comes next, which devices are in it, and what they are offered.
 
 - A group of a share is all devices up to the place of so many of those that there are, so that 5 %
-  of a hundred are five and not by chance ten; who comes later falls in by its place. A group of a
-  number is all up to the place of so many devices that are there, so that it is not made of devices
-  that are away.
+  of a hundred are five and not by chance ten; who comes later falls in by its place. From the
+  second group on it holds as many devices as can tell by themselves, if so many are there. A group
+  of a number is all up to the place of so many devices that are there, so that it is not made of
+  devices that are away.
 - A group that holds nobody besides those before it is left out, but for the last one, which is for
   whoever comes later, too.
 - A group is only asked to compare where somebody can: who runs nothing, or an older agent, cannot.
@@ -37,7 +38,8 @@ def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None
         return None
     places = {device: place_of(rollout.planned.salt, device) for device in _about(state, rollout)}
     for number in range(group + 1, len(plan.groups) + 1):
-        bound = _bound(plan.groups[number - 1], places, there)
+        least = 0 if number == 1 else plan.gates.devices_needed(rollout.planned.classes)
+        bound = _bound(plan.groups[number - 1], places, there, least)
         if bound is None:
             return None
         bound = max(bound, below)
@@ -88,9 +90,12 @@ def _about(state: State, rollout: Rollout) -> Iterator[DeviceId]:
 
 
 def _bound(
-    size: GroupSize, places: Mapping[DeviceId, int], there: Iterable[DeviceId]
+    size: GroupSize, places: Mapping[DeviceId, int], there: Iterable[DeviceId], least: int
 ) -> int | None:
-    """Return the place below which devices are in a group; None while nobody of it is there."""
+    """Return the place below which devices are in a group; None while nobody of it is there.
+
+    A share holds `least` devices that are there, if so many are.
+    """
     if size == 1.0 and isinstance(size, float):
         return WHOLE
     everybody = sorted(places.values())
@@ -98,7 +103,8 @@ def _bound(
     if not present:
         return None
     if isinstance(size, float):
-        return everybody[math.ceil(exact(size) * len(everybody)) - 1] + 1
+        share = everybody[math.ceil(exact(size) * len(everybody)) - 1] + 1
+        return max(share, present[least - 1] + 1) if 0 < least <= len(present) else share
     if len(present) >= size:
         return present[size - 1] + 1
     return WHOLE if len(everybody) < size else max(present[-1], everybody[size - 1]) + 1

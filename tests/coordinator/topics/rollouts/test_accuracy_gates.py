@@ -102,7 +102,10 @@ def test_where_devices_are_too_few_a_person_is_told_how_many_there_are_and_are_n
     assert (found.outcome, found.too_little) == ("inconclusive", True)
     one = kept(fleet(1, 0, 0, 300))
     assert "1 device has images, and 11 are needed" in one.text
-    assert "There are 0 images; 200 are asked for." in kept(evidence_of(comparison())).text
+    assert (
+        "That is too little to pass: 0 of 200 images are there."
+        in kept(evidence_of(comparison())).text
+    )
 
 
 def test_images_speak_for_few_devices_where_somebody_knows_how_many_are_alike() -> None:
@@ -115,7 +118,7 @@ def test_images_speak_for_few_devices_where_somebody_knows_how_many_are_alike() 
     assert (five.outcome, five.too_little) == ("pass", False)
     asked = kept(evidence, GatePlan(alike=5))
     assert (asked.outcome, asked.too_little) == ("inconclusive", True)
-    assert "500 images, 5 of which count as one; 200 are asked for" in asked.text
+    assert "100 of 200 images are there: 500 images, of which 5 count as one." in asked.text
     assert kept(fleet(5, 0, 0, 100), ALIKE).outcome == "pass"
 
 

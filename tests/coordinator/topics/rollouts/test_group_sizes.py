@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from schemas.rollouts import place_of
 from schemas.values import DeviceId
 from tests.coordinator.topics.rollouts.rollout_bench import ABLE, RolloutBench
 
@@ -26,7 +27,7 @@ def test_ten_devices_get_a_model_in_three_groups_of_the_default_plan() -> None:
     """5 % of them hold nobody besides the first device, and are passed over."""
     bench = RolloutBench()
     devices = bench.fleet(10)
-    bench.begin_rollout(groups=RolloutPlan().groups, shadow="first")
+    bench.begin_rollout(groups=RolloutPlan().groups, shadow="first", gates={"min_images": 0})
     reached, phases = [], []
     while bench.rollout.stage == "running":
         phase = bench.rollout.phase
@@ -40,6 +41,27 @@ def test_ten_devices_get_a_model_in_three_groups_of_the_default_plan() -> None:
     assert reached == [1, 1, 3, 10]
     assert bench.rollout.stage == "finished"
     assert bench.ran[2] == set(devices)
+
+
+@pytest.mark.parametrize(
+    ("devices", "away", "expected"),
+    [(20, 0, 12), (300, 0, 15), (20, 5, 17), (20, 9, 20), (11, 0, 11)],
+)
+def test_a_share_holds_as_many_devices_as_can_tell_if_so_many_are_there(
+    devices: int, away: int, expected: int
+) -> None:
+    """Twelve can tell of two known classes; where fewer are there, 5 % hold nobody besides."""
+    bench = RolloutBench()
+    fleet = bench.fleet(devices)
+    by_place = sorted(fleet, key=lambda name: place_of("rollout-1", DeviceId(name)))
+    for device in by_place[:away]:
+        bench.leaves(device)
+    bench.begin_rollout(groups=(1, 0.05, 1.0), gates=GatePlan(), reach_seconds=10.0)
+    bench.answers(by_place[away])
+    bench.wait(11)
+    bench.wait(61)
+    bench.settle()
+    assert len(bench.offered()) == expected
 
 
 def test_who_comes_later_falls_into_an_open_group_by_its_place() -> None:
