@@ -59,6 +59,7 @@ def test_a_share_holds_as_many_devices_as_can_tell_if_so_many_are_there(
     bench.begin_rollout(groups=(1, 0.05, 1.0), gates=GatePlan(), reach_seconds=10.0)
     bench.answers(by_place[away])
     bench.wait(11)
+    bench.settle()
     bench.wait(61)
     bench.settle()
     assert len(bench.offered()) == expected

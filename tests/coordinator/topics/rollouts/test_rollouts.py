@@ -332,7 +332,7 @@ def test_a_device_that_has_nothing_to_compare_with_is_not_waited_for() -> None:
 
 
 def test_a_group_of_nobody_new_is_left_out() -> None:
-    bench = begun(3, groups=(1, 0.000001, 0.000002, 1.0))
+    bench = begun(3, groups=(1, 0.000001, 0.000002, 1.0), gates={"min_images": 0})
     bench.all_answer(1)
     soak(bench)
     assert bench.rollout.phase is not None
