@@ -28,6 +28,7 @@ from schemas.offers import HttpsUrl
 from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
+from schemas.whole_file import write_whole
 from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "coordinator.toml"
@@ -214,7 +215,7 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     template = _TEMPLATE if settings.learning else _WITHOUT_LEARNING
     text = template.format(**_template_values(settings)) + tomli_w.dumps(_sections(settings))
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path
 
 

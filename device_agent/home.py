@@ -16,6 +16,7 @@ from schemas.settings_file import find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
+from schemas.whole_file import write_whole
 from transport.tls import TLS_LINES, TlsSettings
 
 SETTINGS_FILE = "agent.toml"
@@ -286,16 +287,15 @@ def write_home(folder: Path, new: NewHome) -> Path:
             else '# coordinator_key = "FLEET/coordinator+HASH+KEY"'
         ),
     )
+    if path.exists():
+        raise HomeError(f"{path}: is there already; edit it, or choose another --home")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
         if new.root is not None:
-            (folder / ROOT_FILE).write_bytes(new.root.canonical_bytes() + b"\n")
+            write_whole(folder / ROOT_FILE, new.root.canonical_bytes() + b"\n")
+        write_whole(path, text)
         for samples in filter(None, (new.data_folder, new.evaluation_folder)):
             (folder / samples).mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise HomeError(f"{path}: is there already; edit it, or choose another --home") from error
     except OSError as error:
         raise HomeError(f"{folder}: cannot be written: {error.strerror}") from error
     return path

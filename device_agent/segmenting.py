@@ -33,6 +33,7 @@ from learning.numerics.palette import voc_colours
 from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture, preprocess
 from schemas.models import of_pictures
 from schemas.toml_text import toml_value
+from schemas.whole_file import write_whole
 
 OVERLAYS = "overlays"
 Mask = npt.NDArray[np.uint8]
@@ -93,7 +94,7 @@ def segment(model: InstalledModel, pictures: Sequence[Path], folder: Path) -> It
     try:
         for part in (MASKS, OVERLAYS):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        (folder / CLASSES).write_text(legend(model), encoding="utf-8")
+        write_whole(folder / CLASSES, legend(model))
         for picture in pictures:
             yield _segment(model, picture, folder)
     except OSError as error:

@@ -38,6 +38,7 @@ from schemas.message import explain
 from schemas.private_file import write_private
 from schemas.settings_file import SettingsError
 from schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
+from schemas.whole_file import write_whole
 from transport.tls import TlsSettings
 
 _GPU_GROUPS = ("video", "render")
@@ -165,7 +166,7 @@ class KitInstallation:
         )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(unit.text(), encoding="utf-8")
+            write_whole(file, unit.text())
         except OSError as error:
             raise HomeError(
                 f"{file}: cannot be written: {error.strerror}; run it as root, or give another "

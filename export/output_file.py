@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from export.errors import OutputFileError
+from schemas.whole_file import write_whole
 
 
 def check_place(path: Path) -> None:
@@ -20,8 +21,8 @@ def check_place(path: Path) -> None:
 def write_described(path: Path, model: bytes, beside: Path, text: str) -> None:
     """Write a model and its description, replacing what is there; raise `OutputFileError`."""
     try:
-        path.write_bytes(model)
-        beside.write_text(text, encoding="utf-8")
+        write_whole(path, model)
+        write_whole(beside, text)
     except OSError as error:
         raise OutputFileError(
             f"{error.filename}: cannot be written: {error.strerror}; choose another place"

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from export.errors import SigningKeyError
 from schemas.canonical import canonical_json
 from schemas.private_file import write_private
+from schemas.whole_file import write_whole
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -88,7 +89,7 @@ def _make_key(file: Path) -> None:
         serialization.NoEncryption(),
     )
     write_private(file, pem)
-    file.with_suffix(".pub").write_bytes(public_pem(key))
+    write_whole(file.with_suffix(".pub"), public_pem(key))
 
 
 def _statement(name: str, files: Mapping[str, bytes], own_file: str) -> dict[str, Any]:

@@ -64,6 +64,7 @@ from schemas.shown import OutputForm, as_tsv, output_form
 from schemas.shown import as_json as as_json_text
 from schemas.times import iso_time
 from schemas.values import FleetId
+from schemas.whole_file import write_whole
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
 
@@ -224,7 +225,7 @@ def explore(
     try:
         _have_views(path)
         told = metadata(load(home).fleet if (home / FILE_NAME).is_file() else home.name)
-        written.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(written, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     except LedgerError as error:
         _stop(str(error), _FAILED)
     except (OSError, SettingsError) as error:

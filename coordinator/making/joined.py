@@ -22,6 +22,7 @@ from export.runtime import describe_runtime
 from export.signing_bundle import load_or_make_key, signed_bundle
 from schemas.models import PROBABILITIES, SCORES, Manifest
 from schemas.values import Digest
+from schemas.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class JoinedModel:
         name = f"{self.manifest.method}-{self.manifest.version}"
         try:
             files = {file.name: file.read_bytes() for file in (path, path.with_suffix(".json"))}
-            signature.write_bytes(signed_bundle(name, files, signature.name, key))
+            write_whole(signature, signed_bundle(name, files, signature.name, key))
         except OSError as error:
             raise OutputFileError(f"{error.filename}: {error.strerror}") from error
         return signature

@@ -11,6 +11,7 @@ from schemas.message import Strict
 from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import FleetId
+from schemas.whole_file import write_whole
 from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "proxy.toml"
@@ -76,12 +77,11 @@ def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
         tls=TLS_LINES if broker.tls is None else broker.tls.toml(),
         limits=limits,
     )
+    if path.exists():
+        raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise SettingsError(f"{path}: exists already; edit it, or choose another --home") from error
+        write_whole(path, text)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
     return path

@@ -14,6 +14,7 @@ from coordinator.ledger.folder_store import fsync_folder
 from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private
+from schemas.whole_file import write_whole
 
 
 def make_key(file: Path, name: KeyName) -> SigningKey:
@@ -23,7 +24,7 @@ def make_key(file: Path, name: KeyName) -> SigningKey:
     key = SigningKey.fresh(name)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        public_file(file).write_text(f"{key.verify_key}\n", encoding="ascii")
+        write_whole(public_file(file), f"{key.verify_key}\n")
         write_private(file, key.pem)
         fsync_folder(file.parent)
     except OSError as error:

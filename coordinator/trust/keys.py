@@ -17,6 +17,7 @@ from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private
 from schemas.proofs.checkpoint import Checkpoint
 from schemas.values import FleetId
+from schemas.whole_file import write_whole
 
 
 def key_folder(home: Path) -> Path:
@@ -80,4 +81,4 @@ def _make(file: Path, key: SigningKey) -> None:
 def _show(file: Path, text: str) -> None:
     """Write the public half, unless it is there: another program may be reading it."""
     if not file.exists() or file.read_bytes() != text.encode("ascii"):
-        file.write_text(text, encoding="ascii")
+        write_whole(file, text)

@@ -21,6 +21,7 @@ from schemas.message import explain
 from schemas.roots import RootDocument, SignedRoot, named_key, named_keys
 from schemas.signatures import name_of
 from schemas.values import FleetId
+from schemas.whole_file import write_whole
 
 FOLDER = "trust"
 """Where the root documents of a coordinator lie, in its home."""
@@ -103,7 +104,7 @@ def write_root(file: Path, root: SignedRoot) -> Path:
     """Write a root document or a draft; raise `TrustError` that names the file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(root.canonical_bytes() + b"\n")
+        write_whole(file, root.canonical_bytes() + b"\n")
     except OSError as error:
         raise TrustError(f"{file}: cannot be written: {error.strerror}") from error
     return file

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from typing_extensions import Self
 
 from schemas.message import Strict, explain
+from schemas.whole_file import write_whole
 from simulator.errors import RunError
 from simulator.metrics.headline import HEADLINE
 from simulator.metrics.metric_names import BY_METRIC
@@ -59,7 +60,7 @@ class RunResults(Strict):
     def write(self, folder: Path) -> Path:
         """Write `results.json` into a run folder; return its path."""
         path = folder / FILE_NAME
-        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_whole(path, self.model_dump_json(indent=1) + "\n")
         return path
 
     @classmethod
