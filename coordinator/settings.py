@@ -13,6 +13,7 @@ from typing_extensions import Self
 from coordinator.core.rules import (
     AdapterRules,
     BoundRules,
+    DailyRules,
     IntakeRules,
     ModelRules,
     ReleaseRules,
@@ -151,6 +152,7 @@ class CoordinatorSettings(Strict):
     intake_workers: int = Field(default=0, ge=0, le=64)
     """Processes that read and check what devices send; with none the coordinator does it itself."""
     bounds: BoundRules = BoundRules()
+    daily: DailyRules = DailyRules()
     security: SecuritySettings = SecuritySettings()
     files: FilesSection = FilesSection()
     ledger: LedgerSection = LedgerSection()
@@ -173,6 +175,7 @@ class CoordinatorSettings(Strict):
             release=self.release,
             intake=self.intake,
             bounds=self.bounds,
+            daily=self.daily,
             shard_entries=self.ledger.shard_entries,
         )
 
@@ -224,6 +227,7 @@ def _sections(settings: CoordinatorSettings) -> dict[str, Any]:
     chosen: dict[str, Any] = {"method": settings.method} if settings.learning else {}
     chosen |= {"intake": settings.intake} if settings.intake != IntakeRules() else {}
     chosen |= {"bounds": settings.bounds} if settings.bounds != BoundRules() else {}
+    chosen |= {"daily": settings.daily} if settings.daily != DailyRules() else {}
     chosen |= {"rounds": settings.rounds} if settings.rounds != RoundRules() else {}
     chosen |= {"rollouts": settings.rollouts} if settings.rollouts != RolloutRules() else {}
     chosen |= {"adapter": settings.adapter} if settings.adapter != AdapterRules() else {}
@@ -316,6 +320,7 @@ gather_seconds = {stages.gather_seconds}     # after a start, wait so long for d
 [models]
 automatic = {automatic}        # each solved model goes to all devices
 solve_every_seconds = {models.solve_every_seconds}   # at most this often while contributions wait
+longest_pause_seconds = {models.longest_pause_seconds}   # these pauses double up to this one
 
 """
     + _TRUST

@@ -243,6 +243,8 @@ def rules_of(home: AgentHome) -> AgentRules:
     """Return the settings by which the rules decide."""
     return AgentRules(
         scan_seconds=home.settings.data.scan_seconds,
+        pause_seconds=home.settings.data.pause_seconds,
+        longest_pause_seconds=home.settings.data.longest_pause_seconds,
         deadline_seconds=home.settings.model.deadline_hours * 3600,
         evaluates=home.evaluation_folder is not None,
         detection=(

@@ -45,6 +45,11 @@ class AgentDataSettings(Strict):
     gives every pixel a class (docs/segmentation.md); or "none": this device runs models, and has
     nothing to learn from (docs/push-models.md)."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
+    pause_seconds: float = Field(default=60.0, ge=0, le=1e7)
+    """Seconds after a stage's part until images go into another one that they do not fill; twice as
+    long after each further part of the stage."""
+    longest_pause_seconds: float = Field(default=86400.0, ge=0, le=1e7)
+    """What these pauses grow to; 0 gives images at once."""
 
     @model_validator(mode="after")
     def _has_a_folder(self) -> Self:

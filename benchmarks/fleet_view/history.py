@@ -214,7 +214,8 @@ class Told:
             ModelSolved(
                 version=version,
                 lineage=files.frozen.digest,
-                inputs=tuple(self._given),
+                ledger_size=self._size,
+                contributions=len(self._given),
                 class_names=names,
                 aggregate=Digest.of(f"sum {version}".encode()),
                 head=Digest.of(f"head {version}".encode()),

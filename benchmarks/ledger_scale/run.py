@@ -33,6 +33,8 @@ from coordinator.core.state import State
 from coordinator.ledger.reader import ledger_of
 from coordinator.paths import ledger_path
 from coordinator.serving.folding import fold, keep_snapshot
+from coordinator.trust.keys import coordinator_key
+from schemas.values import FleetId
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ledger_scale.json"
 LIMITS = {
@@ -81,6 +83,7 @@ def measured(home: Path, rounds: int) -> Iterator[tuple[str, list[dict[str, floa
 
 
 def _keep_behind(home: Path) -> None:
+    coordinator_key(home, FleetId("scale"))
     with ledger_of(home) as ledger:
         state = State()
         fold(state, ledger.entries(0, max(ledger.size - TAIL, 1)))

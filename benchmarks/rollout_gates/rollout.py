@@ -214,7 +214,8 @@ def _model(version: int, manifest: bytes, lineage: Digest) -> Iterator[EntryBody
     yield ModelSolved(
         version=version,
         lineage=lineage,
-        inputs=(),
+        ledger_size=0,
+        contributions=0,
         class_names=tuple(CLASSES),
         aggregate=Digest.of(b"sum"),
         head=Digest.of(b"head"),

@@ -28,6 +28,7 @@ from coordinator.ledger.restore import restore as restore_ledger
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.settings import FILE_NAME, load
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust import keys
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey, read_verify_key
@@ -167,7 +168,7 @@ def _known(home: Path, key: str | None) -> LedgerOwner:
             "restore into the home of that fleet",
             _USAGE,
         )
-    return LedgerOwner(fleet, given)
+    return LedgerOwner(fleet, given, Prunings())
 
 
 def _fleet_of(key: VerifyKey) -> FleetId:

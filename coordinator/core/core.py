@@ -10,13 +10,15 @@ The shell's part of the bargain:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinator.core import inputs
 from coordinator.core.commands import Command
 from coordinator.core.decision import Decision, ask, made_by, record
 from coordinator.core.devices import Devices
 from coordinator.core.done import CommandDone
 from coordinator.core.entry import OPERATOR, NewEntry
-from coordinator.core.live import Live
+from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.operator import Operator
 from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
 from coordinator.core.rules import Rules
@@ -35,10 +37,12 @@ from coordinator.core.work import (
 from coordinator.errors import CommandError, QuestionError
 from coordinator.topics.clock.rules import Correcting
 from coordinator.topics.contributions.rules import Intake
+from coordinator.topics.daily.rules import Daily
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.devices.silence import Silence
 from coordinator.topics.devices.twins import Twins
 from coordinator.topics.keys.rules import KeyRules
+from coordinator.topics.models.entries import not_made
 from coordinator.topics.models.rules import Models
 from coordinator.topics.models.temperature import Temperature
 from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -51,6 +55,9 @@ from coordinator.topics.stages.rules import CanLearn, Stages
 from schemas.envelope import PROXY, Envelope
 from schemas.errors import SchemaError
 
+_Look = Callable[[int], Decision]
+_PASSED_OVER_NS = 60 * NANOSECONDS
+"""For how long what could not be recorded is not decided again."""
 _REORDERS = frozenset(kind.body for kind in KINDS.values() if kind.reorders)
 """Entries after which the proxy has another order, or none."""
 
@@ -69,7 +76,8 @@ class Core:
         """Decide on `state`, if something was committed before."""
         self.state = state or State()
         self.live = Live()
-        self.intake = Intake(rules, self.state, self.live)
+        self.daily = Daily(rules.daily, self.state)
+        self.intake = Intake(rules, self.state, self.live, self.daily)
         self.stages = Stages(rules.stages, self.state, self.live, can_learn)
         self.opening = Opening(rules.stages, self.state, self.stages)
         self.temperature = Temperature(self.state)
@@ -85,6 +93,21 @@ class Core:
         self.enrolling = KeyRules(self.state)
         self.sharding = Sharding(rules.shard_entries, self.state)
         self.silence = Silence(rules.silence, self.state, self.live)
+        self._looks: tuple[tuple[_Look, bool], ...] = (
+            (lambda now_ns: self.releases.look(self.live.calendar(now_ns)), False),
+            (self.rollouts.look, False),
+            (self.stages.look, False),
+            (lambda _: self.temperature.look(), False),
+            (self.rounds.look, True),
+            # The model of a closed stage is asked for before the next stage opens.
+            (self.models.look, True),
+            (self.opening.look, True),
+        )
+        """What time alone may lead to, in order; whether a request alone keeps the others back."""
+        self._looking = 0
+        """The one of these that looked last."""
+        self._passed_over: dict[int, int] = {}
+        """Those whose decision could not be recorded, until when they do not look."""
         self.operator = Operator(
             self.state,
             correcting=Correcting(self.state, self.live),
@@ -138,7 +161,14 @@ class Core:
         if message.device == PROXY:
             return self._from_proxy(message.envelope, now_ns)
         self.silence.heard(message.device, message.envelope, now_ns)
-        return self.devices.message(message.device, message.envelope, now_ns)
+        decision = self.devices.message(message.device, message.envelope, now_ns)
+        if not decision.entries:
+            return decision
+        made = (entry.body for entry in decision.entries if entry.device == message.device)
+        fault = self.daily.fault(message.device, made, now_ns)
+        if fault is None:
+            return decision
+        return self.devices.beyond_a_day(message.device, message.envelope, fault, now_ns)
 
     def _from_proxy(self, envelope: Envelope, now_ns: int) -> Decision:
         try:
@@ -170,8 +200,8 @@ class Core:
                 return self.models.solved(solved)
             case HeadExported(exported):
                 return self.models.exported(exported)
-            case ModelNotMade(used, names, reason):
-                return self.models.not_made(used, names, reason)
+            case ModelNotMade(failed):
+                return self.models.not_made(failed)
             case RoundAveraged(averaged):
                 return self.rounds.averaged(averaged)
             case RoundNotAveraged(number, reason):
@@ -196,25 +226,38 @@ class Core:
         return told
 
     def _look_around(self, now_ns: int) -> Decision:
-        released = self.releases.look(self.live.calendar(now_ns))
-        if released.entries:
-            return released
-        rolling = self.rollouts.look(now_ns)
-        if rolling.entries:
-            return rolling
-        closing = self.stages.look(now_ns)
-        # What depends on these entries is decided after they are applied, with the next tick.
-        if closing.entries:
-            return closing
-        fitted = self.temperature.look()
-        if fitted.entries:
-            return fitted
-        rounds = self.rounds.look(now_ns)
-        if rounds.entries or rounds.requests:
-            return rounds
-        # The model of a closed stage is asked for before the next stage opens.
-        making = self.models.look(now_ns)
-        return making if making.requests or making.entries else self.opening.look(now_ns)
+        for number, (look, with_requests) in enumerate(self._looks):
+            if self._passed_over.get(number, 0) > now_ns:
+                continue
+            self._looking = number
+            found = look(now_ns)
+            # What depends on these entries is decided after they are applied, with the next tick.
+            if found.entries or (with_requests and found.requests):
+                return found
+        return Decision()
+
+    def not_recorded(self, happening: inputs.Input, reason: str, now_ns: int) -> Decision:
+        """Decide about an input whose decision the ledger would not take; nothing came of it."""
+        match happening:
+            case inputs.DeviceMessage(device, envelope) if device != PROXY:
+                return self.devices.not_recorded(device, envelope, reason, now_ns)
+            case inputs.PayloadStored(device, contribution):
+                return self.intake.payload_unusable(device, contribution, reason, now_ns)
+            case inputs.OperatorCommand(ticket):
+                return ask(AnswerOperator(ticket, False, reason))
+            case HeadSolved(solved):
+                return self.models.not_made(not_made(reason, solved=solved))
+            case HeadExported(exported):
+                made = self.state.models.by_version[exported.version]
+                learned = None if made.lineage is None else made.solved
+                return self.models.not_made(not_made(reason, solved=learned))
+            case RoundAveraged(averaged):
+                return self.rounds.not_averaged(averaged.number, reason)
+            case NetworkFrozen() | AdapterPrepared():
+                return self.adapting.not_prepared(reason)
+            case inputs.Tick():
+                self._passed_over[self._looking] = now_ns + _PASSED_OVER_NS
+        return Decision()
 
     def _command(self, ticket: str, command: Command, now_ns: int) -> Decision:
         """Carry a command out, or repeat the answer that a crash kept from the inbox."""

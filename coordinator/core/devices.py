@@ -134,9 +134,15 @@ class Devices:
             case DeviceHealth.kind:
                 return self._healthy(device, envelope, now_ns)
             case ModelStatus.kind:
-                return self._models.status(device, envelope.read(ModelStatus))
+                status = envelope.read(ModelStatus)
+                fault = self._models.fault(status.version, status.manifest)
+                decision = self._models.status(device, status)
+                return self.complain(device, fault, now_ns) if fault else decision
             case Evaluation.kind:
-                return self._models.evaluated(device, envelope.read(Evaluation))
+                evaluation = envelope.read(Evaluation)
+                fault = self._models.fault(evaluation.model_version, evaluation.manifest)
+                decision = self._models.evaluated(device, evaluation)
+                return self.complain(device, fault, now_ns) if fault else decision
             case WaitingClasses.kind:
                 return self._waiting(device, envelope.read(WaitingClasses), now_ns)
             case Problem.kind:
@@ -189,6 +195,28 @@ class Devices:
             return self._intake.put_off(device, envelope.read(body), seconds)
         except SchemaError:
             return _SILENCE  # it is read, and refused, when there is room
+
+    def not_recorded(
+        self, device: DeviceId, envelope: Envelope, reason: str, now_ns: int
+    ) -> Decision:
+        """Refuse a message that came to nothing the ledger takes."""
+        body = _ANSWERED_KINDS.get(envelope.header.kind)
+        if body is None:
+            return self.complain(device, reason, now_ns)
+        try:
+            return self._intake.not_recorded(device, envelope.read(body), reason, now_ns)
+        except SchemaError as error:
+            return self.complain(device, str(error), now_ns)
+
+    def beyond_a_day(
+        self, device: DeviceId, envelope: Envelope, fault: str, now_ns: int
+    ) -> Decision:
+        """Put off a message of a device that adds more to the ledger than it may in a day."""
+        told = self._intake.told_of_a_day(device, fault, now_ns)
+        body = _ANSWERED_KINDS.get(envelope.header.kind)
+        if body is None:
+            return told + self.complain(device, fault, now_ns)
+        return told + self._intake.not_today(device, envelope.read(body), fault, now_ns)
 
     def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device what is wrong with its message, not more often than it may be refused."""

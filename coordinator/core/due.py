@@ -40,7 +40,7 @@ def _moments(rules: Rules, state: State, live: Live) -> Iterator[int]:
     yield from _of_rounds(rules, state, live)
     yield from moments(state, live)
     if live.last_model_ns is not None:
-        yield live.last_model_ns + _ns(rules.models.solve_every_seconds)
+        yield live.last_model_ns + _ns(rules.models.pause_seconds(state.models.in_a_row))
     if rules.stages.open == "reports" and state.stages.last_report_ns is not None:
         yield state.stages.last_report_ns + _ns(rules.stages.settle_seconds)
 

@@ -73,6 +73,8 @@ class LiveDevice:
     """Parts whose payload is on its way into the store."""
     refusals_ns: tuple[int, ...] = ()
     """When this device was refused something during the last minute."""
+    told_of_day: int = -1
+    """The day on which the operator was told that it adds more than it may."""
     forgeries_ns: tuple[int, ...] = ()
     """When it was told during the last minute that a message in its name was not believed."""
 

@@ -76,13 +76,25 @@ class RoundRules(Strict):
     """Of the cohorts and of everything that devices draw."""
 
 
+_DOUBLINGS = 60
+"""Models after which a pause does not grow, whatever the longest one is."""
+
+
 class ModelRules(Strict):
     """When models are solved and whether they go out by themselves."""
 
     automatic: bool = True
     """Each solved model becomes desired for all devices."""
     solve_every_seconds: float = Field(default=30.0, ge=0)
-    """Shortest time between two solves while contributions wait outside a stage's closing."""
+    """Shortest time between two solves while contributions wait outside a stage's closing; twice as
+    long after each model since a stage was closed, a class was named or a part was retracted."""
+    longest_pause_seconds: float = Field(default=86400.0, ge=0)
+    """What these pauses grow to; never less than `solve_every_seconds`."""
+
+    def pause_seconds(self, models: int) -> float:
+        """Return the pause after so many models without anything that makes the next one urgent."""
+        growing = self.solve_every_seconds * 2.0 ** min(max(models - 1, 0), _DOUBLINGS)
+        return max(self.solve_every_seconds, min(growing, self.longest_pause_seconds))
 
 
 class RolloutRules(Strict):
@@ -141,6 +153,27 @@ class IntakeRules(Strict):
     and a 128th of what else is in these, unpacked; a check of a Gram matrix counts as some."""
 
 
+class DailyRules(Strict):
+    """What one device may add to the ledger in a day of UTC; what is beyond waits for the next."""
+
+    births: int = Field(default=1000, ge=1)
+    """New runs of the agent."""
+    comparisons: int = Field(default=500, ge=1)
+    contributions: int = Field(default=2000, ge=1)
+    """Parts of statistics, revisions among them; answers to rounds count as none."""
+    evaluations: int = Field(default=500, ge=1)
+    key_changes: int = Field(default=20, ge=1)
+    model_statuses: int = Field(default=1000, ge=1)
+    nothings: int = Field(default=500, ge=1)
+    problems: int = Field(default=500, ge=1)
+    transitions: int = Field(default=500, ge=1)
+    withdrawals: int = Field(default=2000, ge=1)
+    body_mib: int = Field(default=16, ge=1, le=1_000_000)
+    """MiB of all these entries' bodies."""
+    payload_mib: int = Field(default=1024, ge=1, le=1_000_000)
+    """MiB of payloads; the first one of a day is taken in whatever its size."""
+
+
 class SilenceRules(Strict):
     """When the coordinator is heard, and when the operator is told that a device is not."""
 
@@ -177,5 +210,6 @@ class Rules(Strict):
     intake: IntakeRules = IntakeRules()
     silence: SilenceRules = SilenceRules()
     bounds: BoundRules = BoundRules()
+    daily: DailyRules = DailyRules()
     shard_entries: int = Field(default=0, ge=0)
     """What a shard of the log has at least before the next one begins; 0 for one shard."""

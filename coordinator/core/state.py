@@ -19,6 +19,8 @@ from coordinator.topics.clock.entries import CLOCK
 from coordinator.topics.clock.state import ClockState
 from coordinator.topics.contributions.entries import CONTRIBUTIONS
 from coordinator.topics.contributions.state import ContributionsState
+from coordinator.topics.daily.entries import DAILY
+from coordinator.topics.daily.state import DailyState
 from coordinator.topics.devices.entries import DEVICES
 from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.keys.entries import KEYS
@@ -55,6 +57,7 @@ TOPICS: tuple[LedgerTopic[Any], ...] = (
     MODELS,
     RELEASES,
     ROLLOUTS,
+    DAILY,
     DONE,
 )
 KINDS: dict[str, Kind[Any, Any]] = {
@@ -91,6 +94,7 @@ class State:
     trust: Trust = field(init=False)
     """Root documents and releases."""
     rollouts: RolloutsState = field(init=False)
+    daily: DailyState = field(default_factory=DailyState)
     done: DoneState = field(default_factory=DoneState)
 
     def __post_init__(self) -> None:
@@ -146,4 +150,5 @@ class State:
         yield from MODELS.on(self.models)
         yield from RELEASES.on(self.trust)
         yield from ROLLOUTS.on(self.rollouts)
+        yield from DAILY.on(self.daily)
         yield from DONE.on(self.done)

@@ -12,7 +12,12 @@ from coordinator.topics.lineages.entries import (
     NetworkImported,
     VariantSet,
 )
-from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
+from coordinator.topics.models.entries import (
+    ImportedFiles,
+    ModelExported,
+    ModelFailed,
+    ModelSolved,
+)
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest
@@ -31,22 +36,13 @@ class TakePayload:
 
 
 @dataclass(frozen=True)
-class SolveInput:
-    """One contribution of a solve."""
-
-    index: int
-    payload: Digest
-    stage: int
-    """Stage that it was made in."""
-
-
-@dataclass(frozen=True)
 class SolveHead:
-    """Sum the inputs and solve the head: the recipe of a model."""
+    """Sum what counts and solve the head: the recipe of a model."""
 
     version: int
     lineage: BackboneImported
-    inputs: tuple[SolveInput, ...]
+    ledger_size: int
+    """Number of entries after which the sum is as it is to be solved."""
     class_names: tuple[ClassName, ...]
     """Rows of the head, in order."""
     resolution: dict[ClassName, ClassName]
@@ -103,6 +99,8 @@ class FreezeNetwork:
 
     lineage: NetworkImported
     weights: WeightsAveraged
+    weights_index: int
+    """Ledger index of the entry of the weights."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +138,9 @@ class HeadExported:
 
 @dataclass(frozen=True)
 class ModelNotMade:
-    """A worker could not solve or export a model."""
+    """A worker could not solve or export a model; the reason is cut where it is long."""
 
-    inputs: tuple[int, ...]
-    class_names: tuple[ClassName, ...]
-    reason: str
+    failed: ModelFailed
 
 
 @dataclass(frozen=True)

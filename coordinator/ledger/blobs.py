@@ -138,7 +138,7 @@ class Blobs:
     """All blobs of a ledger: small ones in its database, large ones in its store."""
 
     def __init__(self, ledger: LedgerReader, store: BlobStore) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self.store = store
 
     def stage(self, contents: Iterable[bytes]) -> dict[Digest, bytes]:
@@ -161,7 +161,7 @@ class Blobs:
 
     def parts(self, digest: Digest) -> Iterator[bytes]:
         """Yield a blob in parts, checked; raises what `get` raises."""
-        row = self._ledger.blob(digest)
+        row = self.ledger.blob(digest)
         if row is not None and row.content is not None:
             yield from checked(digest, [row.content])
             return
@@ -181,7 +181,7 @@ class Blobs:
 
     def size(self, digest: Digest) -> int | None:
         """Return a blob's size in bytes; None where its bytes are not held."""
-        row = self._ledger.blob(digest)
+        row = self.ledger.blob(digest)
         if row is not None and not row.pruned:
             return row.size
         return self.store.size(digest)

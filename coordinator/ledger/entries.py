@@ -65,6 +65,8 @@ class EntryDraft(NamedTuple):
     """Nanoseconds since 1970; None leaves it to the ledger's clock."""
     plain: bool = False
     """The body is what `model_dump(mode="json")` gave, and nobody else's: it is not copied."""
+    text: str | None = None
+    """Canonical text of the body, from `settled`; None where it was not made yet."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Entry:
     blobs: tuple[Digest, ...] = ()
     plain: InitVar[bool] = False
     """See `EntryDraft.plain`."""
+    text: InitVar[str | None] = None
+    """See `EntryDraft.text`."""
     canonical: bytes = field(init=False, repr=False, compare=False)
     """The entry bytes of the module's docstring."""
     leaf_hash: bytes = field(init=False, repr=False, compare=False)
@@ -91,9 +95,11 @@ class Entry:
     _text: str = field(init=False, repr=False, compare=False)
     """The canonical JSON of the body."""
 
-    def __post_init__(self, plain: bool) -> None:
+    def __post_init__(self, plain: bool, text: str | None) -> None:
         _check_fields(self)
-        text, body = settled_body(self.kind, self.body, plain=plain)
+        body = self.body
+        if text is None:
+            text, body = settled_body(self.kind, body, plain=plain)
         canonical = f"{_head(self)}\n{text}".encode()
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "_text", text)
@@ -104,8 +110,8 @@ class Entry:
     def from_draft(cls, draft: EntryDraft, index: int, now_ns: int) -> Entry:
         """Give a draft its index, and the time `now_ns` unless it brings its own."""
         time_ns = now_ns if draft.time_ns is None else draft.time_ns
-        kind, actor, body, device, blobs, _, plain = draft
-        return cls(index, time_ns, kind, actor, device, body, blobs, plain)
+        kind, actor, body, device, blobs, _, plain, text = draft
+        return cls(index, time_ns, kind, actor, device, body, blobs, plain, text)
 
     def to_row(self) -> tuple[int, int, str, str, str | None, str, str, bytes]:
         """Return the values of `COLUMNS`."""
@@ -251,6 +257,13 @@ def read_canonical(data: bytes) -> Entry:
     return entry
 
 
+def settled(draft: EntryDraft) -> EntryDraft:
+    """Return a draft that a ledger takes, with the text of its body; raise `EntryError`."""
+    text, body = settled_body(draft.kind, draft.body, plain=draft.plain)
+    _check_names(draft)
+    return draft._replace(body=body, plain=True, text=text)
+
+
 def settled_body(kind: str, body: object, *, plain: bool = False) -> tuple[str, dict[str, Any]]:
     """Return the canonical text of a body, and the body as it will be read back.
 
@@ -308,6 +321,10 @@ def _check_fields(entry: Entry) -> None:
         raise EntryError(
             f"time_ns: {shorten(entry.time_ns)} is not allowed; give nanoseconds since 1970"
         )
+    _check_names(entry)
+
+
+def _check_names(entry: Entry | EntryDraft) -> None:
     if not isinstance(entry.kind, str) or not _KIND.fullmatch(entry.kind):
         raise EntryError(
             f"kind: {shorten(entry.kind)} is not allowed; "

@@ -2,7 +2,8 @@
 
 Everything is checked before it becomes a ledger: that the checkpoint was signed by a key that is
 known here, that every entry is in its one spelling and at its place, that all of them give the root
-that was signed, that every blob has its digest. The ledger grows in a folder beside its place and
+that was signed, that every blob has its digest, and that an entry says of each missing one that it
+was deleted. The ledger grows in a folder beside its place and
 is renamed when it is whole; whoever is interrupted begins again, with the large blobs that came.
 
 Tables are made from the entries on the way. Keys and settings are not in a mirror.
@@ -10,9 +11,10 @@ Tables are made from the entries on the way. Keys and settings are not in a mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from coordinator.errors import AuditError, BlobMissingError, LedgerError
 from coordinator.ledger.audit import SignedShard, check_root, shard_entries, signed_shards
@@ -53,12 +55,23 @@ class Restored:
         )
 
 
+class SaysPruned(Protocol):
+    """Follows entries, and tells which missing blobs none of them explains."""
+
+    def take(self, entry: Entry, missing: Collection[Digest]) -> None:
+        """Take in the next entry, of whose blobs these are missing."""
+
+    def unexplained(self) -> Digest | None:
+        """Return a missing blob of which no entry says that it was deleted; None without one."""
+
+
 @dataclass(frozen=True)
 class LedgerOwner:
-    """Whose ledger it must be."""
+    """Whose ledger it must be, and what its entries say of deleted blobs."""
 
     fleet: FleetId
     key: VerifyKey
+    prunings: SaysPruned
 
 
 def restore(
@@ -88,7 +101,7 @@ def restore(
         file.unlink()
     blobs = _Blobs(objects, mirrored_blobs(location), BlobStore(store or blob_folder(building)))
     with Ledger.open(path, projections, sign_note=notes.get) as ledger:
-        _fill(ledger, shards, blobs, progress)
+        _fill(ledger, shards, blobs, known.prunings, progress)
     path.parent.replace(ledger_folder)
     fsync_folder(home)
     building.rmdir()
@@ -99,9 +112,13 @@ def _fill(
     ledger: Ledger,
     shards: Sequence[SignedShard],
     blobs: _Blobs,
+    prunings: SaysPruned,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Append what was mirrored; raise `AuditError` before a shard's last if it was not signed."""
+    """Append what was mirrored; raise `AuditError` before a shard's last if it was not signed.
+
+    Raises it at the end, too, for a blob that is missing and that no entry says was deleted.
+    """
     total, former = shards[-1].checkpoint.size, None
     for shard in shards:
         frontier, leaves = Frontier(), shard.checkpoint.head.leaves
@@ -111,9 +128,17 @@ def _fill(
             if frontier.size == leaves:
                 check_root(shard, frontier)
             small, pruned = blobs.fetched(entries)
+            for entry in entries:
+                prunings.take(entry, [digest for digest in entry.blobs if digest in pruned])
             ledger.append(entries, small, pruned)
             progress(ledger.size, total)
         former = shard
+    lost = prunings.unexplained()
+    if lost is not None:
+        raise AuditError(
+            f"blob {lost}: is missing in the mirror, which says that it was deleted on purpose; no "
+            "entry of the ledger says so: put it back there, then restore"
+        )
 
 
 class _Blobs:

@@ -3,9 +3,10 @@
     snapshots/<size>.state      a line of JSON: what it is of; then the bytes of the state
 
 A snapshot is a cache: whatever is wrong with one, the entries give the state. It is taken only
-where the ledger has its size and had its root then, the same program folds, and the bytes have
-their digest. Under its name there is either all of it or nothing: it is written beside its place,
-made durable, then renamed.
+where the coordinator's own key signed it, the ledger has its size and had its root then, the same
+program folds, and the bytes have their digest. Without that key none is written or read. Under its
+name there is either all of it or nothing: it is written beside its place, made durable, then
+renamed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pydantic import Field, ValidationError
 from coordinator.errors import SnapshotError
 from coordinator.ledger.folder_store import PART_BYTES, fsync_folder, make_folder, write_durably
 from coordinator.ledger.reader import LedgerReader
-from schemas.errors import shorten
+from schemas.errors import SignatureError, shorten
+from schemas.keys import SigningKey
 from schemas.message import Strict, explain
 from schemas.values import Digest
 
@@ -30,6 +32,7 @@ KEPT = 2
 _FORMAT = 1
 _MOST_HEAD_BYTES = 4096
 _SUFFIX = ".state"
+_DOMAIN = "fleetledger kept state"
 
 
 class SnapshotHead(Strict):
@@ -44,6 +47,13 @@ class SnapshotHead(Strict):
     """Of everything that a state follows from beside the entries."""
     digest: Digest
     """Of the state's bytes."""
+    signature: str = Field(default="", pattern=r"^([0-9a-f]{128})?$")
+    """Of the coordinator, in hexadecimal digits, over all of this with an empty signature."""
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """Bytes that the signature is of."""
+        return self.model_copy(update={"signature": ""}).model_dump_json().encode()
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,11 @@ class StoredState:
 class StateSnapshots:
     """The snapshots of one ledger, as one program writes and reads them."""
 
-    def __init__(self, ledger_file: Path, program: Digest) -> None:
+    def __init__(self, ledger_file: Path, program: Digest, key: SigningKey | None) -> None:
+        """Use the coordinator's own key; None where there is none."""
         self.folder = ledger_file.parent / "snapshots"
         self._program = program
+        self._key = key
 
     def files(self) -> list[Path]:
         """Return the files of all snapshots, the newest first."""
@@ -78,11 +90,15 @@ class StateSnapshots:
             raise SnapshotError(f"cannot be read: {error.strerror}") from error
         except ValidationError as error:
             raise SnapshotError(f"{shorten(line)} is no head: {explain(error)}") from error
+        except SignatureError as error:
+            raise SnapshotError(str(error)) from error
         if Digest.of(data) != head.digest:
             raise SnapshotError(f"its bytes have another digest than {head.digest.short}")
         return StoredState(head, data)
 
     def _check(self, head: SnapshotHead, ledger: LedgerReader) -> None:
+        signed = bytes.fromhex(head.signature)
+        self._signer.verify_key.check(signed, _DOMAIN, head.signed_bytes)
         if head.program != self._program:
             raise SnapshotError("written by another version of this program")
         if head.size > ledger.size:
@@ -99,9 +115,10 @@ class StateSnapshots:
 
         Durable when this returns. Raises `SnapshotError` when the disk refuses.
         """
-        head = SnapshotHead(
-            size=size, root=ledger.root_at(size), program=self._program, digest=Digest.of(data)
-        )
+        key, root = self._signer, ledger.root_at(size)
+        unsigned = SnapshotHead(size=size, root=root, program=self._program, digest=Digest.of(data))
+        signature = key.sign(_DOMAIN, unsigned.signed_bytes).hex()
+        head = unsigned.model_copy(update={"signature": signature})
         target = self.folder / f"{size}{_SUFFIX}"
         temporary = self.folder / f"{size}.{secrets.token_hex(8)}.new"
         try:
@@ -119,6 +136,14 @@ class StateSnapshots:
             with contextlib.suppress(OSError):  # after success it has moved away
                 temporary.unlink()
         return target
+
+    @property
+    def _signer(self) -> SigningKey:
+        if self._key is None:
+            raise SnapshotError(
+                "no key of the coordinator lies here; states are kept with one only"
+            )
+        return self._key
 
     def forget(self, path: Path) -> None:
         """Delete one that is wrong, if it can be deleted."""

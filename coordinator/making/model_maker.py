@@ -24,19 +24,19 @@ from coordinator.core.work import (
     PackImported,
     PrepareAdapter,
     SolveHead,
-    SolveInput,
     Work,
 )
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.adapters import adapter_of
+from coordinator.making.held_parts import HeldParts
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.making.packing import facts_of, handed_over, packed
 from coordinator.making.variants import variants_of
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
 from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from coordinator.topics.models.entries import ModelSolved
+from coordinator.topics.models.entries import ModelSolved, not_made, not_solved
 from export.head import RowsHead
 from export.package import Lineage, pack_model
 from learning.errors import LearningError
@@ -52,11 +52,13 @@ log = logging.getLogger("coordinator.making.model_maker")
 
 @dataclass
 class _Sum:
-    """The exact sum of some contributions of one lineage."""
+    """The exact sum of some contributions of one lineage, as they were held at a size."""
 
     lineage: Digest
     total: ExactAggregate
-    counted: dict[int, SolveInput]
+    held: HeldParts
+    added: dict[int, tuple[Digest, int]]
+    """Payload and stage of what is in the sum, by entry."""
 
 
 class ModelMaker:
@@ -87,12 +89,12 @@ class ModelMaker:
         """Return the solved head, or why there is none."""
         try:
             with self._blobs() as blobs:
-                solved, weights = self._solve(request, blobs.get)
+                solved, weights = self._solve(request, blobs)
                 return Finished(HeadSolved(solved), blobs.stage([weights]))
         except (FleetledgerError, LearningError) as error:
             self._sum = None
-            used = tuple(item.index for item in request.inputs)
-            return Finished(ModelNotMade(used, request.class_names, str(error)))
+            failed = not_solved(str(error), request.ledger_size, request.class_names)
+            return Finished(ModelNotMade(failed))
 
     def export(self, request: ExportHead | PackImported) -> Finished:
         """Return the exported model, or why there is none; an imported one has its files."""
@@ -104,8 +106,7 @@ class ModelMaker:
             with self._blobs() as blobs:
                 return self._export(request, blobs)
         except (FleetledgerError, LearningError) as error:
-            solved = request.solved
-            return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+            return Finished(ModelNotMade(not_made(str(error), solved=request.solved)))
 
     def adapt(self, request: PrepareAdapter) -> Finished:
         """Return an adapter on top of a solved model, or why there is none."""
@@ -119,7 +120,7 @@ class ModelMaker:
         recipe = request.recipe
         side = statistics_coordinator(recipe.lineage.method)
         assignment = side.read_assignment(recipe.lineage.settings)
-        total = self._brought_up(recipe, side, assignment, blobs.get)
+        total = self._brought_up(recipe, side, assignment, blobs).total
         moments = side.feature_moments(assignment, total.renamed(recipe.resolution))
         shape = (len(recipe.class_names), recipe.lineage.feature_width)
         weights = decode_head(blobs.get(request.head), shape).weights
@@ -132,16 +133,14 @@ class ModelMaker:
             with self._blobs() as blobs:
                 return packed(request, blobs)
         except FleetledgerError as error:
-            return Finished(ModelNotMade((), request.imported.class_names, str(error)))
+            return Finished(ModelNotMade(not_made(str(error))))
 
-    def _solve(
-        self, request: SolveHead, read: Callable[[Digest], bytes]
-    ) -> tuple[ModelSolved, bytes]:
+    def _solve(self, request: SolveHead, blobs: Blobs) -> tuple[ModelSolved, bytes]:
         began = time.perf_counter()
         side = statistics_coordinator(request.lineage.method)
         assignment = side.read_assignment(request.lineage.settings)
-        total = self._brought_up(request, side, assignment, read)
-        merged = total.renamed(request.resolution)
+        summed = self._brought_up(request, side, assignment, blobs)
+        merged = summed.total.renamed(request.resolution)
         head = side.solve(assignment, merged, request.class_names)
         for remark in head.remarks:
             log.warning("model %d: %s", request.version, remark)
@@ -149,7 +148,8 @@ class ModelMaker:
         solved = ModelSolved(
             version=request.version,
             lineage=request.lineage.frozen.digest,
-            inputs=tuple(item.index for item in request.inputs),
+            ledger_size=request.ledger_size,
+            contributions=len(summed.added),
             class_names=request.class_names,
             aggregate=merged.digest,
             head=Digest.of(weights),
@@ -165,20 +165,26 @@ class ModelMaker:
         request: SolveHead,
         side: AnyStatisticsCoordinator,
         assignment: StatisticsAssignment,
-        read: Callable[[Digest], bytes],
-    ) -> ExactAggregate:
-        """Return the sum of the request's inputs, starting from the sum of the last solve."""
-        wanted = {item.index: item for item in request.inputs}
-        kept = self._sum
-        if kept is None or kept.lineage != request.lineage.frozen.digest:
-            kept = _Sum(request.lineage.frozen.digest, side.aggregate_type.empty(assignment), {})
-        total, self._sum = kept.total, None  # the memory of the old sum becomes that of the new
-        for index in kept.counted.keys() - wanted.keys():
-            total = total - _aggregate(side, assignment, kept.counted[index], read)
-        for index in sorted(wanted.keys() - kept.counted.keys()):
-            total += _aggregate(side, assignment, wanted[index], read)
-        self._sum = _Sum(kept.lineage, total, wanted)
-        return total
+        blobs: Blobs,
+    ) -> _Sum:
+        """Return the sum that the request asks for, starting from the sum of the last solve."""
+        lineage, kept = request.lineage.frozen.digest, self._sum
+        if kept is None or kept.lineage != lineage or kept.held.size > request.ledger_size:
+            kept = _Sum(lineage, side.aggregate_type.empty(assignment), HeldParts(), {})
+        self._sum = None  # a sum that was not brought up is none
+        for index in sorted(kept.held.follow(blobs.ledger, request.ledger_size)):
+            was, item = kept.added.pop(index, None), kept.held.counted.by_index.get(index)
+            now = None
+            if item is not None and kept.held.counted.is_summed(index, lineage):
+                now = kept.added[index] = item.payload, item.key.stage
+            if was == now:
+                continue
+            if was is not None:
+                kept.total = kept.total - _aggregate(side, assignment, was, blobs.get)
+            if now is not None:
+                kept.total += _aggregate(side, assignment, now, blobs.get)
+        self._sum = kept
+        return kept
 
     def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
         solved, backbone = request.solved, request.lineage
@@ -206,8 +212,8 @@ class ModelMaker:
 def _aggregate(
     side: AnyStatisticsCoordinator,
     assignment: StatisticsAssignment,
-    given: SolveInput,
+    given: tuple[Digest, int],
     read: Callable[[Digest], bytes],
 ) -> ExactAggregate:
-    statistics = side.read(assignment, read(given.payload))
-    return side.aggregate_type.of(assignment, statistics, given.stage)
+    payload, stage = given
+    return side.aggregate_type.of(assignment, side.read(assignment, read(payload)), stage)

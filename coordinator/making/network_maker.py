@@ -32,6 +32,7 @@ from coordinator.making.round_sum import RoundSum
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
 from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.models.entries import not_made
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from export.backbone import import_backbone
 from export.dense_package import pack_dense
@@ -116,8 +117,7 @@ class NetworkMaker:
             with self._blobs() as blobs:
                 return handed_over(pack_network(request, lineage, blobs), blobs)
         except (FleetledgerError, LearningError) as error:
-            solved = request.solved
-            return Finished(ModelNotMade(solved.inputs, solved.class_names, str(error)))
+            return Finished(ModelNotMade(not_made(str(error), solved=request.solved)))
 
     def freeze(self, request: FreezeNetwork) -> Finished:
         """Return the frozen model of the lineage that follows, or why there is none."""
@@ -125,8 +125,8 @@ class NetworkMaker:
             with self._blobs() as blobs:
                 return self._freeze(request, blobs)
         except (FleetledgerError, LearningError) as error:
-            inputs = request.weights.inputs
-            return Finished(ModelNotMade(inputs, request.weights.class_names, str(error)))
+            failed = not_made(str(error), weights_index=request.weights_index)
+            return Finished(ModelNotMade(failed))
 
     def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
         began = time.perf_counter()

@@ -46,9 +46,12 @@ _WHERE = """
 FROM contribution
 WHERE contribution.idx < :before AND (:device IS NULL OR contribution.device = :device)
 AND (:stage IS NULL OR stage = :stage) AND (:state IS NULL OR state = :state)
-AND (:model IS NULL OR contribution.idx IN (
-    SELECT value FROM entry, json_each(entry.body, '$.inputs')
-    WHERE entry.idx = (SELECT solved_index FROM model WHERE version = :model)))
+AND (:model IS NULL OR (state NOT IN ('answer', 'late') AND EXISTS (
+    SELECT 1 FROM model WHERE version = :model AND model.lineage = contribution.lineage
+    AND contribution.idx < ledger_size AND coalesce(left_index, ledger_size) >= ledger_size
+    AND NOT EXISTS (
+        SELECT 1 FROM left_out_part AS part WHERE part.idx = contribution.idx
+        AND since < ledger_size AND coalesce(until, ledger_size) >= ledger_size))))
 """
 _COLUMNS = """
 SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contribution.idx),
@@ -90,11 +93,17 @@ def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> list[StateCoun
 
 def left_out(ledger: LedgerReader) -> frozenset[int]:
     """Return the contributions that are left out of the sum for now."""
-    row = ledger.db.execute(
-        "SELECT json_extract(body, '$.left_out') FROM entry"
-        " WHERE idx = (SELECT max(idx) FROM left_out)"
+    rows = ledger.db.execute("SELECT idx FROM left_out_part WHERE until IS NULL").fetchall()
+    return frozenset(index for (index,) in rows)
+
+
+def contributors(ledger: LedgerReader, version: int) -> int:
+    """Return how many devices gave what a model was solved of; 0 of a network."""
+    wanted = _values(ContributionFilter(model=version))
+    (found,) = ledger.db.execute(
+        f"SELECT count(DISTINCT contribution.device) {_WHERE}", wanted
     ).fetchone()
-    return frozenset(json.loads(row[0])) if row and row[0] else frozenset()
+    return int(found)
 
 
 @dataclass(frozen=True)

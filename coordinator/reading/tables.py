@@ -12,7 +12,12 @@ from coordinator.ledger.projections import Projection, Projections
 from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
 from coordinator.reading.troubles import TROUBLE
 from coordinator.topics.classes.views import CLASS
-from coordinator.topics.contributions.views import CONTRIBUTION, CONTRIBUTION_CLASS, LEFT_OUT
+from coordinator.topics.contributions.views import (
+    CONTRIBUTION,
+    CONTRIBUTION_CLASS,
+    LEFT_OUT,
+    LEFT_OUT_PART,
+)
 from coordinator.topics.devices.views import (
     DEVICE,
     DEVICE_PROBLEM,
@@ -67,6 +72,7 @@ TABLES = Projections(
             CONTRIBUTION,
             CONTRIBUTION_CLASS,
             LEFT_OUT,
+            LEFT_OUT_PART,
             ROUND,
             STOPPED,
             DECLINED,

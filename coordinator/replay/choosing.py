@@ -35,4 +35,4 @@ def _with_its_round(recipe: Recipe, made: Iterable[Recipe]) -> list[Recipe]:
     """Return a model and, where a round gave it, that round before it."""
     if not isinstance(recipe, TakenRecipe):
         return [recipe]
-    return [*(item for item in made if item.index == recipe.recorded.inputs[0]), recipe]
+    return [*(item for item in made if item.index == recipe.recorded.weights_index), recipe]

@@ -1,11 +1,13 @@
 """Entries into recipes: what the makers were asked when a model was solved, or a round averaged.
 
-Nothing is decided here again. An entry names its inputs, they name their payloads, and what else a
-request needs (the lineage, the round's order, which names mean one class) stands in entries before.
+Nothing is decided here again. A mean names its inputs, a head the size of the ledger whose sum it
+is of, and what else a request needs (the lineage, the round's order, which names mean one class)
+stands in entries before.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,9 +15,10 @@ from dataclasses import dataclass
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Place
 from coordinator.core.state import read_entry
-from coordinator.core.work import AverageInput, AverageRound, SolveHead, SolveInput
+from coordinator.core.work import AverageInput, AverageRound, SolveHead
 from coordinator.errors import LedgerError, UnknownClassError
 from coordinator.ledger.entries import Entry
+from coordinator.making.held_parts import HeldParts
 from coordinator.topics.classes.entries import CLASSES
 from coordinator.topics.classes.state import ClassRegistry
 from coordinator.topics.contributions.entries import ContributionAccepted
@@ -77,6 +80,7 @@ def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
             if recipe is not None:
                 yield recipe
             told.take(entry.index, body)
+        told.unfolded.append(entry)
 
 
 _OF_CLASSES: set[type[EntryBody]] = {kind.body for kind in CLASSES.kinds}
@@ -106,6 +110,9 @@ class _Told:
         """Answers to rounds that count as fewer samples than they say."""
         self._weights: dict[int, Digest] = {}
         """Of networks, by the entry that gave them."""
+        self._held = HeldParts()
+        self.unfolded: deque[Entry] = deque()
+        """Entries after those of which the newest head is."""
         self._registries = [ClassRegistry()]
         """As it was after each change of it, oldest first."""
 
@@ -139,21 +146,31 @@ class _Told:
         lineage = self._lineage(index, body.lineage)
         if isinstance(lineage, BackboneImported):
             return SolvedRecipe(index, body, self._solve(index, body, lineage))
-        weights = self._weights.get(body.inputs[0]) if len(body.inputs) == 1 else None
+        weights = self._weights.get(-1 if body.weights_index is None else body.weights_index)
         if weights is None:
-            raise LedgerError(f"entry {index}: its inputs name no weights of a network")
+            raise LedgerError(f"entry {index}: it names no weights of a network")
         return TakenRecipe(index, body, weights)
 
     def _solve(self, index: int, body: ModelSolved, lineage: BackboneImported) -> SolveHead:
-        given = {number: self._contribution(index, number) for number in body.inputs}
+        if not self._held.size <= body.ledger_size <= index:
+            raise LedgerError(
+                f"entry {index}: it is of {body.ledger_size} entries, and has to be of "
+                f"{self._held.size} to {index}"
+            )
+        while self.unfolded and self.unfolded[0].index < body.ledger_size:
+            self._held.take(self.unfolded.popleft())
+        summed = self._held.counted.sum_of(lineage.digest)
+        if summed.parts != body.contributions:
+            raise LedgerError(
+                f"entry {index}: it is of {body.contributions} contributions, and "
+                f"{body.ledger_size} entries hold {summed.parts}"
+            )
         return SolveHead(
             version=body.version,
             lineage=lineage,
-            inputs=tuple(
-                SolveInput(number, item.payload, item.key.stage) for number, item in given.items()
-            ),
+            ledger_size=body.ledger_size,
             class_names=body.class_names,
-            resolution=self._resolution(body, list(given.values())),
+            resolution=self._resolution(body, set(summed.names)),
         )
 
     def _average(self, index: int, body: WeightsAveraged) -> AverageRound:
@@ -184,15 +201,12 @@ class _Told:
             raise LedgerError(f"entry {index}: its input {number} is no contribution before it")
         return given
 
-    def _resolution(
-        self, body: ModelSolved, given: list[ContributionAccepted]
-    ) -> dict[ClassName, ClassName]:
+    def _resolution(self, body: ModelSolved, learned: set[ClassName]) -> dict[ClassName, ClassName]:
         """Return which names meant one class when the head was asked for.
 
         A class may have been renamed while it was solved, so the newest registry counts that leads
         to the head's rows.
         """
-        learned = {name for item in given for name in item.samples}
         for registry in reversed(self._registries):
             if _rows(registry, learned) == body.class_names:
                 return registry.resolution()

@@ -12,6 +12,7 @@ from coordinator.errors import BlobError, BlobPrunedError
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.fingerprint import fingerprint_of, trains_here
+from coordinator.making.held_parts import HeldParts
 from coordinator.making.model_maker import ModelMaker
 from coordinator.making.workshop import Finished
 from coordinator.reading.reports import ReplayState
@@ -65,6 +66,7 @@ class Remaking:
     def __init__(self, home: Path, ledger: LedgerReader, store: KeepingStore) -> None:
         self._store = store
         self._blobs = Blobs(ledger, store)
+        self._held = HeldParts()
         self._maker = ModelMaker(home, store)
 
     def outcome(self, recipe: Recipe) -> RemadeOutcome:
@@ -93,7 +95,7 @@ class Remaking:
     def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[ReplayState, str] | None:
         """Return what comes of it where a blob was deleted, or is not what it was."""
         pruned: list[str] = []
-        for digest, source in _needed(recipe):
+        for digest, source in self._needed(recipe):
             try:
                 self._blobs.check(digest)
             except BlobPrunedError:
@@ -104,10 +106,28 @@ class Remaking:
             return "cannot be made again", f"deleted by retention: {'; '.join(pruned)}"
         return None
 
+    def _needed(self, recipe: SolvedRecipe | AveragedRecipe) -> Iterator[tuple[Digest, str]]:
+        """Yield every blob that a recipe needs, with whose it is."""
+        if isinstance(recipe, SolvedRecipe):
+            size, lineage = recipe.request.ledger_size, recipe.request.lineage.digest
+            if size < self._held.size:
+                self._held = HeldParts()
+            self._held.follow(self._blobs.ledger, size)
+            for index, held in self._held.counted.items():
+                if self._held.counted.is_summed(index, lineage):
+                    yield held.payload, f"contribution of entry {index}"
+            return
+        for item in recipe.request.inputs:
+            yield item.payload, f"contribution of entry {item.index}"
+        opened = recipe.request.opened
+        yield opened.weights.digest, f"weights that round {opened.number} began with"
+        for name, offer in opened.extras.items():
+            yield offer.digest, f"{name} of round {opened.number}"
+
     def _solved(self, recipe: SolvedRecipe, finished: Finished) -> tuple[ReplayState, str]:
         happened, recorded = finished.happening, recipe.recorded
         if isinstance(happened, ModelNotMade):
-            return "differs", f"could not be made: {happened.reason}"
+            return "differs", f"could not be made: {happened.failed.reason}"
         assert isinstance(happened, HeadSolved)
         made = happened.solved
         faults = [
@@ -166,7 +186,7 @@ class Remaking:
         fault = comparing.unlike("head", recipe.weights, recipe.recorded.head)
         if fault:
             return "differs", fault
-        source = f"weights of entry {recipe.recorded.inputs[0]}"
+        source = f"weights of entry {recipe.recorded.weights_index}"
         return self._equal(None, {source: recipe.weights})
 
     def _equal(
@@ -208,17 +228,6 @@ class Remaking:
             f"apart, tolerance {pair.tolerance:g}; the aggregate is equal"
         )
         return ("within tolerance" if apart <= pair.tolerance else "differs"), said
-
-
-def _needed(recipe: SolvedRecipe | AveragedRecipe) -> Iterator[tuple[Digest, str]]:
-    """Yield every blob that a recipe needs, with whose it is."""
-    for item in recipe.request.inputs:
-        yield item.payload, f"contribution of entry {item.index}"
-    if isinstance(recipe, AveragedRecipe):
-        opened = recipe.request.opened
-        yield opened.weights.digest, f"weights that round {opened.number} began with"
-        for name, offer in opened.extras.items():
-            yield offer.digest, f"{name} of round {opened.number}"
 
 
 def _title(recipe: Recipe) -> str:

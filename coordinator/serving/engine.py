@@ -19,15 +19,18 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from coordinator.core.core import Core
+from coordinator.core.decision import Decision
 from coordinator.core.entry import NewEntry
-from coordinator.core.inputs import Input, LedgerGrown
+from coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from coordinator.core.rules import Rules
 from coordinator.core.work import PackImported, PrepareAdapter
-from coordinator.errors import LedgerLockedError, SnapshotError
+from coordinator.errors import EntryError, LedgerLockedError, SnapshotError
 from coordinator.ledger.blobs import BlobStore
-from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.entries import EntryDraft, settled
 from coordinator.ledger.store import Ledger, SignNote
 from coordinator.making.workshop import Finished
 from coordinator.paths import blob_folder, ledger_path
@@ -40,6 +43,7 @@ from coordinator.trust.invitations import Invitations
 from coordinator.trust.keys import note_signer
 from coordinator.trust.release_key import release_signer
 from methods.registry import can_learn
+from schemas.log_lines import about
 from schemas.values import Digest
 
 log = logging.getLogger("coordinator")
@@ -147,18 +151,39 @@ class LedgerEngine:
         entries: list[NewEntry] = []
         requests: list[Request] = []
         for happening in happenings:
-            decision = self._core.handle(happening, now_ns)
+            decision, settled_drafts = self._decision(happening, now_ns)
             requests.extend(decision.requests)
-            for entry in decision.entries:
+            for entry, draft in zip(decision.entries, settled_drafts, strict=True):
                 before = self._core.state.clock.set_back_ns
                 requests.extend(self._core.apply(entry, now_ns))
                 entries.append(entry)
-                drafts.append(_draft(entry, now_ns))
+                drafts.append(draft._replace(time_ns=now_ns))
                 by_ns = self._core.state.clock.set_back_ns - before
                 now_ns -= by_ns
                 self._ahead_ns -= by_ns
         self._decided = _Decided(entries, drafts, small_blobs, pruned, requests)
         return self.commit()
+
+    def _decision(self, happening: Input, now_ns: int) -> tuple[Decision, list[EntryDraft]]:
+        """Return what the core decides, with entries that the ledger takes.
+
+        Where it would not take one, nothing of the decision counts, and the core decides about
+        that. A message on which the rules end is refused in the same way: it would come again
+        after every start.
+        """
+        try:
+            decision = self._core.handle(happening, now_ns)
+            return decision, [settled(_draft(entry, now_ns)) for entry in decision.entries]
+        except (EntryError, ValidationError) as error:
+            reason = str(error)
+        except Exception as error:
+            if not isinstance(happening, DeviceMessage):
+                raise
+            log.exception("a message of %s could not be judged", happening.device)
+            reason = f"message: the coordinator could not judge it ({type(error).__name__})"
+        log.error("not recorded: %s", reason, extra=about("entry.not_recorded"))
+        decision = self._core.not_recorded(happening, reason, now_ns)
+        return decision, [settled(_draft(entry, now_ns)) for entry in decision.entries]
 
     def commit(self) -> list[Request]:
         """Commit the group that waits; return what is to be done now, nothing where none waits.

@@ -14,6 +14,7 @@ from coordinator.errors import SnapshotError
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.snapshots import StateSnapshots, StoredState
+from coordinator.trust.keys import kept_key
 
 log = logging.getLogger("coordinator")
 
@@ -55,7 +56,8 @@ def keep_snapshot(ledger: LedgerReader, state: State) -> None:
 
 def snapshots_of(ledger: LedgerReader) -> StateSnapshots:
     """Return the snapshots of a ledger that this program writes and reads."""
-    return StateSnapshots(ledger.path, folding_program())
+    home = ledger.path.parent.parent
+    return StateSnapshots(ledger.path, folding_program(), kept_key(home))
 
 
 def _of_snapshot(ledger: LedgerReader, *, forget: bool) -> State:

@@ -54,7 +54,7 @@ from coordinator.serving.snapshotting import SnapshotKeeper
 from coordinator.serving.workers.connection import CheckedMessage
 from coordinator.trust.invitations import Invitations
 from schemas.envelope import Sender, encode
-from schemas.errors import SchemaError
+from schemas.errors import EnvelopeError, SchemaError
 from schemas.log_lines import about
 from schemas.message import Message
 from schemas.presence import (
@@ -443,8 +443,12 @@ class Shell:
             refers_to=request.refers_to,
             topic=topic,
         )
-        message = OutgoingMessage(topic, encode(envelope), qos=1, retain=request.retain)
-        self._publish(body.kind, message)
+        try:
+            data = encode(envelope)
+        except EnvelopeError as error:
+            log.warning("%s: not sent: %s", request.device, error, extra=about("message.not_sent"))
+            return
+        self._publish(body.kind, OutgoingMessage(topic, data, qos=1, retain=request.retain))
 
     def _announce(self, ledger_size: int) -> None:
         """Publish the coordinator's birth, now or soon: all devices hear each of them."""

@@ -19,6 +19,9 @@ from schemas.proofs.checkpoint import Checkpoint
 from schemas.values import FleetId
 from schemas.whole_file import write_whole
 
+_OWN = KeyName("own/coordinator")
+"""Name of the key where nobody else reads what it signs."""
+
 
 def key_folder(home: Path) -> Path:
     """Return where the keys of the coordinator in `home` lie."""
@@ -39,6 +42,15 @@ def coordinator_key(home: Path, fleet: FleetId) -> SigningKey:
     except SignatureError as error:
         raise KeyFileError(f"{file}: {error}; put the key back from a backup") from error
     return key
+
+
+def kept_key(home: Path) -> SigningKey | None:
+    """Return the coordinator's key for what it keeps for itself; None where no usable one is."""
+    try:
+        data = (key_folder(home) / "coordinator.pem").read_bytes()
+        return SigningKey.from_pem(_OWN, data)
+    except (OSError, SignatureError):
+        return None
 
 
 def public_key(home: Path) -> VerifyKey | None:

@@ -33,13 +33,16 @@ from schemas.contributions import Contribution, PartKey
 from schemas.values import Digest
 
 FOREIGN = "made by an earlier installation of this device, which counts its images anew"
+_DOUBLINGS = 30
+"""Parts of a stage after which a pause does not grow, whatever the longest one is."""
 RELABELLED = "its images were moved to classes that are not known yet or have too few images"
 
 
 def work_due(state: AgentState, now: float) -> AgentDecision:
     """Find the next thing to count, or note that there is none until something changes."""
     work = state.work
-    if work.job is not None or work.settled or now < work.retry.due:
+    joins = work.settled and 0 < work.joins_at <= now
+    if work.job is not None or (work.settled and not joins) or now < work.retry.due:
         return NOTHING_TO_DO
     foreign = _withdraw_foreign_parts(state)
     if foreign:
@@ -54,7 +57,7 @@ def work_due(state: AgentState, now: float) -> AgentDecision:
         return NOTHING_TO_DO
     return (
         _repeat_a_part(state, assignment)
-        or _make_a_part(state, assignment)
+        or _make_a_part(state, assignment, now)
         or _say_nothing(state, assignment)
         or change(replace(work, settled=True))
     )
@@ -166,8 +169,11 @@ def _images_of(state: AgentState, assignment: Assignment, key: PartKey) -> tuple
     )
 
 
-def _make_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
-    """Put images that are in no part into a new one, the first in the order of the paths."""
+def _make_a_part(state: AgentState, assignment: Assignment, now: float) -> AgentDecision:
+    """Put images that are in no part into a new one, the first in the order of the paths.
+
+    Those that do not fill one wait for others, where the stage has a part of this device already.
+    """
     counted = counted_images(state.records)
     images = _known_images(
         state, assignment, (digest for digest in state.scanning.images if digest not in counted)
@@ -176,8 +182,28 @@ def _make_a_part(state: AgentState, assignment: Assignment) -> AgentDecision:
     images = _enough(_enough(images, assignment)[: assignment.max_samples_per_part], assignment)
     if not images:
         return NOTHING_TO_DO
+    joins_at = _joins_at(state, assignment)
+    if len(images) < assignment.max_samples_per_part and now < joins_at:
+        return change(replace(state.work, settled=True, joins_at=joins_at))
     key = PartKey(stage=assignment.stage, part=state.records.free_part())
     return _compute(state, assignment, key, 0, images)
+
+
+def _joins_at(state: AgentState, assignment: Assignment) -> float:
+    """Return when images go into a part that they do not fill.
+
+    The first part of a stage, that of a run of the agent, and what is left of images that filled
+    one, are given at once. Every further one of the stage waits for twice as long.
+    """
+    given = sum(
+        key.stage == assignment.stage and part.lineage == assignment.lineage
+        for key, part in state.records.parts.items()
+    )
+    if state.work.gave_at is None or not given:
+        return 0.0
+    rules = state.rules
+    growing = rules.pause_seconds * 2.0 ** min(given - 1, _DOUBLINGS)
+    return state.work.gave_at + min(growing, rules.longest_pause_seconds)
 
 
 def _known_images(
@@ -226,7 +252,7 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
     """Write part, message and counted images together, before anything is sent."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
-    decision = _job_ended(state, event.unusable)
+    decision = _job_ended(state, event.unusable, _gave_at(state, event.job, now))
     if _some_vanished(state, event.used, event.unusable):
         decision += change(_scan_again(state, now))
     assignment = state.records.assignment
@@ -244,6 +270,15 @@ def part_computed(state: AgentState, event: inputs.PartComputed, now: float) -> 
     if event.offer is not None:
         decision += change(replace(state.files, here=state.files.here | {event.payload}))
     return decision + change(PartWritten(contribution, images, event.attached))
+
+
+def _gave_at(state: AgentState, job: Job, now: float) -> float | None:
+    """Return since when images that do not fill a part wait; what is left of more goes at once."""
+    if job.revision > 0:
+        return state.work.gave_at
+    assignment = state.records.assignment
+    filled = assignment is not None and (len(state.work.images) >= assignment.max_samples_per_part)
+    return None if filled else now
 
 
 def _contribution(event: inputs.PartComputed) -> Contribution:
@@ -264,7 +299,7 @@ def part_empty(state: AgentState, event: inputs.PartEmpty, now: float) -> AgentD
     """Look again after the next scan, since no image of the job could be used."""
     if event.job != state.work.job:
         return NOTHING_TO_DO
-    decision = _job_ended(state, event.unusable)
+    decision = _job_ended(state, event.unusable, state.work.gave_at)
     if _some_vanished(state, frozenset(), event.unusable):
         decision += change(_scan_again(state, now))
     return decision
@@ -295,16 +330,20 @@ def part_failed(state: AgentState, event: inputs.PartFailed, now: float) -> Agen
     waits = Waits(state.rules.retry_shortest, state.rules.retry_longest)
     retry = tried(state.work.retry, now, waits, state.identity.boot, "work")
     told = tell(state.told, [problem("contribution", event.reason)], state.rules)
-    return change(CountingState(retry=retry, trouble=event.reason), told)
+    work = CountingState(retry=retry, trouble=event.reason, gave_at=state.work.gave_at)
+    return change(work, told)
 
 
-def _job_ended(state: AgentState, unusable: tuple[tuple[Digest, str], ...]) -> AgentDecision:
+def _job_ended(
+    state: AgentState, unusable: tuple[tuple[Digest, str], ...], gave_at: float | None
+) -> AgentDecision:
+    work = CountingState(gave_at=gave_at)
     told = recovered(state.told, [state.work.trouble])
     if not unusable:
-        return change(CountingState(), told)
+        return change(work, told)
     problems = [problem("sample", sample_text(state, *item)) for item in unusable]
     told = tell(told, problems, state.rules)
-    return change(CountingState(), ImagesUnusable(unusable), told)
+    return change(work, ImagesUnusable(unusable), told)
 
 
 def _scan_again(state: AgentState, now: float) -> Scanning:

@@ -327,6 +327,10 @@ class CountingState:
     retry: Try = Try(0, 0.0)
     trouble: str = ""
     """Why the last part could not be computed; empty if it could."""
+    gave_at: float | None = None
+    """When this run made its last new part, if images did not fill it; None while nothing waits."""
+    joins_at: float = 0.0
+    """When images go into another part that they do not fill; 0 where none wait for it."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ The rules, in the order of their modules:
 - Images that were not counted go into new parts of at most `max_samples_per_part`, under numbers
   that this device never used; classes of which a part would have fewer than
   `min_samples_per_class` wait. Without any for a new stage, the device says so once.
+- Images that do not fill another part of a stage wait for others, with pauses that grow, so that a
+  device that gets an image now and then gives few parts.
 - What the coordinator holds and this installation does not have is withdrawn before anything is
   contributed. What it lacks, or holds otherwise, is computed anew with a higher revision.
 - Every lineage (frozen model) is counted by itself. Parts of another one are left alone, and
@@ -152,6 +154,7 @@ def _next_time(state: AgentState, now: float) -> float:
     """Return when a rule may next have something to do by time alone."""
     times = [item.due for item in state.files.tries.values()]
     times += [state.files.starved.due, state.work.retry.due, state.training.retry.due]
+    times.append(state.work.joins_at)
     times += [sending.next_message(state, now) or now]
     times.append(state.models.clock_due)
     deadlines = (patience.next_time(state), heard.next_time(state), settling.next_time(state))

@@ -67,6 +67,11 @@ class AgentRules:
     """Settings that the rules decide by; times in seconds."""
 
     scan_seconds: float = 5.0
+    pause_seconds: float = 0.0
+    """Until images go into another part of a stage that they do not fill; twice as long after each
+    such part."""
+    longest_pause_seconds: float = 0.0
+    """What these pauses grow to."""
     settle_seconds: float = 1.0
     """Until the next scan, when files were perhaps still being written."""
     heartbeat_seconds: float = 15.0

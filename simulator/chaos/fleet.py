@@ -232,7 +232,7 @@ class ChaosFleet:
             and (
                 set(state.stages.by_number[number].class_names) <= set(model.solved.class_names)
                 if state.lineages.in_rounds
-                else model.solved.inputs == state.contributions.inputs()
+                else state.contributions.unchanged_since(model.solved.ledger_size)
             )
             and desired is not None
             and (desired.version == model.solved.version or bool(state.rollouts.by_number))

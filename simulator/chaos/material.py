@@ -112,6 +112,7 @@ class ChaosMaterial:
                 # On another disk: the owner's pictures are not what may be lost.
                 folder=home.parent.parent / "data" / device,
                 scan_seconds=_SCAN_SECONDS,
+                longest_pause_seconds=0,
                 samples="text" if self.scenario.data.set in TEXTS else "pictures",
                 evaluation_folder=None if self.rollout is None else self._held_out(home),
             ),

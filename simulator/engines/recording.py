@@ -23,7 +23,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Place
 from coordinator.core.state import State
+from coordinator.making.held_parts import HeldParts
 from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
@@ -128,8 +130,8 @@ class Recorder:
         self._size = 0
         """Entries that were read."""
         self._gathered = _Gathered()
-        self._samples: dict[int, tuple[DeviceId, int]] = {}
-        """Maker and samples of every contribution to a sum, by index."""
+        self._held = HeldParts()
+        """Contributions that are in the model of the stage that was read last."""
         self._learned: dict[int, Counter[DeviceId]] = {0: Counter()}
         """Samples of each device in the model of the stage that was read last."""
         self._stored: dict[DeviceId, int] = {}
@@ -194,16 +196,16 @@ class Recorder:
     def _in(self, model: ModelVersion | None) -> Counter[DeviceId]:
         """Return the samples of each device that a model was solved from."""
         found: Counter[DeviceId] = Counter()
-        for index in self._inputs(model) if model is not None else ():
-            if index in self._samples:  # not the weights of a network
-                device, samples = self._samples[index]
-                found[device] += samples
+        if model is None or model.solved.weights_index is not None:
+            return found
+        held, solved = self._held, model.solved
+        read = self._entries(held.size, solved.ledger_size)
+        for index, (body, device, time_ns) in enumerate(read, start=held.size):
+            held.take_body(body, Place(index, device, time_ns))
+        for index, item in held.counted.items():
+            if held.counted.is_summed(index, solved.lineage):
+                found[item.device] += sum(item.samples.values())
         return found
-
-    def _inputs(self, model: ModelVersion) -> tuple[int, ...]:
-        """Return what a model was solved from, which the state tells of the newest one alone."""
-        ((body, _, _),) = self._entries(model.solved_index, model.solved_index + 1)
-        return tuple(body.model_dump(include={"inputs"})["inputs"])
 
     def _contributions(self, state: State, model: ModelVersion) -> int:
         """Count what is in the model; of a network, the answers of its last round.
@@ -211,9 +213,9 @@ class Recorder:
         A network that was imported with trained weights has none yet.
         """
         if model.lineage is not None and model.lineage.in_rounds:
-            (index,) = self._inputs(model)
-            return state.rounds.answers_in(index)
-        return model.contributions
+            assert model.solved.weights_index is not None
+            return state.rounds.answers_in(model.solved.weights_index)
+        return model.solved.contributions
 
     def _take(self, body: EntryBody, device: DeviceId | None, time_ns: int) -> None:
         self._parcels.take(body, device)
@@ -237,14 +239,11 @@ class Recorder:
                 gathered.reports.append((device, body, time_ns))
 
     def _take_contribution(self, body: ContributionAccepted, device: DeviceId) -> None:
-        samples = sum(body.samples.values())
         if body.answer is not None:
             self._stored[device] = body.answer.stored_samples
             self._gathered.weight_bytes += body.payload_bytes
-        if body.round is None:
-            self._samples[self._size] = device, samples
-        else:
-            self._gathered.trained[device, body.key.stage] = samples
+        if body.round is not None:
+            self._gathered.trained[device, body.key.stage] = sum(body.samples.values())
 
     def _device(
         self,

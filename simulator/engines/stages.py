@@ -40,7 +40,9 @@ def is_learned(state: State, numbers: tuple[int, ...]) -> bool:
         made = model.solved_index > state.stages.by_number[numbers[0]].opened_index
     else:
         closed = closed_index(state, numbers)
-        made = model.solved_index > closed or model.solved.inputs == state.contributions.inputs()
+        made = model.solved_index > closed or state.contributions.unchanged_since(
+            model.solved.ledger_size
+        )
     return made and desired.version == model.solved.version
 
 

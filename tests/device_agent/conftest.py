@@ -89,6 +89,7 @@ def process_home(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[Path]:
         f'[broker]\nhost = "{mosquitto.host}"\nport = {mosquitto.port}\n'
         'password_file = "secret"\n'
         '[data]\nfolder = "data"\nevaluation_folder = "test"\nscan_seconds = 0.2\n'
+        "longest_pause_seconds = 0\n"
         '[model]\nproviders = ["CPUExecutionProvider"]\n'
     )
     yield tmp_path

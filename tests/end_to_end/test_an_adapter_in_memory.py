@@ -68,14 +68,14 @@ def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) 
     for number, device in enumerate(fleet.devices.values()):
         put_pictures(device.data, "spot", range(100 * number, 100 * number + 16))
     fleet.coordinator.open("spot")
-    fleet.until(lambda: len(fleet.told(ModelSolved)[-1].inputs) == 6)
+    fleet.until(lambda: fleet.told(ModelSolved)[-1].contributions == 6)
     solved = fleet.told(ModelSolved)[-1]
     fleet.until(lambda: evaluated(fleet, solved.version))
     assert (solved.method, solved.class_names) == ("stsa", (*BARS, "spot"))
     first, again = fleet.told(BackboneImported)
     assert first == again
     given = [body for body in fleet.told(ContributionAccepted) if body.payload_kind == "statistics"]
-    assert len(given) == len(solved.inputs) == 6, "nobody gave anything twice"
+    assert len(given) == solved.contributions == 6, "nobody gave anything twice"
     report = verify(fleet.coordinator.engine.ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)
     code, said = replay(fleet.coordinator.home, "--all")

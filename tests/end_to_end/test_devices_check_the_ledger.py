@@ -20,6 +20,7 @@ from coordinator.reading.tables import TABLES
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust.keys import coordinator_key, note_reader, public_key
 from device_agent.core.state import AgentRules, LedgerTrust
 from schemas.values import DeviceId
@@ -109,7 +110,7 @@ def restore_coordinator(fleet: MemoryFleet, place: Path) -> None:
     kept.rename(home)
     key = public_key(home)
     assert key is not None
-    restore(place, home, LedgerOwner(FLEET, key), TABLES)
+    restore(place, home, LedgerOwner(FLEET, key, Prunings()), TABLES)
     fleet.coordinator = MemoryCoordinator(home, fleet.broker, SHARDED)
 
 

@@ -46,8 +46,9 @@ def begun(folder: Path, fleets: list[MemoryFleet], *names: str) -> MemoryFleet:
 def newest(fleet: MemoryFleet) -> ModelSolved | None:
     """The newest model, if it is that of everything that is held."""
     model = fleet.coordinator.engine.core.state.models.newest
-    inputs = fleet.coordinator.engine.core.state.contributions.inputs()
-    return model.solved if model is not None and model.solved.inputs == inputs else None
+    given = fleet.coordinator.engine.core.state.contributions
+    is_of_all = model is not None and given.unchanged_since(model.solved.ledger_size)
+    return model.solved if model is not None and is_of_all else None
 
 
 def refusals(fleet: MemoryFleet, name: str) -> list[str]:

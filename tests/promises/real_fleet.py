@@ -148,7 +148,7 @@ class Runner:
         self.course.version = model.solved.version
         return (
             all(self.course.counted[name] == plan.images(name) for name in plan.devices)
-            and model.solved.inputs == state.contributions.inputs()
+            and state.contributions.unchanged_since(model.solved.ledger_size)
             and desired.version == model.solved.version
             and all(self._since[name][0] == desired.version for name in plan.devices)
         )

@@ -11,6 +11,7 @@ from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import models
+from coordinator.reading.contributions import contributors
 from coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
 from coordinator.reading.old_and_new import (
     ClassCount,
@@ -296,13 +297,13 @@ def _measured_line(row: MeasuredThere) -> MeasuredLine:
 def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
     solved = ledger.entry(model.solved_index).body
     if model.source is not None:
-        solved = {"method": "imported", "inputs": [], "seconds": 0.0}
+        solved = {"method": "imported", "seconds": 0.0}
     return Made(
         method=solved["method"],
         source=model.source,
         contributions=model.contributions,
-        contributors=_contributors(ledger, solved["inputs"]),
-        in_rounds=bool(solved["inputs"]) and not _is_contribution(ledger, solved["inputs"]),
+        contributors=contributors(ledger, model.version),
+        in_rounds=solved.get("weights_index") is not None,
         seconds=solved["seconds"],
         remarks=tuple(solved.get("remarks", ())),
         descends=tuple(solved.get("descends", ())),
@@ -457,19 +458,3 @@ def _drawn_stages(
             known = len(item.class_names)
             drawn.append(DrawnStage(stage=stage, classes=known, left=x - 16, right=x + 16))
     return tuple(drawn)
-
-
-def _contributors(ledger: LedgerReader, inputs: list[int]) -> int:
-    row = ledger.db.execute(
-        "SELECT count(DISTINCT device) FROM contribution"
-        " WHERE idx IN (SELECT value FROM json_each(?))",
-        [str(inputs)],
-    ).fetchone()
-    return int(row[0])
-
-
-def _is_contribution(ledger: LedgerReader, inputs: list[int]) -> bool:
-    if not inputs:
-        return True
-    row = ledger.db.execute("SELECT 1 FROM contribution WHERE idx = ?", [inputs[0]]).fetchone()
-    return row is not None

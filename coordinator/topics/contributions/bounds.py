@@ -24,11 +24,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from coordinator.core.decision import Decision, ask, record
+from coordinator.core.formatting import count_of
 from coordinator.core.requests import TellOperator
 from coordinator.core.rules import BoundRules
 from coordinator.core.state import State
-from coordinator.topics.contributions.entries import ContributionsLeftOut
-from coordinator.topics.contributions.state import CountedContribution
+from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, ContributionsLeftOut
+from coordinator.topics.contributions.state import CountedContribution, CountedParts
 from coordinator.topics.rounds.state import Round
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest
@@ -69,14 +70,36 @@ class Bounds:
 
     def look(self) -> Decision:
         """Record which parts are left out of the sum, where that has changed."""
-        if self._weighed_size == self._state.size:
+        lineage = self._state.lineages.current
+        if lineage is None or self._weighed_size == self._state.size:
             return Decision()
         self._weighed_size = self._state.size
-        left_out, told = self._left_out()
-        if left_out == self._state.contributions.left_out:
+        wanted, told = self._left_out(lineage.digest)
+        body = self._changed(lineage.digest, wanted, told)
+        if body is None:
             return Decision()
-        body = ContributionsLeftOut(left_out=tuple(sorted(left_out)), devices=told)
-        return record(body) + ask(*(TellOperator(text) for text in told.values()))
+        texts = (text for text in body.devices.values() if text)
+        return record(body) + ask(*map(TellOperator, texts))
+
+    def _changed(
+        self, lineage: Digest, wanted: Mapping[int, DeviceId], told: Mapping[DeviceId, str]
+    ) -> ContributionsLeftOut | None:
+        """Return what changes, as much as one entry has room for; None for nothing."""
+        given, counted = self._state.contributions, self._state.contributions.counted
+        has = {i: who for i, who in counted.left_out.items() if counted[i].lineage == lineage}
+        moved = {**wanted, **has}
+        devices = {moved[index] for index in wanted.keys() ^ has.keys()}
+        devices |= given.bounded.keys() - told.keys()
+        devices = set(sorted(devices)[:MAX_TOLD])
+        if not devices:
+            return None
+        out = sorted(i for i in wanted.keys() - has.keys() if wanted[i] in devices)
+        again = sorted(i for i in has.keys() - wanted.keys() if has[i] in devices)
+        return ContributionsLeftOut(
+            left_out=tuple(out[:MAX_MOVED]),
+            again=tuple(again[:MAX_MOVED]),
+            devices={device: told.get(device, "") for device in sorted(devices)},
+        )
 
     def weights(self, current: Round) -> dict[int, int]:
         """Return the answers of a round that count as fewer samples, by entry."""
@@ -109,47 +132,71 @@ class Bounds:
             found[self._state.classes.resolve(name)] += count
         return found
 
-    def _left_out(self) -> tuple[frozenset[int], dict[DeviceId, str]]:
+    def _left_out(self, lineage: Digest) -> tuple[dict[int, DeviceId], dict[DeviceId, str]]:
         """Return the entries to leave out, and what is said of each device that gave them."""
-        held = self._state.contributions.given()
-        repeated, told = _repeated(held)
-        beyond, of_shares = self._beyond_shares(
-            {index: item for index, item in held.items() if index not in repeated}
-        )
+        counted = self._state.contributions.counted
+        repeated, told = _repeated(counted, lineage)
+        beyond, of_shares = self._beyond_shares(lineage, repeated)
         for device, text in of_shares.items():
             told[device] = f"{told[device]}; {text}" if device in told else text
-        return frozenset(repeated | beyond), told
+        return {index: counted[index].device for index in repeated | beyond}, told
 
     def _beyond_shares(
-        self, held: Mapping[int, CountedContribution]
+        self, lineage: Digest, repeated: set[int]
     ) -> tuple[set[int], dict[DeviceId, str]]:
-        """Return the entries beyond the shares of their devices, with a sentence for each."""
-        if len({item.device for item in held.values()}) < self._rules.share_from_devices:
+        """Return the entries beyond the shares of their devices, with a sentence for each.
+
+        This goes through what devices gave by stage, and through the parts of a device in a stage
+        where it is beyond its share.
+        """
+        totals = self._totals(lineage, repeated)
+        if len({device for given in totals.values() for device in given}) < (
+            self._rules.share_from_devices
+        ):
             return set(), {}
-        totals = self._totals(held)
         most = {
             (of, device): _most(self._rules.max_share, sum(given.values()) - own)
             for of, given in totals.items()
             if len(given) >= self._rules.share_from_devices
             for device, own in given.items()
         }
-        over = {key[1] for key in most if totals[key[0]][key[1]] > most[key]}
+        over: dict[DeviceId, set[int]] = defaultdict(set)
+        for (of, device), n in most.items():
+            if totals[of][device] > n:
+                over[device].add(of[0])
         left_out: set[int] = set()
         told = {}
         for device in sorted(over):
-            gave = {index: item for index, item in held.items() if item.device == device}
+            gave = self._gave(device, lineage, over[device], repeated)
             out = self._beyond(gave, {of: n for (of, who), n in most.items() if who == device})
             if out:
                 left_out |= out
                 told[device] = self._said(device, totals, most, (len(out), len(gave)))
         return left_out, told
 
-    def _totals(self, held: Mapping[int, CountedContribution]) -> dict[_Class, dict[DeviceId, int]]:
+    def _gave(
+        self, device: DeviceId, lineage: Digest, stages: set[int], repeated: set[int]
+    ) -> dict[int, CountedContribution]:
+        counted = self._state.contributions.counted
+        indices = (counted.of_stage[device, lineage, stage] for stage in sorted(stages))
+        return {i: counted[i] for of_one in indices for i in of_one if i not in repeated}
+
+    def _totals(self, lineage: Digest, repeated: set[int]) -> dict[_Class, dict[DeviceId, int]]:
+        counted = self._state.contributions.counted
         totals: dict[_Class, dict[DeviceId, int]] = defaultdict(lambda: defaultdict(int))
-        for item in held.values():
+        for (device, of_lineage, stage), given in counted.given.items():
+            if of_lineage == lineage:
+                for name, samples in self._resolved(given).items():
+                    totals[stage, name][device] += samples
+        for index in repeated:
+            item = counted[index]
             for of, samples in self._classes(item).items():
-                totals[of][item.device] += samples
-        return totals
+                totals[of][item.device] -= samples
+        return {
+            of: held
+            for of, given in totals.items()
+            if (held := {device: n for device, n in given.items() if n})
+        }
 
     def _classes(self, item: CountedContribution) -> dict[_Class, int]:
         return {(item.key.stage, name): n for name, n in self._resolved(item.samples).items()}
@@ -192,17 +239,17 @@ class Bounds:
         )
 
 
-def _repeated(held: Mapping[int, CountedContribution]) -> tuple[set[int], dict[DeviceId, str]]:
+def _repeated(counted: CountedParts, lineage: Digest) -> tuple[set[int], dict[DeviceId, str]]:
     """Return the entries whose payload another part of their device has, before them."""
-    first: set[tuple[DeviceId, Digest]] = set()
     repeated: dict[DeviceId, set[int]] = defaultdict(set)
-    for index, item in sorted(held.items(), key=lambda pair: (pair[1].key.stage, pair[1].key.part)):
-        if (item.device, item.payload) in first:
-            repeated[item.device].add(index)
-        first.add((item.device, item.payload))
+    for (device, _), indices in counted.copies.items():
+        keys = {i: counted[i].key for i in indices if counted[i].lineage == lineage}
+        in_order = sorted(keys, key=lambda i: (keys[i].stage, keys[i].part))
+        if later := in_order[1:]:
+            repeated[device].update(later)
     told = {
-        device: f"device {device} gave the same payload under several numbers: {len(indices)} of "
-        "its parts are left out, since their images count already"
+        device: f"device {device} gave the same payload under several numbers: "
+        f"{count_of(len(indices), 'part')} of it left out, since the images count already"
         for device, indices in sorted(repeated.items())
     }
     return {index for indices in repeated.values() for index in indices}, told

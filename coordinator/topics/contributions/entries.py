@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from coordinator.core.entry import EntryBody
+from coordinator.core.formatting import count_of
 from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.state import (
@@ -21,6 +22,10 @@ from schemas.rounds import Observation, RoundAnswer, RoundNumber
 from schemas.values import ClassName, DeviceId, Digest
 
 MAX_REASON = 300
+MAX_MOVED = 10_000
+"""Contributions that one entry leaves out, or lets count again."""
+MAX_TOLD = 500
+"""Devices that one such entry names."""
 
 
 class ContributionAccepted(EntryBody):
@@ -54,9 +59,9 @@ def _accept(contributions: ContributionsState, body: ContributionAccepted, at: P
     if body.round is not None:
         return  # an answer to a round is no part of the sum
     if body.replaces is not None:
-        contributions.counted.take_out(body.replaces)
+        contributions.counted.take_out(body.replaces, at.index)
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
-    given.parts[body.key] = AcceptedShard(at.index, body.revision, body.payload)
+    given.put(body.key, AcceptedShard(at.index, body.revision, body.payload))
     counted = CountedContribution(
         at.maker, body.key, body.payload, body.lineage, dict(body.samples)
     )
@@ -92,9 +97,9 @@ class ContributionWithdrawn(EntryBody):
 
 def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at: Place) -> None:
     if body.replaces is not None:
-        contributions.counted.take_out(body.replaces)
+        contributions.counted.take_out(body.replaces, at.index)
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
-    given.parts[body.key] = AcceptedShard(at.index, body.revision, None)
+    given.put(body.key, AcceptedShard(at.index, body.revision, None))
 
 
 def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
@@ -122,9 +127,9 @@ class ContributionRetracted(EntryBody):
 
 def _retract(contributions: ContributionsState, body: ContributionRetracted, at: Place) -> None:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
-    contributions.counted.take_out(body.replaces)
+    contributions.counted.take_out(body.replaces, at.index)
     given = contributions.by_device[body.device]
-    given.parts[body.key] = AcceptedShard(at.index, body.revision, None)
+    given.put(body.key, AcceptedShard(at.index, body.revision, None))
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
 
 
@@ -137,24 +142,52 @@ def _say_retracted(body: ContributionRetracted, _: Place) -> str:
 
 
 class ContributionsLeftOut(EntryBody):
-    """Which contributions are left out of the sum from here on, because a device gave too much."""
+    """Contributions that leave the sum because a device gave too much, and that count again.
+
+    It names what changes, and at most so much: what is left out all in all follows from all of
+    these entries.
+    """
 
     kind: ClassVar[str] = "contributions.left_out"
-    left_out: tuple[int, ...]
-    """Ledger indices; none where everything counts again."""
-    devices: dict[DeviceId, str]
-    """Who met the bound, and a sentence on how."""
+    left_out: tuple[int, ...] = Field(max_length=MAX_MOVED)
+    """Ledger indices of those that are left out from here on."""
+    again: tuple[int, ...] = Field(default=(), max_length=MAX_MOVED)
+    """Ledger indices of those that count again."""
+    devices: dict[DeviceId, str] = Field(max_length=MAX_TOLD)
+    """Their devices, with a sentence on what is left out of each; empty where all of it counts."""
 
 
-def _leave_out(contributions: ContributionsState, body: ContributionsLeftOut, _at: Place) -> None:
-    contributions.left_out = frozenset(body.left_out)
+def _leave_out(contributions: ContributionsState, body: ContributionsLeftOut, at: Place) -> None:
+    for index in body.left_out:
+        contributions.counted.leave_out(index, at.index)
+    for index in body.again:
+        contributions.counted.count_again(index, at.index)
+    for device, text in body.devices.items():
+        contributions.bounded.pop(device, None)
+        if text:
+            contributions.bounded[device] = at.index
 
 
 def _say_left_out(body: ContributionsLeftOut, _: Place) -> str:
-    if not body.left_out:
-        return "All contributions that are held count again."
-    told = "; ".join(body.devices.values())
-    return f"{len(body.left_out)} contributions are left out of the sum for now: {told}."
+    out, again = len(body.left_out), len(body.again)
+    told = "; ".join(text for text in body.devices.values() if text)
+    said = [f"{count_of(out, 'contribution')} left out of the sum for now"] if out else []
+    said += [f"{count_of(again, 'contribution')} in the sum again"] if again else []
+    changed = " and ".join(said) or "Nothing of these devices is left out of the sum"
+    return f"{changed}: {told}." if told else f"{changed}."
+
+
+def moves(index: int, body: EntryBody) -> tuple[int, ...]:
+    """Return the contributions that an entry may take into a sum or out of it, by their entries."""
+    match body:
+        case ContributionAccepted(replaces=former):
+            return (index,) if former is None else (index, former)
+        case ContributionWithdrawn(replaces=former) | ContributionRetracted(replaces=former):
+            return () if former is None else (former,)
+        case ContributionsLeftOut():
+            return (*body.left_out, *body.again)
+        case _:
+            return ()
 
 
 class NothingReported(EntryBody):

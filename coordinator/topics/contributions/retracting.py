@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from coordinator.core.decision import Decision, record, together
 from coordinator.core.entry import OPERATOR
+from coordinator.core.formatting import count_of
 from coordinator.core.state import State
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.commands import RetractContributions
@@ -50,7 +53,7 @@ class Retracting:
         decision, said = Decision(), []
         if parts:
             decision += together(self._taken_out(command, known, key) for key in parts)
-            said.append(self._said_of_parts(command.device, len(parts), set(parts)))
+            said.append(self._said_of_parts(command.device, parts.keys()))
         if rounds:
             marked = self._marked(command, rounds)
             decision += record(marked, actor=OPERATOR)
@@ -72,16 +75,21 @@ class Retracting:
         )
         return record(body, actor=OPERATOR)
 
-    def _said_of_parts(self, device: DeviceId, count: int, keys: set[PartKey]) -> str:
-        counted = self._state.contributions.counted
-        left = [
-            index
-            for index in self._state.contributions.inputs()
-            if counted[index].device != device or counted[index].key not in keys
-        ]
-        parts = f"{count} contribution{'s' if count > 1 else ''} of device {device}"
+    def _said_of_parts(self, device: DeviceId, keys: Collection[PartKey]) -> str:
+        given, lineage = self._state.contributions, self._state.lineages.current
+        known = given.of(device).parts
+        summed = (
+            0
+            if lineage is None
+            else sum(given.counted.is_summed(known[key].index, lineage.digest) for key in keys)
+        )
+        parts, left = (
+            f"{count_of(len(keys), 'contribution')} of device {device}",
+            given.sum.parts - summed,
+        )
         if left:
-            return f"{parts} left the sum; a model of the {len(left)} others is solved anew"
+            others = "other" if left == 1 else "others"
+            return f"{parts} left the sum; a model of the {left} {others} is solved anew"
         return (
             f"{parts} left the sum, and none is left to solve a model of: the models that there "
             "are still hold them"

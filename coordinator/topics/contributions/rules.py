@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from coordinator.core.decision import Decision, ask, record_for
 from coordinator.core.live import NOTHING_PENDING, Live
-from coordinator.core.requests import SendToDevice
+from coordinator.core.requests import SendToDevice, TellOperator
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from coordinator.core.work import TakePayload
@@ -31,6 +31,8 @@ from coordinator.topics.contributions.entries import (
 )
 from coordinator.topics.contributions.refusals import retraction_of
 from coordinator.topics.contributions.state import AcceptedShard
+from coordinator.topics.daily.rules import Daily
+from coordinator.topics.daily.state import DAY_NS
 from coordinator.topics.devices.rules import not_admitted
 from coordinator.topics.rollouts.entries import ModelCompared
 from coordinator.topics.rounds.entries import MAX_REFUSAL
@@ -50,8 +52,9 @@ DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition | Mode
 class Intake:
     """Decides about everything that a device gives."""
 
-    def __init__(self, rules: Rules, state: State, live: Live) -> None:
+    def __init__(self, rules: Rules, state: State, live: Live, daily: Daily) -> None:
         self._rules = rules.intake
+        self._daily = daily
         self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
@@ -63,6 +66,11 @@ class Intake:
         answer = self._judge(device, body)
         if answer is not None:
             return self._answer(device, body, answer, now_ns)
+        if body.round is None:
+            fault = self._daily.payload_fault(device, body.payload_bytes, now_ns)
+            if fault is not None:
+                told = self.told_of_a_day(device, fault, now_ns)
+                return told + self.not_today(device, body, fault, now_ns)
         live = self._live.device(device)
         pending = live.pending
         if (body.key, body.revision) in pending:
@@ -157,12 +165,12 @@ class Intake:
         """Note that a device has nothing for a stage."""
         if device not in self._state.devices.admitted:
             return self._answer(device, body, self._not_admitted(device), now_ns)
-        if body.stage not in self._state.stages.by_number:
-            reason = f"stage: {body.stage} was never opened"
-            return self._answer(device, body, Refused(reason=reason), now_ns)
         index = self._nothing_index(device, body)
         if index is not None:
             return self._answer(device, body, Accepted(ledger_index=index), now_ns)
+        fault = self._over(body.stage)
+        if fault is not None:
+            return self._answer(device, body, Refused(reason=fault), now_ns)
         if body.round is not None and not self._asked(device, body.round):
             refused = Refused(reason=f"round: {body.round} did not ask this device")
             return self._answer(device, body, refused, now_ns)
@@ -187,8 +195,23 @@ class Intake:
         known = self._state.stages.reports_of(device).transitions.get(key)
         if known is not None and known.content == entry.content:
             return self._answer(device, body, Accepted(ledger_index=known.index), now_ns)
+        fault = self._over(body.stage)
+        if fault is not None:
+            return self._answer(device, body, Refused(reason=fault), now_ns)
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
+
+    def _over(self, stage: int) -> str | None:
+        """Say why nothing that is said of a stage is recorded; None where it is.
+
+        A device that was away for a stage may still speak of the one before the newest.
+        """
+        newest = self._state.stages.current or 0
+        if stage not in self._state.stages.by_number:
+            return f"stage: {stage} was never opened; nothing was recorded"
+        if stage < newest - 1:
+            return f"stage: {stage} is over, {newest} is the newest; nothing was recorded"
+        return None
 
     def comparison(self, device: DeviceId, body: ModelComparison, now_ns: int) -> Decision:
         """Note what a device measured, where it counts; the same again gets the same receipt."""
@@ -204,9 +227,28 @@ class Intake:
         accepted = Accepted(ledger_index=self._state.size)
         return record_for(device, entry) + self._answer(device, body, accepted, now_ns)
 
+    def not_recorded(
+        self, device: DeviceId, body: DeviceBody, reason: str, now_ns: int
+    ) -> Decision:
+        """Refuse a message that came to nothing the ledger takes; final."""
+        return self._answer(device, body, Refused(reason=reason[:500]), now_ns)
+
     def not_now(self, device: DeviceId, body: DeviceBody, reason: str) -> Decision:
         """Ask a device to keep a message, and to send it again later."""
         return ask(SendToDevice(device, "rcpt", receipt_for(body, self._later(reason))))
+
+    def not_today(self, device: DeviceId, body: DeviceBody, fault: str, now_ns: int) -> Decision:
+        """Ask a device that adds more in a day than it may to send a message again."""
+        later = Later(after_seconds=self._daily.seconds_left(now_ns), reason=fault)
+        return self._answer(device, body, later, now_ns)
+
+    def told_of_a_day(self, device: DeviceId, fault: str, now_ns: int) -> Decision:
+        """Tell the operator of such a device, once a day."""
+        live, day = self._live.device(device), now_ns // DAY_NS
+        if live.told_of_day == day:
+            return Decision()
+        live.told_of_day = day
+        return ask(TellOperator(f"device {device} {fault}"))
 
     def put_off(self, device: DeviceId, body: DeviceBody, seconds: float) -> Decision:
         """Ask a device that has sent more than its quota to send a message again."""

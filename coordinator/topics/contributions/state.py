@@ -46,13 +46,46 @@ class CountedContribution:
     samples: dict[ClassName, int]
 
 
+@dataclass
+class LineageSum:
+    """Facts about one lineage's sum, kept so that no step goes through its parts."""
+
+    parts: int = 0
+    """Number of contributions in the sum, without those that are left out."""
+    names: dict[ClassName, int] = field(default_factory=dict)
+    """Number of these that have samples of a name."""
+    changed: int = -1
+    """Index of the last entry that changed the sum; -1 before there was one."""
+
+    def move(self, item: CountedContribution, by: int, at: int) -> None:
+        """Take a contribution in (`by` is 1) or out (-1), by the entry `at`."""
+        self.parts, self.changed = self.parts + by, at
+        for name in item.samples:
+            self.names[name] = self.names.get(name, 0) + by
+            if not self.names[name]:
+                del self.names[name]
+
+
 @dataclass(eq=False)
 class CountedParts(Mapping[int, CountedContribution]):
-    """Contributions that are in the sum, by entry, with the samples that each device gave."""
+    """Contributions that are held, by entry, with what each device gave and what the sums are of.
+
+    Every change costs what one contribution costs, however many there are.
+    """
 
     by_index: dict[int, CountedContribution] = field(default_factory=dict)
     given: dict[tuple[DeviceId, Digest, int], dict[ClassName, int]] = field(default_factory=dict)
     """Samples by device, lineage and stage."""
+    of_stage: dict[tuple[DeviceId, Digest, int], set[int]] = field(default_factory=dict)
+    """Entries by device, lineage and stage."""
+    copies: dict[tuple[DeviceId, Digest], set[int]] = field(default_factory=dict)
+    """Entries of a device that have one payload, where it has several."""
+    payloads: dict[tuple[DeviceId, Digest], int] = field(default_factory=dict)
+    """An entry of each payload of a device."""
+    left_out: dict[int, DeviceId] = field(default_factory=dict)
+    """Entries that are held and left out of the sum, with their devices."""
+    sums: dict[Digest, LineageSum] = field(default_factory=dict)
+    """Sums by lineage."""
 
     def __getitem__(self, index: int) -> CountedContribution:
         return self.by_index[index]
@@ -66,17 +99,63 @@ class CountedParts(Mapping[int, CountedContribution]):
     def put(self, index: int, item: CountedContribution) -> None:
         """Let a contribution be in the sum."""
         self.by_index[index] = item
-        given = self.given.setdefault((item.device, item.lineage, item.key.stage), {})
+        place = (item.device, item.lineage, item.key.stage)
+        self.of_stage.setdefault(place, set()).add(index)
+        given = self.given.setdefault(place, {})
         for name, samples in item.samples.items():
             given[name] = given.get(name, 0) + samples
+        self._note_payload(index, (item.device, item.payload))
+        self.sums.setdefault(item.lineage, LineageSum()).move(item, 1, index)
 
-    def take_out(self, index: int) -> None:
-        """Let a contribution be in the sum no more, if it is."""
-        item = self.by_index.pop(index, None)
-        if item is not None:
-            given = self.given[item.device, item.lineage, item.key.stage]
-            for name, samples in item.samples.items():
-                given[name] -= samples
+    def take_out(self, index: int, at: int) -> None:
+        """Let a contribution be held no more, if it is, by the entry `at`."""
+        item = self.by_index.get(index)
+        if item is None:
+            return
+        self.leave_out(index, at)
+        del self.by_index[index], self.left_out[index]
+        place = (item.device, item.lineage, item.key.stage)
+        self.of_stage[place].discard(index)
+        given = self.given[place]
+        for name, samples in item.samples.items():
+            given[name] -= samples
+        self._forget_payload(index, (item.device, item.payload))
+
+    def leave_out(self, index: int, at: int) -> None:
+        """Leave a contribution that is held out of the sum, by the entry `at`."""
+        item = self.by_index.get(index)
+        if item is not None and index not in self.left_out:
+            self.left_out[index] = item.device
+            self.sums[item.lineage].move(item, -1, at)
+
+    def count_again(self, index: int, at: int) -> None:
+        """Let a contribution that was left out be in the sum again, by the entry `at`."""
+        if self.left_out.pop(index, None) is not None:
+            item = self.by_index[index]
+            self.sums[item.lineage].move(item, 1, at)
+
+    def is_summed(self, index: int, lineage: Digest) -> bool:
+        """Return whether a contribution is in a lineage's sum."""
+        item = self.by_index.get(index)
+        return item is not None and item.lineage == lineage and index not in self.left_out
+
+    def sum_of(self, lineage: Digest) -> LineageSum:
+        """Return what is known of a lineage's sum, to read."""
+        return self.sums.get(lineage) or LineageSum()
+
+    def _note_payload(self, index: int, payload: tuple[DeviceId, Digest]) -> None:
+        first = self.payloads.setdefault(payload, index)
+        if first != index:
+            self.copies.setdefault(payload, {first}).add(index)
+
+    def _forget_payload(self, index: int, payload: tuple[DeviceId, Digest]) -> None:
+        others = self.copies.pop(payload, {index}) - {index}
+        if not others:
+            self.payloads.pop(payload, None)
+            return
+        self.payloads[payload] = min(others)
+        if len(others) > 1:
+            self.copies[payload] = others
 
     def samples(self, device: DeviceId, lineage: Digest, stage: int) -> Mapping[ClassName, int]:
         """Return what a device gave in a stage, by the names it used."""
@@ -91,12 +170,19 @@ class DeviceContributions:
     nothing: dict[int, int] = field(default_factory=dict)
     """Stage to the index of the entry that says the device has nothing for it."""
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
+    held: dict[int, int] = field(default_factory=dict)
+    """Stage to the number of parts that are held."""
+
+    def put(self, key: PartKey, part: AcceptedShard) -> None:
+        """Take in the newest revision of a part."""
+        former = self.parts.get(key)
+        by = part.held - (former is not None and former.held)
+        self.parts[key] = part
+        self.held[key.stage] = self.held.get(key.stage, 0) + by
 
     def answered(self, stage: int) -> bool:
-        """Whether the device contributed to the stage or said that it has nothing."""
-        return stage in self.nothing or any(
-            key.stage == stage and part.held for key, part in self.parts.items()
-        )
+        """Return whether the device contributed to the stage or said that it has nothing."""
+        return stage in self.nothing or self.held.get(stage, 0) > 0
 
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""
@@ -120,8 +206,8 @@ class ContributionsState:
     """Of devices that ever gave something, in the order in which they first did."""
     counted: CountedParts = field(default_factory=CountedParts)
     """Contributions in the sum, by ledger index."""
-    left_out: frozenset[int] = frozenset()
-    """Of these, those of devices that gave more than their share, for now."""
+    bounded: dict[DeviceId, int] = field(default_factory=dict)
+    """Devices of which something is said to be left out, by the entry that says it."""
     last_answer_ns: dict[int, int] = field(default_factory=dict)
     """When a device last gave something for a stage, or said that it has nothing."""
 
@@ -129,18 +215,25 @@ class ContributionsState:
         """Return what a device gave, to read."""
         return self.by_device.get(device) or DeviceContributions()
 
-    def given(self) -> dict[int, CountedContribution]:
-        """Return the contributions of the current lineage, also those that are left out."""
+    @property
+    def sum(self) -> LineageSum:
+        """Facts about the sum of the current lineage, to read."""
         lineage = self.lineages.current
-        if lineage is None:
-            return {}
-        digest = lineage.digest
-        counted = self.counted.by_index
-        return {i: item for i, item in counted.items() if item.lineage == digest}
+        return LineageSum() if lineage is None else self.counted.sum_of(lineage.digest)
+
+    def unchanged_since(self, ledger_size: int) -> bool:
+        """Return whether the current lineage's sum is what it was after so many entries."""
+        return self.sum.changed < ledger_size
 
     def inputs(self) -> tuple[int, ...]:
-        """Ledger indices of the contributions of the current lineage that are in the sum."""
-        return tuple(sorted(i for i in self.given() if i not in self.left_out))
+        """Ledger indices of the contributions of the current lineage that are in the sum.
+
+        This goes through all that is held: for those who check, not for a step.
+        """
+        lineage, counted = self.lineages.current, self.counted
+        if lineage is None:
+            return ()
+        return tuple(sorted(i for i in counted if counted.is_summed(i, lineage.digest)))
 
     def learned_names(self) -> tuple[ClassName, ...]:
         """Return the classes with images in the sum, in the order of their indices: a head's rows.
@@ -148,9 +241,5 @@ class ContributionsState:
         A class that was named but has no images yet has no row: its scores would be zero, which
         can be the largest.
         """
-        learned = {
-            self.classes.resolve(name)
-            for index in self.inputs()
-            for name in self.counted[index].samples
-        }
+        learned = set(map(self.classes.resolve, self.sum.names))
         return tuple(name for name in self.classes.names if name in learned)

@@ -45,12 +45,13 @@ def _contribution(entry: Entry) -> tuple[Any, ...]:
         sum(body["samples"].values()),
         "held" if body.get("round") is None else "late" if body["late"] else "answer",
         None,
+        body["lineage"],
     )
 
 
 def _add(db: Database, rows: Sequence[tuple[Any, ...]]) -> None:
     # Plain SQL: there are many contributions, and the helper's own work would be a tenth of each.
-    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def _contribution_withdrawn(db: Database, entry: Entry) -> None:
@@ -79,6 +80,7 @@ CONTRIBUTION = Projection(
         "samples": int,
         "state": str,
         "left_index": int,
+        "lineage": str,
     },
     ("idx",),
     {
@@ -91,10 +93,10 @@ CONTRIBUTION = Projection(
 
 
 def _left_out(db: Database, entry: Entry) -> None:
-    db.execute("DELETE FROM left_out")
-    told = entry.body["devices"].items()
-    rows = [{"device": device, "idx": entry.index, "text": text} for device, text in told]
-    db.table("left_out").insert_all(rows)
+    for device, text in entry.body["devices"].items():
+        db.execute("DELETE FROM left_out WHERE device = ?", [device])
+        if text:
+            db.table("left_out").insert({"device": device, "idx": entry.index, "text": text})
 
 
 LEFT_OUT = Projection(
@@ -104,6 +106,22 @@ LEFT_OUT = Projection(
     {ContributionsLeftOut.kind: _left_out},
 )
 """Who meets the bound on what one device may weigh, in words."""
+
+
+def _left_out_parts(db: Database, entry: Entry) -> None:
+    out = [(index, entry.index, None) for index in entry.body["left_out"]]
+    db.conn.executemany("INSERT INTO left_out_part VALUES (?, ?, ?)", out)
+    ended = "UPDATE left_out_part SET until = ? WHERE idx = ? AND until IS NULL"
+    db.conn.executemany(ended, [(entry.index, index) for index in entry.body["again"]])
+
+
+LEFT_OUT_PART = Projection(
+    "left_out_part",
+    {"idx": int, "since": int, "until": int},
+    ("idx", "since"),
+    {ContributionsLeftOut.kind: _left_out_parts},
+)
+"""Contributions that are left out of the sum, from one entry until another; NULL for still."""
 
 
 def _class_samples(db: Database, run: Sequence[Entry]) -> None:

@@ -9,10 +9,12 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import names_of, some
+from coordinator.core.formatting import count_of, names_of, some
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
+from coordinator.topics.contributions.entries import ContributionRetracted
 from coordinator.topics.devices.entries import MAX_NAMED
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage, VariantsMade
 from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.stack import after_push, after_return
 from coordinator.topics.models.state import (
@@ -23,6 +25,8 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
+from coordinator.topics.stages.entries import StageClosed
+from schemas.canonical import canonical_json
 from schemas.file_reference import FileReference
 from schemas.message import is_absent
 from schemas.models import Answers, AnyPreprocessing, Parity
@@ -32,6 +36,7 @@ from schemas.values import ClassName, DeviceId, Digest
 from schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
 
 TAKEN_BACK = "taken back by the operator"
+MAX_FAILURE = 2000
 
 
 class TemperatureFitted(EntryBody):
@@ -59,16 +64,21 @@ def _say_fitted(body: TemperatureFitted, _: Place) -> str:
 
 
 class ModelSolved(EntryBody):
-    """A head was solved from the sum of the listed contributions, or a network was taken.
+    """A head was solved from the sum of what counted, or a network was taken.
 
-    Of a network `inputs` names the entry of its weights, and `head` are these weights.
+    No list of contributions is in it: which ones counted after the first `ledger_size` entries is
+    what `coordinator.making.held_parts` folds these entries to.
     """
 
     kind: ClassVar[str] = "model.solved"
     version: int = Field(ge=1)
     lineage: Digest
-    inputs: tuple[int, ...]
-    """Ledger indices of the contributions in the sum."""
+    ledger_size: int = Field(ge=0)
+    """Number of entries after which the sum was as it was solved."""
+    contributions: int = Field(ge=0)
+    """Number of contributions in the sum; of a network 1, its weights."""
+    weights_index: int | None = Field(default=None, exclude_if=is_absent)
+    """Of a network: the entry of its weights, which are the head. None where a head was solved."""
     class_names: tuple[ClassName, ...]
     aggregate: Digest
     head: Digest
@@ -91,21 +101,16 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    if lineage.adapts is None:  # what is beneath an adapter goes on from its own newest
-        for former in (models.newest, models.newest_of(body.lineage)):
-            if former is not None:
-                former.forget_inputs()
-    models.by_version[body.version] = ModelVersion(
-        body.version, body, at.index, at.time_ns, lineage, contributions=len(body.inputs)
-    )
+    models.add(ModelVersion(body.version, body, at.index, at.time_ns, lineage))
     models.learned, models.failed = body.version, None
+    models.in_a_row += 1
 
 
 def _say_solved(body: ModelSolved, _: Place) -> str:
     return (
         f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
-        f"{len(body.inputs)} contributions in {body.seconds:.2f} s; their sum has the digest "
-        f"{body.aggregate.short}."
+        f"{count_of(body.contributions, 'contribution')} in {body.seconds:.2f} s; the sum has the "
+        f"digest {body.aggregate.short}."
         + "".join(f" Note: {remark}." for remark in body.remarks)
         + (
             f" It descends from retracted answers of {names_of(body.descends)}."
@@ -163,7 +168,7 @@ class ModelImported(ImportedFiles):
 
 
 def _import(models: ModelsState, body: ModelImported, at: Place) -> None:
-    models.by_version[body.version] = ModelVersion(body.version, body, at.index, at.time_ns, None)
+    models.add(ModelVersion(body.version, body, at.index, at.time_ns, None))
     models.failed = models.learning_failed
 
 
@@ -206,6 +211,7 @@ class ModelExported(EntryBody):
 def _export(models: ModelsState, body: ModelExported, at: Place) -> None:
     model = models.by_version[body.version]
     model.exported, model.exported_ns = body, at.time_ns
+    models.unpacked_versions.pop(body.version, None)
 
 
 def _say_exported(body: ModelExported, _: Place) -> str:
@@ -227,17 +233,48 @@ class ModelFailed(EntryBody):
     """A model could not be solved or exported; the text says why."""
 
     kind: ClassVar[str] = "model.failed"
-    inputs: tuple[int, ...]
-    class_names: tuple[ClassName, ...]
-    reason: str
+    ledger_size: int | None = Field(default=None, exclude_if=is_absent)
+    """Number of entries after which the sum was as it could not be solved; None of other models."""
+    rows: Digest | None = Field(default=None, exclude_if=is_absent)
+    """Digest of the class names that it was to know; None where it was imported."""
+    weights_index: int | None = Field(default=None, exclude_if=is_absent)
+    """Of a network: the entry of its weights."""
+    reason: str = Field(max_length=MAX_FAILURE)
+
+
+def rows_digest(names: tuple[ClassName, ...]) -> Digest:
+    """Return the digest of the names of a head's rows, in their order."""
+    return Digest.of(canonical_json(list(names)))
+
+
+def not_made(
+    reason: str, *, solved: ModelSolved | None = None, weights_index: int | None = None
+) -> ModelFailed:
+    """Return the entry of a model that could not be made; an imported one has neither."""
+    if solved is None or solved.weights_index is not None:
+        index = weights_index if solved is None else solved.weights_index
+        return ModelFailed(weights_index=index, reason=reason[:MAX_FAILURE])
+    return not_solved(reason, solved.ledger_size, solved.class_names)
+
+
+def not_solved(reason: str, ledger_size: int, names: tuple[ClassName, ...]) -> ModelFailed:
+    """Return the entry of a head that could not be solved of the sum at a size of the ledger."""
+    rows, reason = rows_digest(names), reason[:MAX_FAILURE]
+    return ModelFailed(ledger_size=ledger_size, rows=rows, reason=reason)
 
 
 def _fail(models: ModelsState, body: ModelFailed, _at: Place) -> None:
-    models.failed = Failure(body.inputs, body.class_names, body.reason)
+    models.failed = Failure(body.ledger_size, body.rows, body.weights_index, body.reason)
 
 
 def _say_failed(body: ModelFailed, _: Place) -> str:
-    return f"No model could be made from {len(body.inputs)} contributions: {body.reason}."
+    if body.ledger_size is not None:
+        return f"No model could be solved of what {body.ledger_size} entries hold: {body.reason}."
+    if body.weights_index is not None:
+        return (
+            f"No model could be made of the weights of entry {body.weights_index}: {body.reason}."
+        )
+    return f"No model could be made of what was imported: {body.reason}."
 
 
 class ModelDesired(EntryBody):
@@ -485,11 +522,28 @@ def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
     )
 
 
+def _hurry(models: ModelsState, _body: EntryBody, _at: Place) -> None:
+    """Let the next model wait for a short pause."""
+    models.in_a_row = 0
+
+
 def _begin_lineage(models: ModelsState, _body: Lineage, _at: Place) -> None:
     if models.lineages.goes_on:
         return
     models.logit_scale = models.calibrated_version = None
     models.calibration.clear()
+
+
+_URGENT: tuple[type[EntryBody], ...] = (
+    *LINEAGE_KINDS,
+    VariantsMade,
+    ClassNamed,
+    ClassRenamed,
+    ClassMerged,
+    StageClosed,
+    ContributionRetracted,
+)
+"""Kinds of entry after which nobody is to wait long for a model."""
 
 
 MODELS = LedgerTopic(
@@ -512,5 +566,8 @@ MODELS = LedgerTopic(
         ),
         Kind(DeviceEvaluated, _evaluate, _say_evaluated),
     ),
-    follows=tuple(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+    follows=(
+        *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
+        *(Follows(body, _hurry) for body in _URGENT),
+    ),
 )

@@ -104,6 +104,8 @@ class ModelReport(Report):
     """Digest of the frozen model, or of the first weights of the network, that it belongs to."""
     class_names: tuple[str, ...]
     contributions: int
+    ledger_size: int | None
+    """Entries after which the sum was as it was solved; null where it was imported."""
     aggregate: str
     """Digest of the sum that it was solved of, of the weights, or of the file imported."""
     head: str

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from coordinator.core.decision import Decision, ask, record, record_for, together
 from coordinator.core.entry import OPERATOR, EntryBody
-from coordinator.core.formatting import some
+from coordinator.core.formatting import count_of, some
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
-from coordinator.core.work import ExportHead, PackImported, SolveHead, SolveInput
+from coordinator.core.work import ExportHead, PackImported, SolveHead
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.bounds import Bounds
 from coordinator.topics.devices.choosing import DeviceChoice, chosen
@@ -36,13 +36,14 @@ from coordinator.topics.models.entries import (
     ModelImported,
     ModelsHeld,
     ModelSolved,
+    rows_digest,
 )
 from coordinator.topics.models.stack import earlier
 from coordinator.topics.models.state import ModelVersion
 from schemas.models import ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 
 _HELD = (
     "new models wait for `fleetledger model push VERSION`; `fleetledger model hold --release` lets "
@@ -173,7 +174,7 @@ class Models:
         is_adapter = model.lineage is not None and model.lineage.adapts is not None
         at_once = self._goes_at_once() and not is_adapter
         if self._rules.automatic and not self._state.models.held and at_once:
-            reason = f"solved from {model.contributions} contributions"
+            reason = f"solved from {count_of(model.solved.contributions, 'contribution')}"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
 
@@ -183,12 +184,10 @@ class Models:
         in_groups = self._rollouts.is_large(len(state.devices.admitted))
         return not in_groups and state.rollouts.active is None
 
-    def not_made(
-        self, inputs: tuple[int, ...], names: tuple[ClassName, ...], reason: str
-    ) -> Decision:
-        """Record a failure, so that the same inputs are not tried again."""
+    def not_made(self, failed: ModelFailed) -> Decision:
+        """Record a failure, so that the same sum is not tried again."""
         self._live.making_model = False
-        return record(ModelFailed(inputs=inputs, class_names=names, reason=reason[:2000]))
+        return record(failed)
 
     def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
         """Make a version desired; raise `CommandError` if it does not exist."""
@@ -267,6 +266,19 @@ class Models:
             f" model {version} stays on {some(sorted(devices))};"
             for version, devices in sorted(own.items())
         )
+
+    def fault(self, version: int, manifest: Digest) -> str | None:
+        """Say why nothing that is said of a model is recorded; None where it is."""
+        model = self._state.models.by_version.get(version)
+        if model is None or model.exported is None:
+            return f"version: {version} is no model of this fleet; nothing was recorded"
+        expected = model.exported.manifest.digest
+        if manifest != expected:
+            return (
+                f"manifest: {manifest.short} is not that of model {version}, {expected.short}; "
+                "nothing was recorded"
+            )
+        return None
 
     def status(self, device: DeviceId, status: ModelStatus) -> Decision:
         """Record what became of a model on a device, once per change."""
@@ -366,32 +378,37 @@ class Models:
 
     def _differs(self) -> bool:
         """Whether a model of what is held now would differ from the last one, made or failed."""
-        inputs, names = (
-            self._state.contributions.inputs(),
-            self._state.contributions.learned_names(),
-        )
-        if not inputs:
+        given = self._state.contributions
+        if not given.sum.parts:
             return False
+        names = given.learned_names()
         models, failed = self._state.models, self._state.models.learning_failed
         goes_on = self._state.lineages.goes_on
         newest = models.newest_of(self._lineage()) if goes_on else models.newest
-        if failed is not None and (failed.inputs, failed.class_names) == (inputs, names):
+        if (
+            failed is not None
+            and failed.ledger_size is not None
+            and given.unchanged_since(failed.ledger_size)
+            and failed.rows == rows_digest(names)
+        ):
             return False
         if newest is None:
             return True
         if newest.solved_index < self._state.lineages.variants_index:
             return True  # the same head, before other variants of the frozen part
-        return (newest.solved.inputs, newest.solved.class_names) != (inputs, names) or (
-            newest.solved.lineage != self._lineage()
-        )
+        solved = newest.solved
+        same = (solved.lineage, solved.class_names) == (self._lineage(), names)
+        return not same or not given.unchanged_since(solved.ledger_size)
 
     def _due(self, now_ns: int) -> bool:
         if self._closed_since() and self._state.models.learning_failed is None:
             return True
-        last = self._live.last_model_ns
-        if last is None:
-            last = self._live.last_model_ns = now_ns
-        return now_ns - last >= self._rules.solve_every_seconds * NANOSECONDS
+        models, last = self._state.models, self._live.last_model_ns
+        if last is None:  # since the start none was begun; the pause goes on from before it
+            newest = models.newest
+            last = now_ns if newest is None else min(now_ns, newest.solved_ns)
+            self._live.last_model_ns = last
+        return now_ns - last >= self._rules.pause_seconds(models.in_a_row) * NANOSECONDS
 
     def _closed_since(self) -> bool:
         """Whether the newest stage was closed after the newest model was solved."""
@@ -407,14 +424,10 @@ class Models:
         return SolveHead(
             version=state.models.next_version,
             lineage=state.lineages.backbone,
-            inputs=tuple(self._input(index) for index in state.contributions.inputs()),
+            ledger_size=state.size,
             class_names=state.contributions.learned_names(),
             resolution=state.classes.resolution(),
         )
-
-    def _input(self, index: int) -> SolveInput:
-        counted = self._state.contributions.counted[index]
-        return SolveInput(index, counted.payload, counted.key.stage)
 
     def _lineage(self) -> Digest:
         assert self._state.lineages.current is not None

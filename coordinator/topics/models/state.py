@@ -9,7 +9,7 @@ from coordinator.topics.devices.state import DevicesState
 from coordinator.topics.lineages.state import LineagesState
 from coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
 from schemas.rollouts import SHADOW
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import DeviceId, Digest
 from schemas.variants import VariantName
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ class ModelVersion:
     """The one that it is of; None where it was imported."""
     exported: ModelExported | None = None
     exported_ns: int | None = None
-    contributions: int = 0
-    """How many it was solved from."""
 
     @property
     def solved(self) -> ModelSolved:
@@ -52,13 +50,6 @@ class ModelVersion:
     def imported(self) -> ImportedFiles | None:
         """How it was imported; None where the fleet learned it."""
         return None if self.lineage is not None else cast("ImportedFiles", self.made)
-
-    def forget_inputs(self) -> None:
-        """Keep no list of what it was solved from: only the newest one's is asked for.
-
-        Lists of ever more contributions, one for each model, would be the larger part of a state.
-        """
-        self.made = self.solved.model_copy(update={"inputs": ()})
 
     @property
     def of_pixels(self) -> bool:
@@ -87,11 +78,17 @@ class DesiredVersion:
 
 @dataclass(frozen=True)
 class Failure:
-    """A model that could not be made: of what, and why."""
+    """A model that could not be made: of what, and why; see `ModelFailed`."""
 
-    inputs: tuple[int, ...]
-    class_names: tuple[ClassName, ...]
+    ledger_size: int | None
+    rows: Digest | None
+    weights_index: int | None
     reason: str
+
+    @property
+    def of_learning(self) -> bool:
+        """Return whether it was to be made of what devices gave."""
+        return self.ledger_size is not None or self.weights_index is not None
 
 
 @dataclass
@@ -120,8 +117,15 @@ class ModelsState:
     devices: DevicesState = field(repr=False, compare=False)
     """Another one."""
     by_version: dict[int, ModelVersion] = field(default_factory=dict)
+    """Versions in ascending order."""
+    newest_by_lineage: dict[Digest, int] = field(default_factory=dict)
+    """Newest version that the fleet learned, by lineage."""
+    unpacked_versions: dict[int, None] = field(default_factory=dict)
+    """Imported versions without a manifest, oldest first."""
     learned: int | None = None
     """The newest version that the fleet learned."""
+    in_a_row: int = 0
+    """Number of models learned since something made the next one urgent."""
     failed: Failure | None = None
     """The last failure to make a model, until one is made."""
     desired: DesiredVersion | None = None
@@ -153,11 +157,16 @@ class ModelsState:
 
     def newest_of(self, lineage: Digest) -> ModelVersion | None:
         """Return the newest model that the fleet learned in a lineage."""
-        learned = (self.by_version[version] for version in sorted(self.by_version, reverse=True))
-        return next(
-            (one for one in learned if one.lineage is not None and one.lineage.digest == lineage),
-            None,
-        )
+        version = self.newest_by_lineage.get(lineage)
+        return None if version is None else self.by_version[version]
+
+    def add(self, model: ModelVersion) -> None:
+        """Take in a new version."""
+        self.by_version[model.version] = model
+        if model.lineage is None:
+            self.unpacked_versions[model.version] = None
+        else:
+            self.newest_by_lineage[model.lineage.digest] = model.version
 
     @property
     def all_learned(self) -> list[ModelVersion]:
@@ -167,26 +176,19 @@ class ModelsState:
     @property
     def unpacked(self) -> ModelVersion | None:
         """An imported model that has no manifest yet, unless one could not be written."""
-        if self.failed is not None and not self.failed.inputs:
+        if self.failed is not None and not self.failed.of_learning:
             return None
-        return next(
-            (
-                model
-                for model in self.by_version.values()
-                if model.imported is not None and model.exported is None
-            ),
-            None,
-        )
+        return next((self.by_version[version] for version in self.unpacked_versions), None)
 
     @property
     def learning_failed(self) -> Failure | None:
         """The failure to make a model of what devices gave, until one is made."""
-        return self.failed if self.failed is not None and self.failed.inputs else None
+        return self.failed if self.failed is not None and self.failed.of_learning else None
 
     @property
     def next_version(self) -> int:
         """The version of the next model."""
-        return max(self.by_version, default=0) + 1
+        return next(reversed(self.by_version), 0) + 1
 
     def of(self, device: DeviceId) -> Running:
         """Return what a device says of its models, to read."""

@@ -62,7 +62,8 @@ def _model_solved(db: Database, entry: Entry) -> None:
             "solved_ns": entry.time_ns,
             "lineage": entry.body["lineage"],
             "class_names": json_text(entry.body["class_names"]),
-            "contributions": len(entry.body["inputs"]),
+            "contributions": entry.body["contributions"],
+            "ledger_size": entry.body["ledger_size"],
             "aggregate": entry.body["aggregate"],
             "head": entry.body["head"],
         }
@@ -124,6 +125,7 @@ MODEL = Projection(
         "parity_difference": float,
         "parity_agreement": float,
         "source": str,
+        "ledger_size": int,
     },
     ("version",),
     {

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from coordinator.core.decision import Decision, record
 from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import some
+from coordinator.core.formatting import count_of, some
 from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
@@ -217,7 +217,7 @@ class Rollouts:
         adapts = _adapts(model)
         large = rules.rollouts.is_large(len(self._state.devices.admitted))
         if rollout is None and not large and adapts is None:
-            reason = f"solved from {model.contributions} contributions"
+            reason = f"solved from {count_of(model.solved.contributions, 'contribution')}"
             return record(ModelDesired(version=version, reason=reason))
         plan = rules.rollouts.plan if adapts is None else rules.adapter.plan
         body = self._planned(version, plan, automatic=True)

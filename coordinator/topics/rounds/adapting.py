@@ -21,7 +21,7 @@ from coordinator.core.live import Live
 from coordinator.core.requests import TellOperator
 from coordinator.core.rules import AdapterRules
 from coordinator.core.state import State
-from coordinator.core.work import PrepareAdapter, SolveHead, SolveInput
+from coordinator.core.work import PrepareAdapter, SolveHead
 from coordinator.errors import CommandError
 from coordinator.topics.lineages.capacity import check_lineage
 from coordinator.topics.lineages.entries import Adapts, Lineage
@@ -112,7 +112,7 @@ class Adapting:
                 f"version: {wanted} is not the newest model that was solved; an adapter goes on "
                 f"top of model {model.version}"
             )
-        if model.solved.inputs != state.contributions.inputs():
+        if not state.contributions.unchanged_since(model.solved.ledger_size):
             raise CommandError(
                 f"adapt: devices gave something since model {model.version} was solved; say it "
                 "again when the next model is there"
@@ -138,14 +138,10 @@ class Adapting:
 
     def _recipe(self, model: ModelVersion) -> SolveHead:
         assert self._state.lineages.backbone is not None
-        counted = self._state.contributions.counted
         return SolveHead(
             version=model.version,
             lineage=self._state.lineages.backbone,
-            inputs=tuple(
-                SolveInput(index, counted[index].payload, counted[index].key.stage)
-                for index in model.solved.inputs
-            ),
+            ledger_size=model.solved.ledger_size,
             class_names=model.solved.class_names,
             resolution=self._state.classes.resolution(),
         )

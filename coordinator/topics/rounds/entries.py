@@ -12,7 +12,7 @@ from pydantic import Field
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import files, names_of, some
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.contributions.entries import (
     MAX_REASON,
@@ -286,6 +286,20 @@ def _say_pruned(body: WeightsPruned, _: Place) -> str:
     )
 
 
+class AnswersPruned(EntryBody):
+    """What devices answered to a round is deleted, late answers too; their entries stay."""
+
+    kind: ClassVar[str] = "answers.pruned"
+    number: RoundNumber
+
+
+def _say_answers_pruned(body: AnswersPruned, _: Place) -> str:
+    return (
+        f"What devices answered to round {body.number} is deleted, but for what a model or a "
+        "device needs."
+    )
+
+
 class RoundFailed(EntryBody):
     """The answers of a round could not be averaged; the fleet's model stays as it was."""
 
@@ -439,7 +453,7 @@ def _move_times(rounds: RoundsState, body: ClockCorrected, _at: Place) -> None:
         rounds.weights = rounds.weights.set_back(body.by_ns)
 
 
-ROUNDS = LedgerTopic(
+ROUNDS: LedgerTopic[RoundsState] = LedgerTopic(
     "rounds",
     kinds=(
         Kind(RoundOpened, _open, _say_opened, lambda _: Telling("round")),
@@ -459,6 +473,7 @@ ROUNDS = LedgerTopic(
         ),
         Kind(WeightsAveraged, _average, _say_averaged, reorders=True),
         Kind(WeightsPruned, _prune, _say_pruned, worth=logging.DEBUG),
+        Kind(AnswersPruned, changes_nothing, _say_answers_pruned, worth=logging.DEBUG),
         Kind(RoundFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
         Kind(RoundsStopped, _stop, _say_stopped, trouble=True),
         Kind(RoundsResumed, _resume, _say_resumed),

@@ -64,15 +64,17 @@ class RoundFinishing:
         if network.successor is not None:
             assert averaged is not None  # a network that freezes has no first weights of its own
             failed = self._state.models.failed
-            if failed is not None and failed.inputs == averaged.inputs:
+            if failed is not None and failed.weights_index == weights.index:
                 return Decision()  # it would fail again
             self._live.making_model = True
-            return ask(FreezeNetwork(network, averaged))
+            return ask(FreezeNetwork(network, averaged, weights.index))
         return record(
             ModelSolved(
                 version=self._state.models.next_version,
                 lineage=network.digest,
-                inputs=(weights.index,),
+                ledger_size=self._state.size,
+                contributions=1,
+                weights_index=weights.index,
                 class_names=weights.class_names,
                 aggregate=weights.offer.digest if averaged is None else averaged.aggregate,
                 head=weights.offer.digest,

@@ -13,7 +13,7 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.requests import PruneBlobs
 from coordinator.core.rules import RoundRules
 from coordinator.core.state import State
-from coordinator.topics.rounds.entries import WeightsPruned
+from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
 from coordinator.topics.rounds.state import Round, Weights
 from schemas.contributions import Contribution
 from schemas.values import Digest
@@ -28,17 +28,26 @@ class Retention:
 
     def done(self, current: Round) -> Decision:
         """Keep no answers of a round that is done."""
-        return self._answers(*(item.payload for item in current.answers.values()))
+        deleted = self._answers(*(item.payload for item in current.answers.values()))
+        if not deleted.requests:
+            return deleted
+        return record(AnswersPruned(number=current.opened.number)) + deleted
 
     def came_late(self, answer: Contribution) -> Decision:
-        """Keep no weights that came after their round was closed."""
+        """Keep no weights that came after their round was closed.
+
+        The entry that says so is that of the round, or one of their own where none was needed.
+        """
         assert answer.round is not None
         current = self._state.rounds.by_number.get(answer.round.number)
         if current is None or current.closed is None:
             return Decision()
         if answer.payload in {item.payload for item in current.answers.values()}:
             return Decision()
-        return self._answers(answer.payload)
+        deleted = self._answers(answer.payload)
+        if not deleted.requests or current.answers:
+            return deleted
+        return record(AnswersPruned(number=answer.round.number)) + deleted
 
     def older_weights(self, begun: Weights | None = None) -> Decision:
         """Keep what the newest rounds gave, and what something else needs.

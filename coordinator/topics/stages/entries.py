@@ -95,6 +95,9 @@ class TransitionReported(EntryBody):
 def _report(stages: StagesState, body: TransitionReported, at: Place) -> None:
     reports = stages.reports.setdefault(at.maker, Reports())
     key = PartKey(stage=body.stage, part=body.number)
+    # Reports of earlier stages are refused, so that no repeat of them has to be known.
+    kept = {k: said for k, said in reports.transitions.items() if k.stage >= body.stage - 1}
+    reports.transitions = kept
     reports.transitions[key] = Reported(at.index, body.content)
     for name, images in body.classes.items():
         if name in reports.named or len(reports.named) < _MAX_NAMED:

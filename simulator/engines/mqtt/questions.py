@@ -15,7 +15,7 @@ from simulator.errors import EngineError
 def model_awaited(view: FleetView) -> str | None:
     """Return whether the desired model has to be solved from exactly what is held now yet."""
     model = view.desired_model
-    if model is None or model.solved.inputs != view.state.contributions.inputs():
+    if model is None or not view.state.contributions.unchanged_since(model.solved.ledger_size):
         return "a model solved from all contributions"
     return None
 
@@ -48,8 +48,8 @@ def evaluation_awaited(
 
 def raise_what_failed(view: FleetView) -> None:
     """Raise `EngineError` if no model can be made, or a device refused it, or rounds stopped."""
-    failed = view.state.models.failed
-    if failed is not None and failed.inputs == view.state.contributions.inputs():
+    failed, given = view.state.models.learning_failed, view.state.contributions
+    if failed is not None and given.unchanged_since(failed.ledger_size or view.state.size):
         raise EngineError(f"the coordinator could not make a model: {failed.reason}")
     if view.state.rounds.void.stopped is not None:
         raise EngineError(view.state.rounds.void.stopped.reason)

@@ -75,6 +75,7 @@ def agent_settings(scenario: Scenario, broker: Broker, device: DeviceId) -> Agen
             folder=Path("data"),
             evaluation_folder=TEST_FOLDER if scenario.evaluation.on_devices else None,
             scan_seconds=SCAN_SECONDS if keeps_looking(scenario) else SELDOM_SECONDS,
+            longest_pause_seconds=0,
             samples=_samples(scenario),
         ),
         # The models are those of this machine's own coordinator, and all agents share it.

@@ -90,7 +90,7 @@ class StageQuestions:
 
     def _model(self, view: FleetView) -> str | None:
         """Return whether a model of everything has to be made, and who does not run it yet."""
-        if not view.state.lineages.in_rounds and not view.state.contributions.inputs():
+        if not view.state.lineages.in_rounds and not view.state.contributions.sum.parts:
             raise EngineError(
                 f"stage {self._goal.stage.number}: no device that is there has images of it, so "
                 "there is no model; let one of them be online"

@@ -155,19 +155,20 @@ class Bench:
 
     def make_model(self, request: SolveHead) -> list[Request]:
         """Answer a request for a model as a worker would, up to the export."""
-        self.handle(HeadSolved(solved(request)))
+        self.handle(HeadSolved(solved(request, self.core.state.contributions.sum.parts)))
         requests = self.wait(0)
         export = next(r for r in requests if isinstance(r, ExportHead))
         return self.handle(HeadExported(exported(export.solved.version)))
 
 
-def solved(request: SolveHead) -> ModelSolved:
+def solved(request: SolveHead, contributions: int = 0) -> ModelSolved:
     return ModelSolved(
         version=request.version,
         lineage=request.lineage.frozen.digest,
-        inputs=tuple(item.index for item in request.inputs),
+        ledger_size=request.ledger_size,
+        contributions=contributions,
         class_names=request.class_names,
-        aggregate=Digest.of(repr(request.inputs).encode()),
+        aggregate=Digest.of(repr(request.ledger_size).encode()),
         head=Digest.of(b"head"),
         method="stsa",
         fingerprint={"cpu": "test"},

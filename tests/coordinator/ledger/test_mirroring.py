@@ -23,8 +23,8 @@ from coordinator.ledger import mirror as mirroring
 from coordinator.ledger import tiles
 from coordinator.ledger.audit import audit, signed_shards
 from coordinator.ledger.blobs import Blobs, BlobStore, prune
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.mirror import Mirror
+from coordinator.ledger.entries import Entry, EntryDraft
+from coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
 from coordinator.ledger.objects import objects_at
 from coordinator.ledger.proving import check, prove
 from coordinator.ledger.reader import LedgerReader
@@ -32,6 +32,9 @@ from coordinator.ledger.restore import LedgerOwner, Restored, restore
 from coordinator.ledger.store import Ledger
 from coordinator.ledger.verify import verify
 from coordinator.paths import blob_folder, ledger_path
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust.keys import coordinator_key, note_reader, note_signer
 from schemas.values import Digest, FleetId
 from simulator.chaos.disk import Disk, Drive
@@ -52,7 +55,7 @@ class Home:
 
     @property
     def known(self) -> LedgerOwner:
-        return LedgerOwner(FLEET, coordinator_key(self.folder, FLEET).verify_key)
+        return LedgerOwner(FLEET, coordinator_key(self.folder, FLEET).verify_key, Prunings())
 
     def begin_shard(self) -> None:
         signer = note_signer(self.folder, FLEET)
@@ -69,6 +72,11 @@ class Home:
                 named = (Digest.of(SMALL + b"%d" % size), Digest.of(LARGE + b"%d" % size))
                 drafts = [named_draft(number, name) for number in range(ledger.size, size)]
                 ledger.append([*drafts[:-1], drafts[-1]._replace(blobs=named)], small)
+
+    def append_drafts(self, drafts: list[EntryDraft]) -> None:
+        signer = note_signer(self.folder, FLEET)
+        with Ledger.open(ledger_path(self.folder), TABLES, sign_note=signer) as ledger:
+            ledger.append(drafts)
 
     @property
     def store(self) -> BlobStore:
@@ -217,13 +225,45 @@ def test_whoever_read_a_checkpoint_before_partial_tiles_went_finds_the_full_ones
 
 
 def test_what_retention_deleted_is_restored_as_deleted(home: Home, tmp_path: Path) -> None:
+    gone = [Digest.of(content + b"256") for content in (SMALL, LARGE)]
+    body = WeightsPruned(numbers=(1,), digests=tuple(gone), kept_rounds=1)
+    home.append_drafts([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
     with Ledger.open(ledger_path(home.folder), TABLES) as ledger:
-        for content in (SMALL, LARGE):
-            prune(ledger, home.store, Digest.of(content + b"256"))
+        for digest in gone:
+            prune(ledger, home.store, digest)
     home.mirror(tmp_path / "mirror")
     report = restored(home, tmp_path / "mirror", tmp_path / "new")
     assert (report.blobs, report.pruned) == (8, 2)
-    assert_equal_up_to(home, tmp_path / "new", SIZES[-1])
+    assert_equal_up_to(home, tmp_path / "new", SIZES[-1] + 1)
+
+
+def test_a_mirror_that_says_of_a_blob_that_it_was_deleted_is_not_believed_without_an_entry(
+    home: Home, tmp_path: Path
+) -> None:
+    place, lost = tmp_path / "mirror", Digest.of(LARGE + b"256")
+    home.mirror(place)
+    mirrored_blobs(place).delete(lost)
+    mark = place / pruned_mark(lost)
+    mark.parent.mkdir(parents=True)
+    mark.write_text("70000\n")
+    with pytest.raises(AuditError, match=f"{lost}.*no entry of the ledger says so"):
+        restored(home, place, tmp_path / "new")
+    assert not ledger_path(tmp_path / "new").exists()
+
+
+def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
+    """Late ones, too; an answer to another round is missed."""
+    answers = {1: Digest.of(b"one"), 2: Digest.of(b"two")}
+    prunings = Prunings()
+    for number, payload in answers.items():
+        body = {"round": number, "payload": payload}
+        entry = Entry(number, 0, ContributionAccepted.kind, "test", None, body, (payload,))
+        prunings.take(entry, [payload])
+    assert prunings.unexplained() == answers[1]
+    for number in answers:
+        gone = AnswersPruned(number=number)
+        prunings.take(Entry(9, 0, gone.kind, "test", None, gone.model_dump(mode="json")), [])
+        assert prunings.unexplained() == answers.get(number + 1)
 
 
 def test_what_was_mirrored_before_retention_deleted_it_stays(home: Home, tmp_path: Path) -> None:

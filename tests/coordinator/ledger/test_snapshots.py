@@ -9,12 +9,14 @@ import pytest
 
 from coordinator.errors import SnapshotError
 from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.snapshots import StateSnapshots
+from coordinator.ledger.snapshots import SnapshotHead, StateSnapshots
 from coordinator.ledger.store import Ledger
+from schemas.keys import KeyName, SigningKey
 from schemas.values import Digest
 from tests.coordinator.ledger.support import draft, fill, tampering
 
 PROGRAM = Digest.of(b"this program")
+KEY = SigningKey.fresh(KeyName("own/coordinator"))
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def ledger(path: Path) -> Iterator[LedgerReader]:
 
 @pytest.fixture
 def snapshots(path: Path) -> StateSnapshots:
-    return StateSnapshots(path, PROGRAM)
+    return StateSnapshots(path, PROGRAM, KEY)
 
 
 def test_what_is_written_is_read(ledger: LedgerReader, snapshots: StateSnapshots) -> None:
@@ -53,6 +55,29 @@ def test_the_newest_two_stay_and_nothing_of_writers_that_were_killed(
     assert (snapshots.folder / "notes.state").exists()
 
 
+def test_what_another_key_signed_or_none_is_not_taken(
+    path: Path, ledger: LedgerReader, snapshots: StateSnapshots
+) -> None:
+    """Root, program and digest are those of a state that somebody else made up."""
+    stranger = StateSnapshots(path, PROGRAM, SigningKey.fresh(KeyName("own/coordinator")))
+    written = stranger.write(b"a state with another model", ledger, 8)
+    assert "signature: is not that of" in refused(written, ledger, snapshots)
+    head, data = written.read_bytes().split(b"\n", 1)
+    bare = SnapshotHead.model_validate_json(head).model_copy(update={"signature": ""})
+    written.write_bytes(bare.model_dump_json().encode() + b"\n" + data)
+    assert "signature: is not that of" in refused(written, ledger, snapshots)
+
+
+def test_without_a_key_nothing_is_kept_or_taken(
+    path: Path, ledger: LedgerReader, snapshots: StateSnapshots
+) -> None:
+    written = snapshots.write(b"a state", ledger, 8)
+    keyless = StateSnapshots(path, PROGRAM, None)
+    assert "no key of the coordinator" in refused(written, ledger, keyless)
+    with pytest.raises(SnapshotError, match="no key of the coordinator"):
+        keyless.write(b"a state", ledger, 9)
+
+
 def refused(path: Path, ledger: LedgerReader, snapshots: StateSnapshots) -> str:
     with pytest.raises(SnapshotError) as found:
         snapshots.read(path, ledger)
@@ -63,7 +88,7 @@ def test_one_of_another_program_is_refused(
     path: Path, ledger: LedgerReader, snapshots: StateSnapshots
 ) -> None:
     written = snapshots.write(b"a state", ledger, 8)
-    other = StateSnapshots(path, Digest.of(b"its successor"))
+    other = StateSnapshots(path, Digest.of(b"its successor"), KEY)
     assert "another version of this program" in refused(written, ledger, other)
 
 
@@ -83,7 +108,7 @@ def test_one_of_another_history_is_refused(
 ) -> None:
     with Ledger.open(tmp_path / "other" / "ledger.db") as ledger:
         ledger.append([draft(number) for number in range(20)])
-        written = StateSnapshots(ledger.path, PROGRAM).write(b"a state", ledger, 12)
+        written = StateSnapshots(ledger.path, PROGRAM, KEY).write(b"a state", ledger, 12)
     with LedgerReader.open_read_only(path) as ledger:
         assert "another history" in refused(written, ledger, snapshots)
 

@@ -35,7 +35,7 @@ REQUEST = PrepareAdapter(
     recipe=SolveHead(
         version=3,
         lineage=BACKBONE.model_copy(update={"feature_width": TOLD.columns}),
-        inputs=(),
+        ledger_size=0,
         class_names=NAMES,
         resolution={},
     ),

@@ -180,7 +180,9 @@ def packed(home: Path, made: NetworkImported, weights: bytes) -> ExportedModel:
     solved = ModelSolved(
         version=2,
         lineage=made.digest,
-        inputs=(7,),
+        ledger_size=8,
+        contributions=1,
+        weights_index=7,
         class_names=NAMES,
         aggregate=Digest.of(b"sum"),
         head=offer_of(weights).digest,

@@ -148,9 +148,9 @@ def test_it_cannot_freeze_for_a_method_of_whole_pictures(desk: PixelDesk) -> Non
     assert network is not None
     freezing = network.model_copy(update={"successor": Successor(method="stsa", settings={})})
     maker = NetworkMaker(desk.folder, BlobStore(blob_folder(desk.folder)))
-    happened = maker.freeze(FreezeNetwork(freezing, averaged[-1])).happening
+    happened = maker.freeze(FreezeNetwork(freezing, averaged[-1], 0)).happening
     assert isinstance(happened, ModelNotMade)
-    assert "'small_dense' gives every pixel a class and is no backbone" in happened.reason
+    assert "'small_dense' gives every pixel a class and is no backbone" in happened.failed.reason
 
 
 def test_the_ledger_and_its_blobs_fit(desk: PixelDesk) -> None:

@@ -20,7 +20,7 @@ from coordinator.reading.explorer import QUERIES
 from coordinator.reading.sql_views import SQL_VIEWS
 from coordinator.reading.tables import TABLES
 from fleetledger import app
-from tests.coordinator.every_kind.facts import unpack
+from tests.coordinator.every_kind.facts import grow_old, unpack
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 TIMES = ("time", "made", "opened", "closed", "admitted", "last_start", "expires", "silent_since")
@@ -116,6 +116,7 @@ def test_the_ledger_fits_with_views_and_keeps_them_when_tables_are_made_anew(hom
 
 def test_an_older_ledger_that_is_being_written_is_not_touched(tmp_path: Path) -> None:
     home = unpack(tmp_path)
+    grow_old(home)
     path = ledger_path(home)
     lock = WriterLock(path.with_name(path.name + ".lock"))
     try:

@@ -19,7 +19,7 @@ from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Problem
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
-from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.every_kind.facts import grow_old, run, unpack
 from tests.coordinator.reading.test_views import RULES, write
 from tests.coordinator.topics.models.test_models import wanted
 
@@ -201,6 +201,7 @@ def test_a_ledger_of_an_older_program_says_what_to_do_and_then_has_every_need(
 ) -> None:
     """It holds every kind of entry; whatever needs a person leads to an entry of it."""
     home = unpack(tmp_path)
+    grow_old(home)
     with ledger_of(home) as ledger, pytest.raises(LedgerError, match="ledger rebuild"):
         fleet_now(ledger, None, NOW)
     run(home, "rebuild")

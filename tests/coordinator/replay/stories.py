@@ -75,7 +75,7 @@ class Story:
             if (
                 newest is None
                 or newest.exported is None
-                or newest.solved.inputs != state.contributions.inputs()
+                or not state.contributions.unchanged_since(newest.solved.ledger_size)
             ):
                 return None
             rows = newest.solved.class_names == state.contributions.learned_names()

@@ -41,11 +41,11 @@ def asked() -> tuple[Bench, SolveHead]:
 
 def test_a_recipe_is_the_request_that_the_maker_was_given(asked: tuple[Bench, SolveHead]) -> None:
     bench, request = asked
-    bench.handle(HeadSolved(solved(request)))
+    bench.handle(HeadSolved(solved(request, 2)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == request
-    assert (recipe.index, recipe.recorded) == (len(bench.entries) - 1, solved(request))
+    assert (recipe.index, recipe.recorded) == (len(bench.entries) - 1, solved(request, 2))
 
 
 def test_what_came_while_the_head_was_solved_is_no_part_of_it(
@@ -55,7 +55,7 @@ def test_what_came_while_the_head_was_solved_is_no_part_of_it(
     bench.give("dev-1", contribution("late", part=1, samples={"cat": 9}))
     cat, ocelot = ClassName("cat"), ClassName("ocelot")
     assert bench.command(RenameClass(old=cat, new=ocelot)).done
-    bench.handle(HeadSolved(solved(request)))
+    bench.handle(HeadSolved(solved(request, 2)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
     assert recipe.request == request, "with the names of before the renaming"
@@ -100,16 +100,17 @@ def test_first_weights_that_are_taken_as_a_model_are_what_was_imported() -> None
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"inputs": [0]}, "its input 0 is no contribution before it"),
-        ({"inputs": [999]}, "its input 999 is no contribution before it"),
+        ({"ledger_size": 0}, "it is of 2 contributions, and 0 entries hold 0"),
+        ({"contributions": 3}, "it is of 3 contributions, and [0-9]+ entries hold 2"),
+        ({"ledger_size": 999}, "it is of 999 entries, and has to be of 0 to"),
         ({"lineage": "0" * 64}, "was never imported"),
     ],
 )
-def test_an_entry_whose_inputs_are_not_there_is_named(
+def test_an_entry_of_something_that_is_not_there_is_named(
     asked: tuple[Bench, SolveHead], changes: dict[str, object], why: str
 ) -> None:
     bench, request = asked
-    bench.handle(HeadSolved(solved(request)))
+    bench.handle(HeadSolved(solved(request, 2)))
     *before, last = written(bench)
     changed = Entry(last.index, 0, last.kind, "test", None, {**last.body, **changes})
     with pytest.raises(LedgerError, match=rf"entry {last.index}: .*{why}"):

@@ -28,6 +28,7 @@ from coordinator.serving.snapshotting import SnapshotKeeper
 from coordinator.settings import CoordinatorSettings, LedgerSection, load, write_new
 from coordinator.topics.clock.entries import ClockCorrected
 from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.trust.keys import coordinator_key
 from schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.every_kind.facts import unpack
@@ -45,6 +46,7 @@ def many_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def home(tmp_path: Path, many_kinds: Path) -> Path:
     """Return a copy of that ledger in a home of its own."""
     shutil.copytree(many_kinds / "ledger", tmp_path / "home" / "ledger")
+    coordinator_key(tmp_path / "home", FLEET)
     return tmp_path / "home"
 
 

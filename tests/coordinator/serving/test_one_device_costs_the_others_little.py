@@ -66,8 +66,9 @@ def accuracy(home: Path, parts: int, bounds: BoundRules, *, alike: bool) -> floa
 
         def settled() -> ModelExported | None:
             newest = core.state.models.newest
-            idle = newest is not None and newest.solved.inputs == core.state.contributions.inputs()
-            heard = len({item.device for item in core.state.contributions.counted.values()}) == 5
+            given = core.state.contributions
+            idle = newest is not None and given.unchanged_since(newest.solved.ledger_size)
+            heard = len({item.device for item in given.counted.values()}) == 5
             closed = core.state.stages.open is None
             return newest.exported if newest is not None and idle and heard and closed else None
 

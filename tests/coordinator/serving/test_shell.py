@@ -120,7 +120,7 @@ def solved_from(home: Path, order: tuple[int, ...]) -> tuple[Digest, Digest]:
     def of_all() -> ModelSolved | None:
         for entry in coordinator.engine.ledger.entries(kind="model.solved"):
             body = ModelSolved.model_validate(entry.body)
-            if len(body.inputs) == len(order):
+            if body.contributions == len(order):
                 return body
         return None
 

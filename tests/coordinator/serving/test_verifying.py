@@ -23,6 +23,8 @@ from coordinator.serving import verifying
 from coordinator.serving.folding import fold, snapshots_of
 from coordinator.serving.verifying import VerifiedHome, verify_home
 from coordinator.settings import load
+from coordinator.trust.keys import coordinator_key
+from schemas.values import FleetId
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
 
@@ -64,6 +66,7 @@ def what(home: Path) -> VerifiedHome:
 
 def keep(home: Path, size: int, change: Callable[[State], None] = lambda _: None) -> Path:
     """Keep the state of so many entries, changed."""
+    coordinator_key(home, FleetId("kept"))
     with ledger_of(home) as ledger:
         state = State()
         fold(state, ledger.entries(0, size))

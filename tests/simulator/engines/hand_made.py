@@ -114,13 +114,14 @@ class HandMadeLedger:
     def close(self, stage: int) -> None:
         self.add(StageClosed(stage=stage, reason="quorum", answered=2, expected=2))
 
-    def solve(self, version: int, inputs: tuple[int, ...] | None = None) -> None:
+    def solve(self, version: int, ledger_size: int | None = None) -> None:
         state = self.view.state
         self.add(
             ModelSolved(
                 version=version,
                 lineage=LINEAGE,
-                inputs=state.contributions.inputs() if inputs is None else inputs,
+                ledger_size=state.size if ledger_size is None else ledger_size,
+                contributions=state.contributions.sum.parts,
                 class_names=state.classes.names,
                 aggregate=Digest.of(f"sum {version}".encode()),
                 head=Digest.of(f"head {version}".encode()),

@@ -201,7 +201,8 @@ def _solved(version: int, classes: tuple[ClassName, ...]) -> ModelSolved:
     return ModelSolved(
         version=version,
         lineage=Digest.of(b"lineage"),
-        inputs=(),
+        ledger_size=0,
+        contributions=0,
         class_names=classes,
         aggregate=Digest.of(b"sum"),
         head=Digest.of(b"head"),

@@ -43,7 +43,7 @@ def test_a_part_may_be_replaced_and_withdrawn_in_the_group_that_brought_it(tmp_p
     bench.give("dev-2", contribution("e", revision=2))
     together = contributions(tmp_path / "together", drafts(bench))
     assert together == contributions(tmp_path / "alone", *([draft] for draft in drafts(bench)))
-    states = [row[-2] for row in together["contribution"]]
+    states = [row[8] for row in together["contribution"]]
     assert states == ["replaced", "replaced", "held", "withdrawn", "held"]
 
 
@@ -58,6 +58,6 @@ def test_answers_to_a_round_say_whether_they_count_and_what_devices_saw(tmp_path
     bench.answer("dev-3")
     together = contributions(tmp_path / "together", drafts(bench))
     assert together == contributions(tmp_path / "alone", *([draft] for draft in drafts(bench)))
-    assert [row[-2] for row in together["contribution"]] == ["answer", "answer", "late"]
+    assert [row[8] for row in together["contribution"]] == ["answer", "answer", "late"]
     (row,) = together["observation"]
     assert row[1:] == ("dev-2", 1, 0.5, 7, 1)

@@ -11,6 +11,7 @@ from coordinator.topics.models.entries import (
     ModelImported,
     ModelSolved,
     TemperatureFitted,
+    not_made,
 )
 from coordinator.topics.stages.commands import OpenStage
 from schemas.file_reference import FileReference
@@ -75,7 +76,7 @@ def test_it_goes_nowhere_before_it_is_pushed() -> None:
 def test_a_manifest_that_cannot_be_written_is_tried_again_with_the_next_import() -> None:
     bench = Bench(RULES)
     bench.command(ImportModel(model=BIRDS))
-    bench.handle(ModelNotMade((), BIRDS.class_names, "the disk is full"))
+    bench.handle(ModelNotMade(not_made("the disk is full")))
     assert not [item for item in bench.wait(1) if isinstance(item, PackImported)]
     assert not bench.command(PushModel(version=1)).done
     bench.command(ImportModel(model=BIRDS))

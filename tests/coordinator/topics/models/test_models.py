@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from coordinator.core import inputs
+from coordinator.core.due import next_look
 from coordinator.core.requests import Request
 from coordinator.core.rules import ModelRules, Rules, StageRules
 from coordinator.core.work import ExportHead, HeadExported, HeadSolved, ModelNotMade, SolveHead
 from coordinator.topics.classes.commands import MergeClasses
+from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from coordinator.topics.models.entries import measured_by
+from coordinator.topics.models.entries import measured_by, not_solved
 from coordinator.topics.stages.commands import OpenStage
+from schemas.contributions import PartKey
 from schemas.envelope import Sender
 from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import Birth
@@ -28,8 +31,9 @@ from tests.coordinator.core.harness import (
 
 RULES = Rules(
     stages=StageRules(quiet_seconds=1, deadline_seconds=1000),
-    models=ModelRules(solve_every_seconds=60),
+    models=ModelRules(solve_every_seconds=60, longest_pause_seconds=60),
 )
+GROWING = RULES.model_copy(update={"models": ModelRules(solve_every_seconds=60)})
 
 
 def wanted(requests: list[Request]) -> SolveHead:
@@ -37,8 +41,8 @@ def wanted(requests: list[Request]) -> SolveHead:
     return request
 
 
-def with_closed_stage() -> Bench:
-    bench = Bench(RULES)
+def with_closed_stage(rules: Rules = RULES) -> Bench:
+    bench = Bench(rules)
     bench.begin("dev-1", "dev-2")
     bench.give("dev-1", contribution("a"))
     bench.give("dev-2", contribution("b", samples={"dog": 2}))
@@ -46,8 +50,8 @@ def with_closed_stage() -> Bench:
     return bench
 
 
-def with_model() -> Bench:
-    bench = with_closed_stage()
+def with_model(rules: Rules = RULES) -> Bench:
+    bench = with_closed_stage(rules)
     bench.make_model(wanted(bench.wait(0)))
     return bench
 
@@ -62,7 +66,7 @@ def test_closing_a_stage_asks_for_a_model_of_everything_held() -> None:
     bench = with_closed_stage()
     recipe = wanted(bench.wait(0))
     assert recipe.version == 1
-    assert [item.index for item in recipe.inputs] == list(bench.core.state.contributions.inputs())
+    assert recipe.ledger_size == bench.core.state.size
     assert recipe.class_names == names("cat", "dog")
 
 
@@ -105,7 +109,54 @@ def test_waiting_contributions_are_solved_at_most_every_interval() -> None:
     assert bench.wait(30) == []
     recipe = wanted(bench.wait(30))
     assert recipe.version == 2
-    assert len(recipe.inputs) == 3
+    assert bench.core.state.contributions.sum.parts == 3
+    assert recipe.ledger_size == bench.core.state.size
+
+
+def gaps_between_models(bench: Bench, models: int) -> list[float]:
+    """Give a part whenever a model was made; return the seconds until the next one is asked for."""
+    found = []
+    for _ in range(models):
+        part = bench.core.state.size
+        bench.give("dev-1", contribution(f"trickle {part}", part=part))
+        began, asked = bench.now_ns, list[Request]()
+        while not asked:
+            due = next_look(GROWING, bench.core.state, bench.core.live, bench.now_ns)
+            assert due is not None
+            requests = bench.wait((due - bench.now_ns) / 1e9)
+            asked = [item for item in requests if isinstance(item, SolveHead)]
+        found.append(round((bench.now_ns - began) / 1e9, 3))
+        assert isinstance(asked[0], SolveHead)
+        bench.make_model(asked[0])
+    return found
+
+
+def test_pauses_between_models_double_up_to_a_day() -> None:
+    gaps = gaps_between_models(with_model(GROWING), 14)
+    assert gaps[:5] == [60, 120, 240, 480, 960]
+    assert gaps[-3:] == [86400] * 3
+
+
+def test_what_is_urgent_makes_the_pause_short_again() -> None:
+    bench = with_model(GROWING)
+    gaps_between_models(bench, 6)
+    before = gaps_between_models(bench, 1)
+    given = DeviceId("dev-1")
+    bench.command(RetractContributions(device=given, part=PartKey(stage=1, part=0), reason="wrong"))
+    recipe = wanted(bench.wait(60))
+    bench.make_model(recipe)
+    assert before[0] > 3600
+    assert gaps_between_models(bench, 1) == [60]
+
+
+def test_a_pause_goes_on_over_a_restart() -> None:
+    bench = with_model(GROWING)
+    gaps_between_models(bench, 6)
+    bench.give("dev-1", contribution("late", part=7))
+    for _ in range(3):
+        bench.wait(1000)
+        bench.restart()
+    assert [item for item in bench.wait(1000) if isinstance(item, SolveHead)]
 
 
 def test_nothing_is_solved_without_contributions() -> None:
@@ -118,16 +169,17 @@ def test_nothing_is_solved_without_contributions() -> None:
 def test_a_withdrawn_part_leads_to_a_model_without_it() -> None:
     bench = with_model()
     bench.give("dev-1", contribution("a2", revision=1))
-    recipe = wanted(bench.wait(61))
-    payloads = {item.payload for item in recipe.inputs}
+    assert wanted(bench.wait(61)).version == 2
+    given = bench.core.state.contributions
+    payloads = {given.counted[index].payload for index in given.inputs()}
     assert payloads == {contribution("a2").payload, contribution("b").payload}
 
 
 def test_a_failed_model_is_recorded_and_tried_again_only_with_other_inputs() -> None:
     bench = with_closed_stage()
     recipe = wanted(bench.wait(0))
-    used = tuple(item.index for item in recipe.inputs)
-    bench.handle(ModelNotMade(used, recipe.class_names, "ridge: not positive definite"))
+    why = "ridge: not positive definite"
+    bench.handle(ModelNotMade(not_solved(why, recipe.ledger_size, recipe.class_names)))
     assert bench.core.state.models.failed is not None
     assert bench.wait(1000) == []
     bench.give("dev-1", contribution("c", part=1))

@@ -69,7 +69,8 @@ class RolloutBench(Bench):
         solved = ModelSolved(
             version=version,
             lineage=BACKBONE.frozen.digest,
-            inputs=(version,),
+            ledger_size=self.core.state.size,
+            contributions=version,
             class_names=names("cat", "dog"),
             aggregate=Digest.of(b"sum"),
             head=Digest.of(b"head"),

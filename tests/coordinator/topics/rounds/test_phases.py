@@ -320,7 +320,7 @@ def test_a_stage_whose_classes_lie_in_the_first_weights_ends_at_once_as_a_model(
     assert isinstance(taken, ModelSolved)
     assert (taken.head, taken.class_names) == (NETWORK.weights.digest, names("cat", "dog"))
     imported = bench.told(NetworkImported)[0]
-    assert [body for body, _, _ in bench.entries].index(imported) == taken.inputs[0]
+    assert [body for body, _, _ in bench.entries].index(imported) == taken.weights_index
     (closed,) = bench.told(StageClosed)
     assert isinstance(closed, StageClosed)
     assert closed.reason == "first weights that know its classes, without rounds"

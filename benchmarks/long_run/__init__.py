@@ -1,0 +1,1 @@
+"""A year of a fleet whose cameras take an image an hour."""

@@ -1,0 +1,75 @@
+"""Contributions that counted at a size of the ledger.
+
+A model names the size of the ledger that it was made of, and no list. A step reads the entries
+since the step before it. Only a new reader, and one that is asked for an earlier size, begins with
+the first entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Change, Place
+from coordinator.core.state import read_entry
+from coordinator.ledger.entries import COLUMNS, Entry
+from coordinator.ledger.reader import LedgerReader
+from coordinator.topics.classes.state import ClassRegistry
+from coordinator.topics.contributions.entries import CONTRIBUTIONS, moves
+from coordinator.topics.contributions.state import ContributionsState, CountedParts
+from coordinator.topics.lineages.state import LineagesState
+
+_KIND = COLUMNS.index("kind")
+
+
+def _nothing_yet() -> ContributionsState:
+    return ContributionsState(LineagesState(), ClassRegistry())
+
+
+@dataclass
+class HeldParts:
+    """Fold of the entries about contributions, up to a size of the ledger."""
+
+    size: int = 0
+    """Number of entries that were folded."""
+    _state: ContributionsState = field(default_factory=_nothing_yet)
+
+    def __post_init__(self) -> None:
+        self._changes: dict[type[EntryBody], Change] = dict(CONTRIBUTIONS.on(self._state))
+        self._kinds = {body.kind for body in self._changes}
+
+    @property
+    def counted(self) -> CountedParts:
+        """Contributions that are held, with their sums; to read."""
+        return self._state.counted
+
+    def follow(self, ledger: LedgerReader, size: int) -> set[int]:
+        """Fold the entries up to `size`; return the contributions that may have moved by them.
+
+        Raises `ValueError` for a size that it is beyond.
+        """
+        if size < self.size:
+            raise ValueError(f"size: {size} is before {self.size}; begin anew")
+        moved: set[int] = set()
+        for row in ledger.rows(self.size, size):
+            if row[_KIND] in self._kinds:
+                moved.update(self.take(Entry.from_row(row)))
+        self.size = size
+        return moved
+
+    def take(self, entry: Entry) -> tuple[int, ...]:
+        """Fold one entry; return the contributions that may have moved by it."""
+        if entry.kind not in self._kinds:
+            self.size = entry.index + 1
+            return ()
+        at = Place(entry.index, entry.device, entry.time_ns)
+        return self.take_body(read_entry(entry.kind, entry.body), at)
+
+    def take_body(self, body: EntryBody, at: Place) -> tuple[int, ...]:
+        """Fold one entry by its body; return the contributions that may have moved by it."""
+        self.size = at.index + 1
+        change = self._changes.get(type(body))
+        if change is None:
+            return ()
+        change(body, at)
+        return moves(at.index, body)

@@ -1,0 +1,1 @@
+"""Daily bounds: how much one device may add to the ledger in a day."""

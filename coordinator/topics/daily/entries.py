@@ -1,0 +1,54 @@
+"""Entries that devices make, counted by device and day; none of its own."""
+
+from __future__ import annotations
+
+from coordinator.core.entry import EntryBody
+from coordinator.core.kind import Follows, LedgerTopic, Place
+from coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionWithdrawn,
+    NothingReported,
+)
+from coordinator.topics.daily.state import DailyState, What
+from coordinator.topics.devices.entries import DeviceBorn, DeviceProblem
+from coordinator.topics.keys.entries import DeviceKeyRotated
+from coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
+from coordinator.topics.rollouts.entries import ModelCompared
+from coordinator.topics.stages.entries import TransitionReported
+
+KINDS_OF: dict[type[EntryBody], What] = {
+    DeviceBorn: "births",
+    ModelCompared: "comparisons",
+    ContributionAccepted: "contributions",
+    DeviceEvaluated: "evaluations",
+    DeviceKeyRotated: "key_changes",
+    DeviceModelStatus: "model_statuses",
+    NothingReported: "nothings",
+    DeviceProblem: "problems",
+    TransitionReported: "transitions",
+    ContributionWithdrawn: "withdrawals",
+}
+"""Kinds of entry that are counted. An answer to a round counts as none of them: a round asks for
+it, and takes one."""
+
+
+def counted_as(body: EntryBody) -> What | None:
+    """Return what an entry is counted as; None where a round asked for it."""
+    if isinstance(body, ContributionAccepted | NothingReported) and body.round is not None:
+        return None
+    return KINDS_OF.get(type(body))
+
+
+def size_of(body: EntryBody) -> int:
+    """Return the bytes of a body as JSON."""
+    return len(body.model_dump_json().encode())
+
+
+def _count(daily: DailyState, body: EntryBody, at: Place) -> None:
+    what = counted_as(body)
+    if what is not None and at.device is not None:
+        payload = body.payload_bytes if isinstance(body, ContributionAccepted) else 0
+        daily.add(at.device, at.time_ns, what, (size_of(body), payload))
+
+
+DAILY = LedgerTopic("daily", kinds=(), follows=tuple(Follows(body, _count) for body in KINDS_OF))

@@ -1,0 +1,47 @@
+"""Blobs that entries say were deleted on purpose.
+
+A copy of a ledger that lacks a blob is believed only where an entry says so: a mark beside the
+ledger can be made by whoever writes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from coordinator.ledger.entries import Entry
+from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
+from schemas.values import Digest
+
+
+@dataclass
+class Prunings:
+    """Follows the entries of a ledger, with the blobs that are missing of each."""
+
+    _missing: dict[Digest, int | None] = field(default_factory=dict)
+    """Missing blobs, with the round that each answered; None where it is no answer."""
+    _weights: set[str] = field(default_factory=set)
+    _rounds: set[int] = field(default_factory=set)
+
+    def take(self, entry: Entry, missing: Collection[Digest]) -> None:
+        """Take in the next entry, of whose blobs these are missing."""
+        body = entry.body
+        if entry.kind == WeightsPruned.kind:
+            self._weights.update(body["digests"])
+        elif entry.kind == AnswersPruned.kind:
+            self._rounds.add(body["number"])
+        answers = body.get("round") if entry.kind == ContributionAccepted.kind else None
+        for digest in missing:
+            self._missing.setdefault(digest, answers)
+
+    def unexplained(self) -> Digest | None:
+        """Return a missing blob that no entry says was deleted; None where there is none."""
+        return next(
+            (
+                digest
+                for digest, answers in self._missing.items()
+                if digest not in self._weights and answers not in self._rounds
+            ),
+            None,
+        )
