@@ -19,6 +19,7 @@ from export.errors import ModelFileError
 from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
 from export.incoming import (
     check_input,
+    check_output,
     close,
     flat_pictures,
     free_batch,
@@ -90,6 +91,7 @@ def _check_output(model: ModelProto) -> None:
         raise ModelFileError(
             f"output: the model has {len(names)} outputs {names}; keep only the features"
         )
+    check_output(model)
 
 
 def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessing) -> _Features:

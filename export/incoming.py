@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto
 
 from export.batch import batch_candidates
 from export.errors import ModelFileError
-from export.graph import MAX_OPSET, MIN_OPSET, opset_of, write
+from export.graph import MAX_OPSET, MIN_OPSET, nodes_of, opset_of, write
 from export.noise import flat_inputs, noise_inputs
 from export.runtime import LoadedModel
 from schemas.models import FEATURES, AnyPreprocessing
@@ -92,6 +92,19 @@ def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocess
         )
 
 
+def check_output(model: ModelProto) -> None:
+    """Raise `ModelFileError` where the output that counts is a sequence or the like, no tensor."""
+    output = model.graph.output[0]
+    kind = output.type.WhichOneof("value")
+    if kind in (None, "tensor_type"):
+        return
+    maker = next((node.op_type for node in model.graph.node if output.name in node.output), "")
+    raise ModelFileError(
+        f"output: {output.name!r} is a {kind.removesuffix('_type')}, made by {maker!r}; export the "
+        "tensor that goes into that, or leave that node out"
+    )
+
+
 def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, Values]:
     """Return the first variant with a free batch axis that runs a batch rightly, and its result."""
     first: ModelFileError | None = None
@@ -119,8 +132,7 @@ def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
     alone = [next(iter(loaded.run({name: image[None]}).values())) for image in inputs]
     if not close(together, np.concatenate(alone)):
         raise ModelFileError(
-            "output: an image gives other numbers alone than in a batch; export the network in "
-            "inference mode, and a softmax over the classes, not over the batch"
+            f"output: an image gives other numbers alone than in a batch{_batches(model)}"
         )
     return together
 
@@ -133,6 +145,18 @@ class FlatPictures:
     """Those, preprocessed, for which a network puts out finite numbers."""
     remarks: tuple[str, ...]
     """A sentence on the others."""
+
+
+def _batches(model: ModelProto) -> str:
+    """Return why a batch gives other numbers, as far as the nodes tell, and what to do."""
+    if any(node.op_type == "DynamicQuantizeLinear" for node in nodes_of(model.graph)):
+        return (
+            ", whose range scales all of it (DynamicQuantizeLinear); quantise the network "
+            "statically, with onnxruntime.quantization.quantize_static, or leave it in float32"
+        )
+    return (
+        "; export the network in inference mode, and a softmax over the classes, not over the batch"
+    )
 
 
 def flat_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> FlatPictures:

@@ -27,7 +27,7 @@ from export.dense_golden import build_dense_golden, write_dense_scores
 from export.errors import ModelFileError
 from export.golden import build_golden, golden_inputs, write_golden_scores
 from export.graph import clean, nested_graphs, tensors_of, write
-from export.incoming import Values, check_input, flat_pictures, free_batch, in_range
+from export.incoming import Values, check_input, check_output, flat_pictures, free_batch, in_range
 from export.meaning import SAME, Meaning, meaning_of
 from export.network_head import NETWORK_RULES
 from export.noise import noise_inputs
@@ -162,6 +162,7 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
             "rename the input, for example to 'image'"
         )
     _choose_output(model, wanted.output)
+    check_output(model)
     model, given = _freed(model, wanted)
     axes = given.shape[1:]
     if not np.isfinite(given).all():

@@ -227,7 +227,8 @@ class _Reader:
         if domain not in self._domains:
             raise GraphFileError(
                 f"{what}domain {domain!r}; export with standard ONNX operators only, or allow the "
-                "domain by name: --domain of `model import`, and [model] domains in agent.toml"
+                "domain by name: --domain of `model import`, and [model] domains in agent.toml. A "
+                "local function is inlined by onnx.inliner.inline_local_functions"
             )
 
 

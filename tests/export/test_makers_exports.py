@@ -1,0 +1,180 @@
+"""What other makers' tools write is answered on a device as by plain ONNX Runtime, or refused.
+
+What is refused comes in when the words of the refusal are followed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from device_agent.host import ModelHost
+from device_agent.inference import SessionSettings
+from device_agent.store.blobs import BlobFolder
+from export.errors import ModelFileError
+from export.noise import noise_inputs
+from export.own_model import OwnModelRequest, own_model
+from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
+from learning.numerics.entropy import relative_entropy, softmax
+from schemas.values import ClassName
+from tests.device_agent import models
+from tests.device_agent.test_own_models_run import described
+from tests.export import makers
+from tests.export.makers import CLASSES, MAKERS
+from tests.export.own_networks import PICTURES
+from tests.export.tails import softmax as softmax_tail
+
+NAMES = tuple(ClassName(f"class-{number}") for number in range(CLASSES))
+CONTRIB = frozenset({"", "com.microsoft", "ai.onnx.ml"})
+WANTED = OwnModelRequest(PICTURES, NAMES, domains=CONTRIB)
+INPUTS = 12
+
+
+def plain(model: ModelProto, inputs: Any, output: str | None = None) -> Any:
+    """Return probabilities by plain ONNX Runtime: of scores their softmax, of others themselves."""
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = None if output is None else [output]
+    given = np.stack([session.run(names, {"image": one[None]})[0].ravel() for one in inputs])
+    sums = given.sum(axis=1)
+    if given.min() >= 0 and np.abs(sums - 1).max() < 0.05:
+        return given / sums[:, None]
+    return softmax(given)
+
+
+def on_a_device(model: ModelProto, wanted: OwnModelRequest, folder: Path) -> tuple[Any, Any, Any]:
+    """Return inputs, and the probabilities and doubts that a device tells of them."""
+    made = described(own_model(model.SerializeToString(), wanted), wanted, 1)
+    blobs = BlobFolder(folder)
+    models.store_model(blobs, made)
+    host = ModelHost(blobs, SessionSettings(domains=wanted.domains - {""}))
+    installed = host.model(made.manifest)
+    inputs = noise_inputs(wanted.preprocessing, INPUTS)
+    scores = installed.classify(inputs)
+    head = ScoringHead(installed.manifest.class_names, installed.manifest.logit_scale)
+    doubts = uncertainty(scores, head, None, DetectionRules())
+    return inputs, softmax(scores, installed.manifest.logit_scale), doubts
+
+
+def require_equal(
+    model: ModelProto, folder: Path, wanted: OwnModelRequest = WANTED, output: str | None = None
+) -> None:
+    inputs, shares, doubts = on_a_device(model, wanted, folder)
+    expected = plain(model, inputs, output)
+    atol = 5e-3 if "quantised" in model.graph.name or _is_rounded(model) else 1e-4
+    np.testing.assert_allclose(shares, expected, atol=atol)
+    np.testing.assert_allclose(doubts, relative_entropy(expected), atol=4 * atol)
+
+
+def _is_rounded(model: ModelProto) -> bool:
+    """Whether the last thing that is done to probabilities is to put them into eight bits."""
+    return model.graph.node[-1].op_type == "DequantizeLinear"
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_device_answers_as_plain_onnx_runtime(
+    make: Callable[[], ModelProto], tmp_path: Path
+) -> None:
+    model = make()
+    wanted = WANTED
+    if model.graph.input[0].type.tensor_type.shape.dim[3].dim_value == 3:
+        nhwc = PICTURES.model_copy(update={"layout": "NHWC"})
+        wanted = replace(WANTED, preprocessing=nhwc)
+    require_equal(model, tmp_path, wanted)
+
+
+def refused(model: ModelProto | bytes, words: str, wanted: OwnModelRequest = WANTED) -> None:
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    with pytest.raises(ModelFileError, match=words):
+        own_model(data, wanted)
+
+
+def test_maps_of_scikit_learn_are_refused_step_by_step(tmp_path: Path) -> None:
+    refused(makers.skl2onnx(zipmap=True), "zipmap': False")
+    plain_one = makers.skl2onnx(zipmap=False)
+    standard = replace(WANTED, domains=frozenset({""}))
+    refused(plain_one, r"domain 'ai\.onnx\.ml'; .* --domain", standard)
+    refused(plain_one, "'output_label', 'probabilities'; .* --output NAME")
+    chosen = replace(WANTED, output="probabilities")
+    require_equal(plain_one, tmp_path, chosen, "probabilities")
+
+
+def test_half_precision_at_both_ends_is_refused_and_taken_with_casts(tmp_path: Path) -> None:
+    refused(makers.halved(keep_io=False), "FLOAT16 of rank 4 .* export it with a FLOAT image")
+    require_equal(makers.halved(keep_io=True), tmp_path)
+
+
+def test_ranges_of_a_batch_are_refused_and_those_of_a_calibration_taken(tmp_path: Path) -> None:
+    for tail in (None, softmax_tail):
+        refused(makers.quantised("dynamic", tail), r"quantise the network statically, .* or leave")
+    require_equal(makers.quantised("QDQ"), tmp_path)
+
+
+def test_one_of_two_outputs_is_said(tmp_path: Path) -> None:
+    refused(makers.two_outputs(), "--output NAME")
+    for output in ("logits", "shares"):
+        chosen = replace(WANTED, output=output)
+        require_equal(makers.two_outputs(), tmp_path / output, chosen, output)
+
+
+def test_class_numbers_are_refused_and_the_scores_beside_them_taken(tmp_path: Path) -> None:
+    model = makers.of_class_numbers()
+    refused(model, "give one row of float32 numbers", replace(WANTED, output="class"))
+    require_equal(model, tmp_path, replace(WANTED, output="logits"), "logits")
+
+
+def test_a_sequence_is_refused_and_its_tensor_taken(tmp_path: Path) -> None:
+    words = "'list' is a sequence, made by 'SequenceConstruct'; export the tensor"
+    refused(makers.in_a_sequence(as_tensor=False), words)
+    require_equal(makers.in_a_sequence(as_tensor=True), tmp_path)
+
+
+def test_local_functions_are_refused_and_taken_inlined(tmp_path: Path) -> None:
+    model = makers.with_function()
+    refused(model, r"local function is inlined by onnx\.inliner\.inline_local_functions")
+    require_equal(onnx.inliner.inline_local_functions(model), tmp_path)
+
+
+def test_weights_in_a_file_beside_are_refused_and_taken_in_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        makers.torch_dynamo(), path, save_as_external_data=True, location="w", size_threshold=0
+    )
+    refused(path.read_bytes(), r"data in another file; .* onnx\.save\(onnx\.load\(FILE\), ONE_FI")
+    onnx.save(onnx.load(path), tmp_path / "one.onnx")
+    require_equal(onnx.load(tmp_path / "one.onnx"), tmp_path)
+
+
+def test_bytes_as_input_are_refused_and_taken_with_floats(tmp_path: Path) -> None:
+    model = makers.torch_legacy()
+    model.graph.node.insert(0, helper.make_node("Cast", ["image"], ["floats"], to=1))
+    model.graph.node[1].input[0] = "floats"
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    refused(model, "UINT8 of rank 4 .* export it with a FLOAT image")
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    require_equal(model, tmp_path)
+
+
+def test_another_name_of_the_input_is_told(tmp_path: Path) -> None:
+    model = makers.torch_legacy()
+    model.graph.node[0].input[0] = model.graph.input[0].name = "x"
+    refused(model, r"input_name: the preprocessing says 'image', the model's inputs are \['x'\]")
+    named = PICTURES.model_copy(update={"input_name": "x"})
+    own_model(model.SerializeToString(), replace(WANTED, preprocessing=named))
+
+
+def test_there_are_enough_of_them() -> None:
+    refusals = [name for name in globals() if name.startswith("test_") and "refused" in name]
+    assert len(MAKERS) + len(refusals) >= 26
+    assert math.isclose(plain(MAKERS["MATLAB"](), noise_inputs(PICTURES, 1)).sum(), 1, rel_tol=1e-6)
