@@ -70,6 +70,18 @@ def test_the_head_is_the_papers_with_rows_of_one_length(devices: int, gamma: flo
     assert np.allclose(lengths, lengths[0])
 
 
+def test_the_length_of_rows_is_that_of_class_means_by_their_samples() -> None:
+    """Scores are cosines for a sample of the usual length: of n_c |m_c|^2 over all samples."""
+    every = make_samples(1)
+    labels = np.array(every.labels)
+    few = np.concatenate([np.flatnonzero(labels == c)[: 4 + 12 * n] for n, c in enumerate(NAMES)])
+    samples = every[few]
+    head, labels = solved(summed(parts_of(samples, shares(samples, 5, 0)))), labels[few]
+    means = [samples.features[labels == c].mean(axis=0) for c in labels]
+    usual = np.sqrt(np.mean([float(mean @ mean) for mean in means]))
+    assert np.linalg.norm(head.weights, axis=1) == pytest.approx(1 / usual, rel=1e-5)
+
+
 def test_answers_are_those_of_the_papers_classifier():
     samples, new = make_samples(2), make_samples(3)
     rows = shares(samples, 9, 1)
