@@ -34,7 +34,13 @@ from benchmarks.rollout_gates.settings import (
 )
 from coordinator.topics.rollouts.accuracy_gates import better, no_class_lost, retention
 from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evalues import STAKES, log_evidence, reaches, signs
+from coordinator.topics.rollouts.evalues import (
+    STAKES,
+    log_evidence,
+    reaches,
+    reaches_but_for_one,
+    signs,
+)
 from coordinator.topics.rollouts.evidence import Evidence, PairCounts
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Scope, exact
@@ -47,6 +53,8 @@ LIMITS = GatePlan()
 _CHECKED = 2
 """Rollouts of each setting that go through the gates themselves, report by report, too."""
 _NEAR = 1e-6
+_ONE_DEVICE = math.log(5) + _NEAR
+"""Nats by which one device lowers evidence at most."""
 _CHUNK = 3_000_000
 """Counts that are drawn at a time."""
 
@@ -80,7 +88,10 @@ def stop_of(reports: Reports, rollout: int, liars: float = 0.0) -> Stop:
                 first = place
                 break
     last = len(logs) if first is None else first
-    asked = any(_most_are_worse(said, end) for end in ends_of(len(logs)) if end <= last)
+    ends = [end for end in ends_of(len(logs)) if end <= last]
+    asked = any(
+        _most_are_worse(said, end) or _one_hides_it(said, logs, end, exact(liars)) for end in ends
+    )
     return Stop(None if first is None else first + 1, asked)
 
 
@@ -114,6 +125,14 @@ def _most_are_worse(said: Reports, end: int) -> bool:
     net = np.sign(said.worse - said.better)[:end, 0][said.images[:end, 0] > 0]
     votes = {Fraction(sign): int((net == sign).sum()) for sign in (-1, 0, 1)}
     return reaches(signs(votes), _thresholds(1)[0])
+
+
+def _one_hides_it(said: Reports, logs: Floats, end: int, liars: Fraction) -> bool:
+    return any(
+        logs[end - 1, column] > math.log(threshold) - _ONE_DEVICE
+        and reaches_but_for_one(_counts(said, column, end).losses, threshold, liars)
+        for column, threshold in enumerate(_thresholds(logs.shape[1] - 1))
+    )
 
 
 def comparison_of(reports: Reports, rollout: int, device: int) -> ModelComparison:

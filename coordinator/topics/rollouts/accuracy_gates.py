@@ -24,6 +24,7 @@ from coordinator.topics.rollouts.evalues import (
     mirrored,
     net_loss,
     reaches,
+    reaches_but_for_one,
     signs,
 )
 from coordinator.topics.rollouts.evidence import Evidence, PairCounts
@@ -32,16 +33,17 @@ from coordinator.topics.rollouts.ranking import of_one
 from coordinator.topics.rollouts.scope import Scope, exact
 from schemas.values import ClassName, DeviceId
 
-_NEAR = 0.01
-"""Nats below a threshold from which on an exact look is worth its time."""
+_NEAR = 1.62
+"""Nats below a threshold from which on an exact look is worth its time: one device divides the
+evidence by at most 5."""
 _MOST_TEXT = 1000
 
 
 def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether the candidate is shown to be worse on what the active model knows.
 
-    A person is asked where most devices are worse off, though not by enough to fail. None where
-    the gate is off, or nothing was known.
+    A person is asked where most devices are worse off, though not by enough to fail, and where it
+    would fail without some one device. None where the gate is off, or nothing was known.
     """
     if limits.retention is None or not (scope.classes or evidence.by_class):
         return None
@@ -208,7 +210,8 @@ class _Judged:
         """Return how bad it is: 2 fails, 1 a person should look, 0 neither."""
         if reaches(self.counts.losses, self.threshold, self.liars):
             return 2
-        return 1 if self._images_say_so() or self._most_are_worse() else 0
+        asks = self._images_say_so() or self._most_are_worse() or self._one_hides_it()
+        return 1 if asks else 0
 
     def rank(self, scope: Scope) -> tuple[int, float]:
         """Return that by which the worst class is chosen: how bad, by what evidence."""
@@ -225,7 +228,7 @@ class _Judged:
         counts, standing, known = self.counts, self.standing(), evidence.known
         needed = self.needed if self.limits.alike is None else 0
         short = too_little(self.limits, known.images, known.devices, scope, needed)
-        alone = self._alone(evidence) if standing == 2 else None
+        alone = self._alone(evidence, standing)
         outcome: Outcome = "fail" if standing == 2 else "pass"
         if outcome == "pass" and (standing or short):
             outcome = "inconclusive"
@@ -268,6 +271,8 @@ class _Judged:
                 f"{text} {_needs(counts.devices, self.needed)} Images say that it is worse, log e "
                 f"{log:.1f}, if at most {limits.alike} of them show the same thing."
             )
+        if self._one_hides_it():
+            return f"{text} It does not fail, by one device alone: a person should look."
         if standing:
             log_votes = log_evidence(signs(counts.losses), self.liars)
             return f"{text} But {sides}, log e of votes {log_votes:.1f}: a person should look."
@@ -286,13 +291,21 @@ class _Judged:
             return False
         return reaches(signs(self.counts.losses), self.threshold, self.liars)
 
-    def _alone(self, evidence: Evidence) -> DeviceId | None:
-        """Return the device without which it would not fail, the strongest if several are so."""
-        if reaches(self.counts.losses, self.threshold, self.liars, without=1):
+    def _one_hides_it(self) -> bool:
+        """Return whether it would fail without the device that speaks most for the candidate."""
+        return reaches_but_for_one(self.counts.losses, self.threshold, self.liars)
+
+    def _alone(self, evidence: Evidence, standing: int) -> DeviceId | None:
+        """Return the device on which the outcome rests, the strongest if several are so."""
+        if standing == 2:
+            rests = not reaches(self.counts.losses, self.threshold, self.liars, without=1)
+        else:
+            rests = self._one_hides_it()
+        if not rests:
             return None
-        cap = exact(self.limits.cap)
+        cap, side = exact(self.limits.cap), -1 if standing == 2 else 1
         losses = (
-            (-net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap), device)
+            (side * net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap), device)
             for device, pairs in evidence.pairs_by_device(self.of_class)
             if pairs.images
         )

@@ -99,6 +99,19 @@ def reaches(
     return sum(capitals, Fraction(0)) / len(STAKES) >= threshold
 
 
+def reaches_but_for_one(
+    devices: DevicesByLoss, threshold: Fraction, liars: Fraction = NOBODY
+) -> bool:
+    """Return whether a threshold is reached only without the device of the lowest z.
+
+    That device divides the e-value by at most 5, the inverse of 1 less the largest stake.
+    """
+    lowest = min(devices, default=NOBODY)
+    if lowest >= 0 or reaches(devices, threshold, liars):
+        return False
+    return reaches({**devices, lowest: devices[lowest] - 1}, threshold, liars)
+
+
 @lru_cache(256)
 def fewest(threshold: Fraction, liars: Fraction = NOBODY, most: Fraction = Fraction(1)) -> int:
     """Return how many devices can reach a threshold, if each of them has the z `most`."""

@@ -83,6 +83,17 @@ def test_no_device_hides_a_loss_that_the_others_have() -> None:
     assert kept(evidence_of(hides, *[LOSS] * 20)).outcome == "fail"
 
 
+def test_what_passes_by_one_device_alone_is_for_a_person_who_is_told_its_name() -> None:
+    hides = comparison({"fig": Pairs(only_candidate=10**6)})
+    found = kept(evidence_of(*[LOSS] * 12, hides))
+    assert (found.outcome, found.alone, found.too_little) == ("inconclusive", device(12), False)
+    assert "It does not fail, by one device alone: a person should look." in found.text
+    assert "Without dev-0012 it would not be so." in found.text
+    assert kept(evidence_of(*[LOSS] * 12, hides, hides)).outcome == "pass"
+    of_class = lost(evidence_of(*[LOSS] * 16, hides))
+    assert (of_class.outcome, of_class.alone) == ("inconclusive", device(16))
+
+
 def test_what_fails_by_one_device_names_it_though_others_are_as_many() -> None:
     # eleven devices just reach 200, and without any one of them ten do not
     weak = comparison({"fig": pairs(2, 0, 25)})

@@ -22,6 +22,7 @@ from coordinator.topics.rollouts.evalues import (
     mirrored,
     net_loss,
     reaches,
+    reaches_but_for_one,
     shortfall,
     signs,
 )
@@ -79,6 +80,15 @@ def test_without_a_device_means_without_any_one_of_them(
     others = [losses - Counter([z]) for z in losses] or [losses]
     expected = all(reference(one) >= threshold for one in others)
     assert reaches(losses, Fraction(threshold), without=1) == expected
+
+
+@given(FLEETS, st.sampled_from([2, 50, 200]))
+def test_but_for_one_device_means_that_one_alone_keeps_it_below(
+    losses: Counter[Fraction], threshold: int
+) -> None:
+    others = [losses - Counter([z]) for z in losses]
+    expected = reference(losses) < threshold <= max(map(reference, others), default=Fraction(0))
+    assert reaches_but_for_one(losses, Fraction(threshold)) == expected
 
 
 def test_a_device_counts_by_its_share_up_to_the_cap_and_by_no_number_of_images() -> None:
