@@ -1,16 +1,22 @@
-"""The compact Gram: the R factor of a device's features, rounded row by row to few bits.
+"""The compact Gram: an R factor of the scatter within classes, rounded row by row to few bits.
 
-H = Q R with orthogonal Q, so H^T H = R^T R: R (min(n, M) x M, upper trapezoid) says what the Gram
-matrix says and no more, in n M - n(n-1)/2 numbers when n < M. Each row is rounded to `bits` bits
-with a power-of-two step of its own, the smallest that holds the row. Steps lie in an agreed range:
-a row too small for the finest step keeps fewer bits, a row too large for the coarsest is refused.
+W = Q R with orthogonal Q, so W^T W = R^T R. W holds the n - C contrasts of a device's samples
+within their classes (`class_scatter`), and R (min(n - C, M) x M, upper trapezoid) says what their
+scatter says and no more. The class means are told by the class sums, which travel anyhow: rows
+v_c = P_c / sqrt(n_c), rounded by everybody alike, complete R to a factor of H^T H.
 
-The rounded factor's Gram matrix is then exact again: integers times 2^(2 e_min), positive
-semi-definite whatever was rounded, which a rounded triangle is not.
+So whatever R holds, [[G, P], [P^T, diag(n)]] is positive semi-definite up to the rounding of the
+means: a payload is the moments of some samples by the making of its Gram matrix.
+
+Each row of R is rounded to `bits` bits with a power-of-two step of its own, the smallest that holds
+the row. Steps lie in an agreed range: a row too small for the finest step keeps fewer bits, a row
+too large for the coarsest is refused. The Gram matrix of rounded rows is exact again: integers
+times 2^(2 e_min).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, sqrt
 
@@ -62,21 +68,28 @@ class CompactFactor:
     columns: int
 
 
-def factor(features: npt.NDArray[np.floating]) -> Floats:
-    """Return R (min(n, M) x M, float64, upper trapezoid) of `features` H (n x M): R^T R = H^T H.
+def factor(blocks: Iterable[Floats], columns: int) -> Floats:
+    """Return R (min(rows, M) x M, float64, upper trapezoid) of W, told in `blocks` of rows.
 
-    Rows are folded in block by block, so memory does not grow with n. H may have any rank.
+    R^T R = W^T W. Blocks are folded in as they come, so memory does not grow with the number of
+    rows. W may have any rank, and no rows at all.
     """
     faster = accelerator()
     if faster is not None:
-        return faster.factor(features)
-    columns = features.shape[1]
-    block_rows = max(columns, _BLOCK_ROWS)
+        rows = np.concatenate([np.empty((0, columns)), *blocks])
+        return faster.factor(rows) if len(rows) else rows
+    enough = max(columns, _BLOCK_ROWS)
     result = np.empty((0, columns))
-    for start in range(0, len(features), block_rows):
-        block = features[start : start + block_rows].astype(np.float64)
-        result = np.asarray(np.linalg.qr(np.concatenate([result, block]), mode="r"))
-    return result
+    waiting: list[Floats] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(map(len, waiting)) >= enough:
+            result, waiting = _folded(result, waiting), []
+    return _folded(result, waiting) if waiting else result
+
+
+def _folded(result: Floats, waiting: list[Floats]) -> Floats:
+    return np.asarray(np.linalg.qr(np.concatenate([result, *waiting]), mode="r"))
 
 
 def round_factor(triangular: Floats, steps: RowSteps) -> CompactFactor:
@@ -93,15 +106,15 @@ def round_factor(triangular: Floats, steps: RowSteps) -> CompactFactor:
     return CompactFactor(pack_upper(integers * _signs(integers)), exponents, columns)
 
 
-def factor_gram(compact: CompactFactor, steps: RowSteps) -> ScaledIntegers:
-    """Return the upper triangle of the rounded factor's Gram matrix, exactly.
+def factor_gram(compact: CompactFactor, steps: RowSteps, means: Floats) -> ScaledIntegers:
+    """Return the upper triangle of the Gram matrix of the rounded rows and `means`, exactly.
 
-    Its exponent is `2 * steps.finest`. Products are taken in float64 over blocks of rows whose
-    sums are proven to stay within 2^53. Raises `FeatureError` for a factor that does not fit the
-    steps or whose sizes disagree, `RangeError` when a block's sums or the total leave the exact
-    range.
+    `means` (C x M) are `class_scatter.mean_rows`. The exponent is `2 * steps.finest`. Products are
+    taken in float64 over blocks of rows whose sums are proven to stay within 2^53. Raises
+    `FeatureError` for a factor that does not fit the steps or whose sizes disagree, `RangeError`
+    when a block's sums or the total leave the exact range.
     """
-    matrix = _in_finest_steps(compact, steps)
+    matrix = np.concatenate([_in_finest_steps(compact, steps), means])
     triangle = np.zeros(triangle_size(compact.columns), np.int64)
     for block in _exact_blocks(matrix):
         _add_triangle(triangle, matrix[block])
@@ -109,11 +122,35 @@ def factor_gram(compact: CompactFactor, steps: RowSteps) -> ScaledIntegers:
 
 
 def factor_diagonal(compact: CompactFactor, steps: RowSteps) -> npt.NDArray[np.int64]:
-    """Return the diagonal (M,) of `factor_gram`, without the rest; raises as that does."""
+    """Return the squared lengths (M,) of R's columns in steps of 2^(2 finest).
+
+    Raises as `factor_gram` does.
+    """
     matrix = _in_finest_steps(compact, steps)
     _exact_blocks(matrix)
     squares: npt.NDArray[np.int64] = np.square(matrix.astype(np.int64)).sum(axis=0)
     return squares
+
+
+def check_steps(compact: CompactFactor, steps: RowSteps) -> None:
+    """Raise `FeatureError` for a row whose step is coarser than it needs.
+
+    Half a step is what rounding may have moved, so a coarse step in an empty row hides much.
+    """
+    rows = unpack_upper(compact.values, len(compact.exponents), compact.columns)
+    used = np.abs(rows).max(axis=1, initial=0) >= 1 << (steps.bits - 2)
+    bad = (compact.exponents > steps.finest) & ~used
+    if bad.any():
+        row = int(bad.argmax())
+        raise FeatureError(
+            f"row exponents: {compact.exponents[row]} of row {row}, which a finer step holds; use "
+            "the finest that holds a row"
+        )
+
+
+def rounding_length(compact: CompactFactor) -> float:
+    """Return the most by which rounding R's rows moves a column: half a step in each row."""
+    return 0.5 * sqrt(float(np.ldexp(1.0, 2 * compact.exponents.astype(np.int32)).sum()))
 
 
 def _add_triangle(triangle: npt.NDArray[np.int64], rows: Floats) -> None:
@@ -140,12 +177,13 @@ def largest_gram_entry(samples: int, columns: int, largest: int, steps: RowSteps
 
     For features of magnitude up to `largest`. The diagonal of the exact Gram is at most
     samples * largest^2. Rounding moves each column of R by at most half a step per row: at most
-    |R|_F / (bits' largest) over the rows that use all bits, plus sqrt(rows) / 2 finest steps. An
-    entry off the diagonal is at most the largest on it (Cauchy and Schwarz).
+    |R|_F / (bits' largest) over the rows that use all bits, plus sqrt(rows) / 2 finest steps; rows,
+    those of means included, are no more than samples. An entry off the diagonal is at most the
+    largest on it (Cauchy and Schwarz).
     """
     length = sqrt(samples) * largest
     rounding = length * sqrt(columns) / steps.largest
-    rounding += 0.5 * sqrt(min(samples, columns)) * 2.0**steps.finest
+    rounding += 0.5 * sqrt(samples) * 2.0**steps.finest
     return ceil(((length + rounding) * 2.0**-steps.finest) ** 2 * (1 + 1e-9))
 
 

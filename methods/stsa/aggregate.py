@@ -20,6 +20,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from learning.errors import LearningError
+from learning.numerics.class_scatter import mean_rows
 from learning.numerics.compact import CompactFactor, factor_gram
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.triangles import symmetric, triangle_size
@@ -162,7 +163,9 @@ def _gram(assignment: StsaAssignment, statistics: LocalStatistics) -> ScaledInte
         zeros = np.zeros(triangle_size(assignment.columns), np.int64)
         return ScaledIntegers(zeros, assignment.gram_exponent)
     if isinstance(gram, CompactFactor):
-        gram = factor_gram(gram, assignment.row_steps)
+        steps = assignment.row_steps
+        means = mean_rows(statistics.correlation.values, statistics.counts, steps.finest)
+        gram = factor_gram(gram, steps, means)
     return gram.at(assignment.gram_exponent)
 
 

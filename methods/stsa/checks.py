@@ -11,7 +11,14 @@ from math import inf, ldexp, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.compact import CompactFactor, factor_diagonal, largest_gram_entry
+from learning.numerics.class_scatter import mean_rows
+from learning.numerics.compact import (
+    CompactFactor,
+    check_steps,
+    factor_diagonal,
+    largest_gram_entry,
+    rounding_length,
+)
 from learning.numerics.exact_sum import ScaledIntegers
 from learning.numerics.possible_moments import (
     MomentRoom,
@@ -36,7 +43,8 @@ def check_statistics(assignment: StsaAssignment, statistics: LocalStatistics) ->
     - form exact: G lies beside P and the counts as that of samples does, to the last integer
       (`learning.numerics.possible_moments`); where noise or the Gaussian map rounds, within a
       proved room
-    - form compact: its diagonal is bounded
+    - form compact: by its making, G is that of samples with these class means; no step of a row
+      is coarser than it must be, and no column of R is longer than class sums allow
 
     Raises `MomentsError`, and `FeatureError` or `RangeError` for an R factor that does not fit its
     steps.
@@ -88,12 +96,12 @@ def _check_floats(names: Sequence[str], sums: ScaledIntegers, room: int) -> None
         )
 
 
-def _check_diagonal(values: Integers, lowest: int, largest: int) -> None:
-    bad = (values < lowest) | (values > largest)
+def _check_diagonal(values: Integers, largest: int) -> None:
+    bad = values > largest
     if bad.any():
         index = int(bad.argmax())
         raise ContributionError(
-            f"gram: {values[index]} on the diagonal at {index}; these samples give {lowest} to "
+            f"gram: {values[index]} on the diagonal at {index}; these samples give at most "
             f"{largest}"
         )
 
@@ -101,10 +109,29 @@ def _check_diagonal(values: Integers, lowest: int, largest: int) -> None:
 def _check_factor(
     assignment: StsaAssignment, statistics: LocalStatistics, factor: CompactFactor
 ) -> None:
-    columns, steps = assignment.columns, assignment.row_steps
-    largest = assignment.settings.largest
-    bound = largest_gram_entry(statistics.samples, columns, largest, steps)
-    _check_diagonal(factor_diagonal(factor, steps), 0, bound)
+    """Check the factor's steps, and the length of its columns beside the class sums.
+
+    The sum of squares within a class is at most n_c (high - m)(m - low) for a mean of m.
+    """
+    steps, columns = assignment.row_steps, assignment.columns
+    low, high = assignment.lowest, assignment.settings.largest
+    squares = factor_diagonal(factor, steps)
+    check_steps(factor, steps)
+    counts, sums = statistics.counts[:, None], statistics.correlation.values
+    within = ((counts * high - sums) * (sums - counts * low) / counts).sum(axis=0)
+    slack = max(1e-8, 40 * columns**2 * 2.0**-53)  # of a QR factorisation in float64
+    allowed = (np.sqrt(within) + rounding_length(factor)) * (1 + slack)
+    lengths = np.ldexp(np.sqrt(squares), steps.finest)
+    bad = lengths > allowed
+    if bad.any():
+        index = int(bad.argmax())
+        raise ContributionError(
+            f"factor: column {index} has the length {lengths[index]:g}; samples with these class "
+            f"sums give at most {allowed[index]:g}"
+        )
+    means = mean_rows(sums, statistics.counts, steps.finest)
+    bound = largest_gram_entry(statistics.samples, columns, high, steps)
+    _check_diagonal(squares + np.square(means).sum(axis=0).astype(np.int64), bound)
 
 
 def _check_triangle(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
+from learning.numerics.class_scatter import class_contrasts
 from learning.numerics.compact import CompactFactor, factor, round_factor
 from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
 from learning.numerics.gram import check_integers, class_sums, gram_triangle
@@ -87,7 +88,7 @@ def compute_statistics(
         names,
         noise.noisy(counts, settings.min_samples_per_class, settings.max_samples_per_part),
         _sums(assignment, H, classes, len(names), noise),
-        _gram(assignment, form, H, noise),
+        _gram(assignment, form, H, classes, noise),
     )
 
 
@@ -147,10 +148,11 @@ def _sums(
 
 
 def _gram(
-    assignment: StsaAssignment, form: Form, H: Numbers, noise: NoiseSource
+    assignment: StsaAssignment, form: Form, H: Numbers, classes: Integers, noise: NoiseSource
 ) -> ScaledIntegers | CompactFactor:
     if form == "compact":
-        return round_factor(factor(H), assignment.row_steps)
+        contrasts = class_contrasts(H, classes, int(classes.max()) + 1)
+        return round_factor(factor(contrasts, assignment.columns), assignment.row_steps)
     added = noise.on_gram(assignment.columns)
     if assignment.integer:
         exact = gram_triangle(H.astype(np.float32, copy=False), assignment.settings.largest)

@@ -6,8 +6,9 @@ Tensors of the payload, for C classes (sorted by name) and M features:
     counts            int64 (C,)              samples per class
     correlation       packed integers (C, M)  P^T, the sum of h per class
     gram              packed (M(M+1)/2,)      exact: upper triangle of H^T H, row by row
-    factor            packed (trapezoid,)     compact: rounded R factor, row by row
-    row_exponents     int8 (min(n, M),)       compact: the step of each row
+    factor            packed (trapezoid,)     compact: rounded R factor of the scatter within
+                                              classes, row by row
+    row_exponents     int8 (min(n - C, M),)   compact: the step of each row
 
     form estimated, for R rows: one per group and class that has samples in it
     groups_per_class  int64 (C,)              rows of each class, which lie together
@@ -176,13 +177,14 @@ def _gram(
 ) -> ScaledIntegers | CompactFactor:
     if metadata.form == "exact":
         return _scaled("gram", tensors["gram"], metadata.gram_exponent, assignment)
-    rows = min(int(tensors["counts"].sum()), assignment.columns)
+    counts = tensors["counts"]
+    rows = min(int(counts.sum()) - len(counts), assignment.columns)
     values, exponents = tensors["factor"], tensors["row_exponents"]
     size = trapezoid_size(rows, assignment.columns)
     if len(exponents) != rows or len(values) != size:
         raise TensorError(
             f"factor: {len(values)} values in {len(exponents)} rows; "
-            f"{int(tensors['counts'].sum())} samples need {size} in {rows}"
+            f"{int(counts.sum())} samples of {len(counts)} classes need {size} in {rows}"
         )
     return CompactFactor(values, exponents, assignment.columns)
 

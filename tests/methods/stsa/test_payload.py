@@ -154,14 +154,16 @@ def test_a_spoilt_exact_payload_is_refused_by_name(spoiling, message):
     [
         (
             lambda r, m: r.update(factor=r["factor"][1:]),
-            "factor: 609 values in 20 rows; 20 samples",
+            "factor: 543 values in 17 rows; 20 samples of 3 classes",
         ),
-        (lambda r, m: r.update(row_exponents=r["row_exponents"][1:]), "610 values in 19 rows"),
-        (lambda r, m: spoil(r, "counts", 0, 1), "samples need"),
+        (lambda r, m: r.update(row_exponents=r["row_exponents"][1:]), "544 values in 16 rows"),
+        (lambda r, m: spoil(r, "counts", 0, 1), "samples of 3 classes need"),
         (lambda r, m: spoil(r, "factor", 3, 512), "a value exceeds 511"),
         (lambda r, m: spoil(r, "row_exponents", 3, -5), "row exponents: -5 is outside"),
         (lambda r, m: spoil(r, "row_exponents", 3, 99), "row exponents: 99 is outside"),
-        (lambda r, m: r["row_exponents"].__setitem__(slice(0, 20), 3), "on the diagonal at"),
+        (lambda r, m: r["row_exponents"].__setitem__(slice(0, 20), 3), "factor: column 0 has the"),
+        (lambda r, m: r.update(factor=r["factor"] // 8), "which a finer step holds"),
+        (lambda r, m: r.update(factor=r["factor"] * 0), "which a finer step holds"),
         (lambda r, m: spoil(r, "correlation", (0, 0), -1), "correlation: -1 for feature 0"),
     ],
 )
