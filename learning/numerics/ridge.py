@@ -38,12 +38,18 @@ def solve_ridge(gram: Floats, correlation: Floats, ridge: float) -> Floats:
             raise _singular(ridge)
         return solution
     with one_blas_thread():
-        lower = _cholesky(system, ridge)
-        return _back(lower, _forward(lower, correlation))
+        lower = _factor(system, ridge)
+        return _back(lower, forward_solution(lower, correlation))
 
 
-def _cholesky(system: Floats, ridge: float) -> Floats:
-    """Return the lower factor L of G + ridge I."""
+def cholesky_factor(gram: Floats, ridge: float) -> Floats:
+    """Return the lower factor L (M x M) of G + ridge I; raise `SingularError` for none."""
+    system = gram.copy()
+    system[np.diag_indices_from(system)] += ridge
+    return _factor(system, ridge)
+
+
+def _factor(system: Floats, ridge: float) -> Floats:
     try:
         lower = np.linalg.cholesky(system)
     except np.linalg.LinAlgError as error:
@@ -60,7 +66,7 @@ def _singular(ridge: float) -> SingularError:
     )
 
 
-def _forward(lower: Floats, right: Floats) -> Floats:
+def forward_solution(lower: Floats, right: Floats) -> Floats:
     """Return the solution y (M x C) of L y = `right`."""
     result: Floats = right.astype(np.float64)
     for start in range(0, len(lower), _BLOCK):

@@ -22,17 +22,19 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("fed3r", {}),
     ("fedncm", {"min_samples_per_class": 1}),
     ("fedcof", {"min_samples_per_class": 1}),
-    ("pooled", {"publish": "moments", "moments_minimum": 1}),
+    ("pooled", {"publish": "moments", "moments_minimum": 3}),
 ]
 
 
 def told(method: str, settings: dict[str, Any], ends: tuple[int, int]) -> Any:
     """Return an assignment whose features lie between these ends."""
-    more: dict[str, Any] = {"max_samples_per_part": 10_000}
+    more: dict[str, Any] = {}
     if method == "stsa":
         mapped = "none" if ends[0] else "integer"
         more |= {"map": mapped, "map_width": WIDTH, "feature_bits": 8 if ends[1] > 127 else 7}
-    return statistics_coordinator(method).assign({**more, **settings}, WIDTH)
+    return statistics_coordinator(method).assign(
+        {"max_samples_per_part": 30_000, **more, **settings}, WIDTH
+    )
 
 
 def ranges_of(method: str, settings: dict[str, Any]) -> list[tuple[int, int]]:
@@ -48,7 +50,9 @@ def ranges_of(method: str, settings: dict[str, Any]) -> list[tuple[int, int]]:
 def test_payloads_of_extreme_samples_pass(method, settings, ends):
     assignment = told(method, settings, ends)
     device, coordinator = statistics_device(method), statistics_coordinator(method)
-    for name, h, classes in extreme_samples(ends, WIDTH):
+    least = assignment.settings.min_samples_per_class
+    for name, once, told_once in extreme_samples(ends, WIDTH):
+        h, classes = np.repeat(once, least, axis=0), np.repeat(told_once, least)
         labels = [f"class {index:03}" for index in np.asarray(classes)]
         context = PartContext(secret=b"secret", seed=b"seed")
         made = device.finish(assignment, h.astype(np.float32), labels, context)

@@ -1,0 +1,83 @@
+"""How far samples move a ridge regression of others, from their moments alone.
+
+For the others' G0, P0 of N0 samples, W0 = (G0 + lambda I)^-1 P0, and a part's G, P of n samples:
+
+    r = (n - 2 tr W0^T P + tr W0^T G W0) / n          mean squared residual of the part under W0
+    D = tr (W1 - W0)^T G0 (W1 - W0) / N0              mean squared move of the others' scores
+    q = sqrt(D) (N0 + n) / n                          that move in units of the part's weight
+
+W1 is solved with the part. With E = P - G W0 it is W0 + (G0 + lambda I + G)^-1 E, so D is at most
+|L^-1 E|^2 / N0 for the factor L of G0 + lambda I. A wrong label that is told with full certainty
+has r = 2, a class that nobody knew 1. r can be diluted by honest samples among others, D cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.numerics.blas import one_blas_thread
+from learning.numerics.ridge import cholesky_factor, forward_solution, solve_ridge
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """G (M x M) and P (M x C) of a number of samples, in float64."""
+
+    gram: Floats
+    sums: Floats
+    samples: int
+
+
+@dataclass(frozen=True)
+class Influence:
+    """Figures r, q and D of a part, as the module tells."""
+
+    residual: float
+    pull: float
+    move: float
+
+    def within(self, other: Influence) -> bool:
+        """Return whether no figure exceeds the other's."""
+        return (
+            self.residual <= other.residual and self.pull <= other.pull and self.move <= other.move
+        )
+
+
+class OthersModel:
+    """The model of all samples but those that are judged by it.
+
+    Raises `SingularError` where it has no stable solution.
+    """
+
+    def __init__(self, others: Moments, ridge: float) -> None:
+        self._others, self._ridge = others, ridge
+        with one_blas_thread():
+            self._lower = cholesky_factor(others.gram, ridge)
+        self._weights = solve_ridge(others.gram, others.sums, ridge)
+
+    def influence(self, part: Moments, most: Influence) -> Influence:
+        """Return the figures of a part; D and q are bounds where these stay within `most`."""
+        count, others = part.samples, self._others
+        with one_blas_thread():
+            moved = part.gram @ self._weights
+            error = part.sums - moved
+            agreement = float(np.sum(self._weights * (2 * part.sums - moved)))
+            residual = max(0.0, count - agreement) / count
+            bound = float(np.square(forward_solution(self._lower, error)).sum()) / others.samples
+        found = self._figures(residual, bound, count)
+        if found.within(most):
+            return found
+        change = solve_ridge(others.gram + part.gram, error, self._ridge)
+        with one_blas_thread():
+            move = float(np.sum(change * (others.gram @ change))) / others.samples
+        return self._figures(residual, min(max(move, 0.0), bound), count)
+
+    def _figures(self, residual: float, move: float, count: int) -> Influence:
+        share = count / (count + self._others.samples)
+        return Influence(residual, sqrt(move) / share, move)
