@@ -4,7 +4,11 @@ For the others' G0, P0 of N0 samples, W0 = (G0 + lambda I)^-1 P0, and a part's G
 
     r = (n - 2 tr W0^T P + tr W0^T G W0) / n          mean squared residual of the part under W0
     D = tr (W1 - W0)^T G0 (W1 - W0) / N0              mean squared move of the others' scores
-    q = sqrt(D) (N0 + n) / n                          that move in units of the part's weight
+    q = sqrt(D) (N0 + n) / n / sqrt(1 + 12 / n)       that move in units of the part's weight
+
+The last factor of q is chance: a few samples differ from many as 1 / sqrt(n). Measured on digits
+and random features, honest parts of 1 to 150 samples have q up to 1.3 with it, and up to 4.3
+without.
 
 W1 is solved with the part. With E = P - G W0 it is W0 + (G0 + lambda I + G)^-1 E, so D is at most
 |L^-1 E|^2 / N0 for the factor L of G0 + lambda I. A wrong label that is told with full certainty
@@ -19,10 +23,19 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from learning.errors import SingularError
 from learning.numerics.blas import one_blas_thread
-from learning.numerics.ridge import cholesky_factor, forward_solution, solve_ridge
+from learning.numerics.ridge import (
+    back_solution,
+    cholesky_factor,
+    forward_solution,
+    solve_ridge,
+)
 
 Floats = npt.NDArray[np.float64]
+
+_CHANCE = 12.0
+"""Samples of which the chance of a part weighs as much as what is common to all parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,25 +72,29 @@ class OthersModel:
         self._others, self._ridge = others, ridge
         with one_blas_thread():
             self._lower = cholesky_factor(others.gram, ridge)
-        self._weights = solve_ridge(others.gram, others.sums, ridge)
+            forward = forward_solution(self._lower, others.sums)
+            self.weights = back_solution(self._lower, forward)
 
     def influence(self, part: Moments, most: Influence) -> Influence:
         """Return the figures of a part; D and q are bounds where these stay within `most`."""
         count, others = part.samples, self._others
         with one_blas_thread():
-            moved = part.gram @ self._weights
+            moved = part.gram @ self.weights
             error = part.sums - moved
-            agreement = float(np.sum(self._weights * (2 * part.sums - moved)))
+            agreement = float(np.sum(self.weights * (2 * part.sums - moved)))
             residual = max(0.0, count - agreement) / count
             bound = float(np.square(forward_solution(self._lower, error)).sum()) / others.samples
         found = self._figures(residual, bound, count)
         if found.within(most):
             return found
-        change = solve_ridge(others.gram + part.gram, error, self._ridge)
+        try:
+            change = solve_ridge(others.gram + part.gram, error, self._ridge)
+        except SingularError:
+            return found  # the part's G is none of samples; the bound says as much
         with one_blas_thread():
             move = float(np.sum(change * (others.gram @ change))) / others.samples
         return self._figures(residual, min(max(move, 0.0), bound), count)
 
     def _figures(self, residual: float, move: float, count: int) -> Influence:
         share = count / (count + self._others.samples)
-        return Influence(residual, sqrt(move) / share, move)
+        return Influence(residual, sqrt(move) / share / sqrt(1 + _CHANCE / count), move)

@@ -39,7 +39,7 @@ def solve_ridge(gram: Floats, correlation: Floats, ridge: float) -> Floats:
         return solution
     with one_blas_thread():
         lower = _factor(system, ridge)
-        return _back(lower, forward_solution(lower, correlation))
+        return back_solution(lower, forward_solution(lower, correlation))
 
 
 def cholesky_factor(gram: Floats, ridge: float) -> Floats:
@@ -76,7 +76,7 @@ def forward_solution(lower: Floats, right: Floats) -> Floats:
     return result
 
 
-def _back(lower: Floats, right: Floats) -> Floats:
+def back_solution(lower: Floats, right: Floats) -> Floats:
     """Return the solution w (M x C) of L^T w = `right`."""
     result: Floats = right.copy()
     for start in reversed(range(0, len(lower), _BLOCK)):

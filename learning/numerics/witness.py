@@ -16,6 +16,8 @@ Integers = npt.NDArray[np.int64]
 
 _BLOCK = 64
 _LARGEST = 4096
+_ROUNDING = 1e-13
+"""Of the largest eigenvalue of a block; what lies below may be rounding."""
 
 
 def negative_direction(gram: Floats, ridge: float) -> Integers | None:
@@ -31,7 +33,7 @@ def negative_direction(gram: Floats, ridge: float) -> Integers | None:
         rows = slice(start, min(start + _BLOCK, size))
         left = system[rows, rows] - lower[rows, :start] @ lower[rows, :start].T
         values, vectors = np.linalg.eigh(left)
-        if values[0] <= 0:
+        if values[0] <= _ROUNDING * values[-1]:
             return _extended(lower, start, vectors[:, 0])
         lower[rows, rows] = np.linalg.cholesky(left)
         below = slice(rows.stop, size)

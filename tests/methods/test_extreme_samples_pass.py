@@ -28,7 +28,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
 
 def told(method: str, settings: dict[str, Any], ends: tuple[int, int]) -> Any:
     """Return an assignment whose features lie between these ends."""
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"max_contributions": 1000} if method == "stsa" else {}
     if method == "stsa":
         mapped = "none" if ends[0] else "integer"
         more |= {"map": mapped, "map_width": WIDTH, "feature_bits": 8 if ends[1] > 127 else 7}
