@@ -106,12 +106,18 @@ def install(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask about broker and folders.")
+    ] = False,
     home: Home = HOME,
 ) -> None:
     """Set this device up by its kit: home, secrets, settings, enrolment, unit."""
     from device_agent.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
 
-    for step in KitInstallation.of(kit, home, unit, user).steps():
+    found = KitInstallation.of(kit, home, unit, user)
+    if found.question and not dry_run and not yes:
+        typer.confirm(found.question, abort=True)
+    for step in found.steps():
         typer.echo(f"would {step.text}" if dry_run else step.text)
         if not dry_run:
             step.do()

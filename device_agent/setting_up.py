@@ -36,11 +36,13 @@ from schemas.kits import (
 )
 from schemas.message import explain
 from schemas.private_file import write_private
+from schemas.regular_files import read_regular
 from schemas.settings_file import SettingsError
 from schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
 from schemas.whole_file import write_whole
 from transport.tls import TlsSettings
 
+_LONGEST_FILE = 1 << 20
 _GPU_GROUPS = ("video", "render")
 
 
@@ -67,6 +69,7 @@ class KitInstallation:
         cls, folder: Path, home: Path, unit_folder: Path | None, user: str | None
     ) -> KitInstallation:
         """Read a kit; raise `SettingsError`, or `HomeError` where it cannot be installed so."""
+        _check_files(folder)
         kit = read_kit(folder)
         here = home.absolute()
         if (here / SETTINGS_FILE).exists():
@@ -84,6 +87,17 @@ class KitInstallation:
         if unit_folder is not None and user is None and os.geteuid() == 0:
             raise HomeError("user: the agent needs no rights of root; say whose, as --user NAME")
         return cls(folder, kit, here, unit_folder, user)
+
+    @property
+    def question(self) -> str:
+        """What the owner is to confirm of a new home; empty where the home is there already."""
+        if (self.home / SETTINGS_FILE).exists():
+            return ""
+        kit = self.kit
+        reads = [item for item in (kit.data, kit.evaluation) if item is not None]
+        outside = [item for item in reads if not _is_inside(self.home, item)]
+        read = f", and read samples in {' and '.join(outside)}" if outside else ""
+        return f"Speak with the broker at {kit.host}:{kit.port} as {kit.device}{read}?"
 
     def steps(self) -> Iterator[SetUpStep]:
         """Return what is to be done, in order."""
@@ -131,7 +145,7 @@ class KitInstallation:
     def _copying(self, name: str) -> Callable[[], None]:
         def copy() -> None:
             try:
-                data = (self.folder / name).read_bytes()
+                data = read_regular(self.folder / name, _LONGEST_FILE)
                 write_private(self.home / name, data)
                 if name not in PRIVATE_FILES:
                     (self.home / name).chmod(0o644)
@@ -141,7 +155,7 @@ class KitInstallation:
         return copy
 
     def _enrol(self) -> None:
-        enrol(self.home, (self.folder / TOKEN_FILE).read_text(encoding="ascii"))
+        enrol(self.home, read_regular(self.folder / TOKEN_FILE, _LONGEST_FILE).decode("ascii"))
 
     def _give(self) -> None:
         assert self.user is not None
@@ -187,6 +201,17 @@ def tls_settings(
         return TlsSettings(ca_file=ca, certificate_file=certificate, key_file=key)
     except ValidationError as error:
         raise SettingsError(f"--certificate-file, --key-file: {explain(error)}") from error
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a kit that has links: they would bring other files of this machine into the home."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_symlink():
+            raise HomeError(f"{path}: is a link; a kit has files of its own, so take it again")
+
+
+def _is_inside(home: Path, data: str) -> bool:
+    return (home / data).resolve().is_relative_to(home.resolve())
 
 
 def _ids(user: str) -> tuple[int, int] | None:

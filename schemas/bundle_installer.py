@@ -133,15 +133,44 @@ def check_machine(manifest: BundleManifest, python: str, machine: str) -> None:
         )
 
 
-def install(bundle: Path, keys: dict[str, bytes], into: Path) -> BundleManifest:
+def check_not_older(manifest: BundleManifest, into: Path) -> None:
+    """Raise `InstallerError` where a newer fleetledger is installed in `into` than a bundle has.
+
+    A signature is good for ever: an old bundle would bring back what was mended since.
+    """
+    for found in into.glob("lib/python*/site-packages/fleetledger-*.dist-info"):
+        version = found.name[len("fleetledger-") : -len(".dist-info")]
+        if _order(version) > _order(manifest.version):
+            raise InstallerError(
+                f"the bundle has version {manifest.version}, and {version} is in {into}; take a "
+                "newer bundle, or say --older to go back"
+            )
+
+
+def _order(version: str) -> list[int]:
+    """Return the numbers of a version's release: of 1.10.0.dev3 they are 1, 10 and 0."""
+    numbers = []
+    for part in version.split("+", 1)[0].split("."):
+        if not part.isdecimal():
+            break
+        numbers.append(int(part))
+    return numbers
+
+
+def install(
+    bundle: Path, keys: dict[str, bytes], into: Path, older: bool = False
+) -> BundleManifest:
     """Check a bundle, and install it into the virtual environment `into`, made where it is not.
 
-    Nothing is fetched. Raises `InstallerError`.
+    Nothing is fetched. One that is older than what is there is taken with `older` alone. Raises
+    `InstallerError`.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         manifest = unpack(bundle, keys, folder)
         check_machine(manifest, _python(), platform.machine())
+        if not older:
+            check_not_older(manifest, into)
         _run("make a virtual environment", sys.executable, "-m", "venv", str(into))
         _run(
             "install the wheels",
@@ -278,9 +307,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--key", required=True, help="NAME+HASH+KEY, its file, or a root.json")
     parser.add_argument("--into", type=Path, default=Path("/opt/fleetledger"))
+    parser.add_argument("--older", action="store_true", help="go back to an older version")
     said = parser.parse_args(arguments)
     try:
-        manifest = install(said.bundle, read_keys(said.key), said.into)
+        manifest = install(said.bundle, read_keys(said.key), said.into, said.older)
     except InstallerError as error:
         sys.stderr.write(f"install-bundle: {error}\n")
         return 1

@@ -82,10 +82,14 @@ def install(
     into: Annotated[
         Path, typer.Option(help="Virtual environment, made where it is not.", file_okay=False)
     ] = PROGRAM.parent.parent,
+    older: Annotated[
+        bool, typer.Option("--older", help="Go back to an older version than is there.")
+    ] = False,
 ) -> None:
     """Verify a bundle and install it, without a network."""
     with _translated():
-        found = bundle_installer.install(bundle, bundle_installer.read_keys(key), into)
+        keys = bundle_installer.read_keys(key)
+        found = bundle_installer.install(bundle, keys, into, older)
     say(f"fleetledger {found.version} is in {into}")
 
 

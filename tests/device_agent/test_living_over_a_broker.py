@@ -122,12 +122,13 @@ def test_messages_that_make_no_sense_are_noted_and_do_not_stop_the_agent(
     greet(coordinator)
     coordinator.send("rcpt", Problem(about="x", text="of the wrong kind"))
     coordinator.send("ctl", Problem(about="message", text="your clock is a potato"))
-    eventually(
-        lambda: any("potato" in text for text in told_texts(read_status(running.home.status_file)))
-    )
-    assert any(
-        "'problem' arrived on" in text for text in told_texts(read_status(running.home.status_file))
-    )
+
+    def told() -> str:
+        status = read_status(running.home.status_file)
+        return "" if status is None else " ".join(told_texts(status))
+
+    eventually(lambda: "potato" in told())
+    assert "'problem' arrived on" in told()
     coordinator.assign(stsa_assignment()[0])
     coordinator.wait_for(Contribution)
 

@@ -50,7 +50,9 @@ def kit_for(folder: Path, device: DeviceId) -> Path:
 
 
 def install(kit: Path, home: Path, *options: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["agent", "install", str(kit), "--home", str(home), *options])
+    done = CliRunner().invoke(
+        app, ["agent", "install", str(kit), "--yes", "--home", str(home), *options]
+    )
     return done.exit_code, done.output + str(done.exception or "")
 
 
@@ -219,3 +221,39 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "key_file is missing" in str(done.exception)
     assert not (tmp_path / "h").exists()
+
+
+def ask(kit: Path, home: Path, answer: str) -> tuple[int, str]:
+    words = ["agent", "install", str(kit), "--home", str(home)]
+    done = CliRunner().invoke(app, words, input=answer)
+    return done.exit_code, done.output
+
+
+def test_broker_and_folders_outside_the_home_are_asked_for_before_anything_is_done(
+    kit: Path, tmp_path: Path
+) -> None:
+    text = (kit / "kit.toml").read_text().replace('data = "d"', 'data = "/etc"')
+    (kit / "kit.toml").write_text(text)
+    home = tmp_path / "home"
+    for answer in ("n\n", ""):
+        code, said = ask(kit, home, answer)
+        assert code == 1
+        assert "Speak with the broker at broker.lan:8883 as" in said
+        assert "read samples in /etc?" in said
+        assert not home.exists()
+
+
+def test_a_confirmed_kit_is_installed_and_asked_about_once(kit: Path, tmp_path: Path) -> None:
+    code, said = ask(kit, tmp_path / "home", "y\n")
+    assert (code, "samples" in said) == (0, False)
+    code, said = ask(kit, tmp_path / "home", "")
+    assert (code, "Speak with" in said) == (0, False)
+
+
+def test_a_kit_with_a_link_is_refused(kit: Path, tmp_path: Path) -> None:
+    (kit / "ca.pem").unlink()
+    (kit / "ca.pem").symlink_to("/etc/passwd")
+    code, said = install(kit, tmp_path / "home")
+    assert code == 1
+    assert "ca.pem: is a link" in said
+    assert not (tmp_path / "home").exists()

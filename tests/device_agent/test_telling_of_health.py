@@ -55,7 +55,7 @@ def test_an_older_coordinator_is_told_no_more(home: Path) -> None:
     coordinator.send("ctl", problem("message", text))
     presence = running.agent._parts.state
     eventually(lambda: presence.presence.unheeding == coordinator.sender.boot)
-    assert running.agent._problems == []
+    assert running.agent._watch.book.past == ()
     running.stop()
     coordinator.stop()
 

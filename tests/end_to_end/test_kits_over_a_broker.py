@@ -73,7 +73,7 @@ class KitFleet:
         """Install a kit, and run the agent that it makes."""
         name = f"camera-{number}"
         home = str(self.folder / name)
-        say("agent", "install", str(self.kits / "devices" / name), "--home", home)
+        say("agent", "install", str(self.kits / "devices" / name), "--yes", "--home", home)
         self._start(name, "agent", "run", "--home", home)
 
     def _start(self, name: str, *words: str) -> None:

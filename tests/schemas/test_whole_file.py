@@ -9,7 +9,7 @@ import pytest
 from schemas.whole_file import write_whole
 
 ROOMS = ("coordinator", "device_agent", "export", "transport", "schemas")
-IN_PLACE = re.compile(r"\.write_(text|bytes)\(|open\([^)\n]*['\"][wx]\+?b?['\"]")
+IN_PLACE = re.compile(r"\.write_(text|bytes)\(|open\(.*['\"][wx]\+?b?['\"]")
 ALLOWED = {
     "coordinator/bundling/debian.py": "a scratch tree of which a package is made",
     "coordinator/bundling/making.py": "beside its place, then renamed",
@@ -29,6 +29,7 @@ ALLOWED = {
     "schemas/child_limits.py": "a file of the kernel",
     "schemas/generate.py": "schemas in a checkout, for people",
     "schemas/whole_file.py": "what this is about",
+    "transport/part_file.py": "a part file, which becomes a blob by its new name",
     "transport/pages/grants.py": "beside its place, then renamed",
 }
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from fleetledger import app
 from schemas.bundle_installer import (
     InstallerError,
     check_machine,
+    check_not_older,
     is_signed_says_openssl,
     read_keys,
     unpack,
@@ -243,6 +245,23 @@ def test_a_bundle_for_another_machine_is_refused(
     manifest = unpack(bundle, read_keys(key.verify_key), tmp_path / "a")
     with pytest.raises(InstallerError, match=r"for Python 3\.9 .* and here is"):
         check_machine(manifest, HERE, os.uname().machine)
+
+
+@pytest.mark.parametrize(
+    ("there", "comes", "refused"),
+    [("0.2.0", "0.1.9", True), ("0.10.0", "0.9.1", True), ("0.1.9", "0.2.0", False)],
+)
+def test_a_bundle_that_is_older_than_what_is_there_is_refused(
+    signed: Signed, tmp_path: Path, there: str, comes: str, refused: bool
+) -> None:
+    bundle, key = signed
+    (tmp_path / "scratch").mkdir()
+    manifest = unpack(bundle, read_keys(str(key.verify_key)), tmp_path / "scratch")
+    info = tmp_path / "into/lib/python3.11/site-packages" / f"fleetledger-{there}.dist-info"
+    info.mkdir(parents=True)
+    with pytest.raises(InstallerError, match="say --older") if refused else nullcontext():
+        check_not_older(replace(manifest, version=comes), tmp_path / "into")
+    check_not_older(replace(manifest, version=there), tmp_path / "into")
 
 
 def test_it_is_installed_without_a_network_by_the_installer_beside_it(

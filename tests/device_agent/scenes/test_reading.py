@@ -188,7 +188,9 @@ def test_grey_networks_see_what_they_see_of_pictures_without_masks(album: Album)
 
 def test_pictures_alone_are_those_of_whole_scenes(album: Album) -> None:
     album.images[1] = replace(album.images[1], digest=album.images[0].digest)
-    found = list(read_scene_pictures(album.images, album.folder, COLOUR))
+    read = list(read_scene_pictures(album.images, album.folder, COLOUR))
+    assert [image for image, _ in read] == [album.images[0], album.images[2]]
+    found = [pixels for _, pixels in read]
     expected = [
         preprocess((album.folder / image.path).read_bytes(), COLOUR)
         for image in (album.images[0], album.images[2])

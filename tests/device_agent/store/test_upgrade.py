@@ -111,9 +111,9 @@ class Written(Durable):
     def __call__(self, draft: Draft) -> None:
         for item in fields(AgentRecords):
             value = getattr(self.records, item.name)
-            if item.name == "counted":
-                for lineage, images in value.items():
-                    draft.counted[lineage].update(images)
+            if item.name in ("counted", "unanswered"):
+                for group, images in value.items():
+                    getattr(draft, item.name)[group].update(images)
             elif isinstance(value, Mapping):
                 getattr(draft, item.name).update(value)
             elif isinstance(value, Set):
