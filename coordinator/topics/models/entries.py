@@ -211,7 +211,8 @@ class ModelExported(EntryBody):
 def _export(models: ModelsState, body: ModelExported, at: Place) -> None:
     model = models.by_version[body.version]
     model.exported, model.exported_ns = body, at.time_ns
-    models.unpacked_versions.pop(body.version, None)
+    if body.version in models.unpacked_versions:
+        models.unpacked_versions.remove(body.version)
 
 
 def _say_exported(body: ModelExported, _: Place) -> str:

@@ -120,7 +120,7 @@ class ModelsState:
     """Versions in ascending order."""
     newest_by_lineage: dict[Digest, int] = field(default_factory=dict)
     """Newest version that the fleet learned, by lineage."""
-    unpacked_versions: dict[int, None] = field(default_factory=dict)
+    unpacked_versions: list[int] = field(default_factory=list)
     """Imported versions without a manifest, oldest first."""
     learned: int | None = None
     """The newest version that the fleet learned."""
@@ -164,7 +164,7 @@ class ModelsState:
         """Take in a new version."""
         self.by_version[model.version] = model
         if model.lineage is None:
-            self.unpacked_versions[model.version] = None
+            self.unpacked_versions.append(model.version)
         else:
             self.newest_by_lineage[model.lineage.digest] = model.version
 
