@@ -118,7 +118,7 @@ class LedgerSection(Strict):
 class ImportsSection(Strict):
     """What a file from elsewhere may take while a process of its own judges it."""
 
-    seconds: int = Field(default=300, ge=1, le=86_400)
+    seconds: int = Field(default=900, ge=1, le=86_400)
     """Of the processor."""
     memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
     """Beyond the libraries; half of this machine's memory if left out."""

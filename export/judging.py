@@ -34,7 +34,7 @@ _LAST_WORDS = 300
 class JudgingLimits:
     """What taking a file in may take."""
 
-    seconds: int = 300
+    seconds: int = 900
     """Of the processor."""
     memory_bytes: int | None = None
     """Beyond the libraries; None for half of the machine's."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,8 @@ _KEEPING = frozenset(
     """.split()  # noqa: SIM905 - as lists of operators are written elsewhere
 )
 """Operators whose result is their first input in another shape, or a little rounded."""
+_INVERTED = frozenset({"Softmax", "Sigmoid"})
+"""Operators whose input is tried as scores."""
 _OF_EACH = frozenset({"Sigmoid", "HardSigmoid"})
 
 
@@ -72,6 +75,14 @@ class Meaning:
     def single(self) -> bool:
         """Whether one number stands for two classes."""
         return self.reading in ("margin", "share")
+
+    @property
+    def least_tolerance(self) -> float:
+        """Difference of scores that a self-test has to bear: of one step of an eight-bit number.
+
+        The logarithm of the least one goes from half a step to three halves.
+        """
+        return log(3) if self.floor > FLOOR else 0.0
 
     @property
     def told(self) -> str:
@@ -156,7 +167,8 @@ def _look(model: ModelProto, cutting: Cutting, inputs: Sequence[Values]) -> _See
             step = _step(model, node)
         names.append(node.input[0])
         node = cutting.maker(names[-1])
-    wanted = [*names, node.input[0]] if node is not None and node.input else names
+    made_of_one = node is not None and node.op_type in _INVERTED
+    wanted = [*names, node.input[0]] if node is not None and made_of_one else names
     wanted = list(dict.fromkeys(name for name in wanted if cutting.maker(name)))
     shown = ModelProto()
     shown.CopyFrom(model)

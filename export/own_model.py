@@ -114,6 +114,11 @@ class _Network:
         return self.model.graph.output[0].name if self.meaning is None else self.meaning.value
 
     @property
+    def least_tolerance(self) -> float:
+        """Difference of scores that a self-test has to bear."""
+        return 0.0 if self.meaning is None else self.meaning.least_tolerance
+
+    @property
     def of_output(self) -> tuple[int, ...]:
         """Axes of that value, behind the samples."""
         return self.axes if self.meaning is None else self.meaning.axes
@@ -145,7 +150,7 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
         feature_width=int(np.prod(cut.axes)) if wanted.answers == "sample" else cut.axes[0],
         output_shape=network.axes if wanted.answers == "raw" else (),
         parity=parity,
-        tolerance=limits.device_tolerance,
+        tolerance=max(limits.device_tolerance, network.least_tolerance),
         cut=cut.name,
         gives=None if network.meaning is None else network.meaning.gives,
         remarks=network.remarks,
