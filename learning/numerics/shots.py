@@ -48,7 +48,7 @@ class Shots:
     images: int = 0
     """Images of the mean; it is complete with `LAST`."""
     mean: tuple[float, ...] = ()
-    """Mean projections (BITS,) of these images; empty before the first."""
+    """Mean projections (BITS,) of these images; empty before the first, and once complete."""
     centre: tuple[float, ...] = ()
     """The mean projections (BITS,) that fingerprints are taken around; empty while too few."""
     due: int = FIRST
@@ -134,7 +134,8 @@ def _centred(shots: Shots) -> Shots:
     due = shots.due
     while due <= shots.images:
         due *= 2
-    return replace(shots, centre=shots.mean, due=due, leaders=())
+    mean = shots.mean if shots.images < LAST else ()
+    return replace(shots, mean=mean, centre=shots.mean, due=due, leaders=())
 
 
 def _as_kept(values: npt.NDArray[Any]) -> tuple[float, ...]:
