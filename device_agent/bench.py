@@ -406,6 +406,7 @@ class Bench:
                 measured = evaluate_scenes(model, folder, head, request.detection)
             else:
                 measured = self._evaluated(model, folder, request.detection)
+                measured = evaluation.with_lacking(measured, model, folder, request.lacks)
         except (FleetledgerError, LearningError) as error:
             return (inputs.Evaluated(None, str(error)),)
         told = _left_out(measured.left_out)

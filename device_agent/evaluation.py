@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -88,6 +88,24 @@ def evaluate(
         tuple(name for name, seen in classes.items() for _ in seen.uncertainties),
         np.concatenate(projections) if projections else None,
     )
+
+
+def with_lacking(
+    measured: EvaluationResult, model: InstalledModel, folder: Path, lacks: Sequence[ClassName]
+) -> EvaluationResult:
+    """Count the samples of the fleet's classes that the model does not know as wrong."""
+    preprocessing, results = model.manifest.preprocessing, dict(measured.results)
+    unreadable = measured.unreadable
+    suffixes = TEXT_SUFFIXES if preprocessing.mode == "text" else SUFFIXES
+    for name in sorted(set(lacks) - set(model.manifest.class_names)):
+        pictures = [PictureFile(path) for path in _sample_files(folder / name, suffixes)]
+        readable = sum(
+            outcome.pixels is not None for outcome in read_pictures(pictures, preprocessing)
+        )
+        unreadable += len(pictures) - readable
+        if readable:
+            results[name] = ClassResult(correct=0, total=readable)
+    return replace(measured, results=results, unreadable=unreadable)
 
 
 def _take(

@@ -263,6 +263,10 @@ class Manifest(Strict):
         return manifest
 
 
+MAX_LACKING = 1000
+"""Classes that a model may be said to lack."""
+
+
 class DesiredModel(Message):
     """The model that a device is to run; retained per device. A higher action replaces a lower."""
 
@@ -293,6 +297,9 @@ class DesiredModel(Message):
     """How long it runs before the device says that it has settled; None where that is not asked."""
     urls: Items[FileUrl] = Field(default=(), max_length=MAX_FILE_URLS, exclude_if=is_absent)
     """Where some of the files may be had by HTTPS, too."""
+    lacks: Items[ClassName] = Field(default=(), max_length=MAX_LACKING, exclude_if=is_absent)
+    """Names of the fleet's classes that the model does not know: of held-out samples of these it
+    is right for none."""
 
     @property
     def offers(self) -> tuple[Offer, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.reading.fleet import fleet_now, narrowed
 from coordinator.reading.reports import DevicesReport, ListedDevice
+from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.commands import RetireDevice, TagDevices
 from coordinator.topics.devices.views import chosen_in
@@ -73,6 +74,21 @@ def retire(
         return RetireDevice(device=one, reason=reason, retracts=retract)
 
     for_each(home, DeviceChoice.read(device, tagged), retiring, what="Retire", yes=yes)
+
+
+@app.command()
+def replaced(
+    device: Annotated[str, typer.Argument(metavar="NAME", help="Device with other hardware.")],
+    earlier: Annotated[
+        Literal["keep", "drop"],
+        typer.Argument(
+            help="keep: what it gave so far stays, as of other images. drop: it leaves."
+        ),
+    ],
+    home: Home = HOME,
+) -> None:
+    """Say what becomes of what earlier installations of a device gave."""
+    command(home, SettleEarlier(device=DeviceId(device), kept=earlier == "keep"))
 
 
 @app.command()

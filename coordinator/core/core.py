@@ -112,6 +112,7 @@ class Core:
             self.state,
             correcting=Correcting(self.state, self.live),
             twins=self.twins,
+            intake=self.intake,
             enrolling=self.enrolling,
             stages=self.stages,
             adapting=self.adapting,

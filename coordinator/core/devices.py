@@ -27,7 +27,7 @@ from coordinator.topics.models.rules import Models
 from coordinator.topics.releases.delivery import Delivery
 from schemas.assignments import Assignment
 from schemas.class_names import fault_of
-from schemas.contributions import Contribution, Nothing, Withdrawal, held_digest
+from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal, held_digest
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
 from schemas.health import DeviceHealth
@@ -417,7 +417,7 @@ class Devices:
 
         Letters of an earlier installation may arrive after the birth of the one that is here.
         """
-        held = self._state.contributions.of(device).held_parts()
+        held = self._own_parts(device)
         return heartbeat.held is not None and heartbeat.held != held_digest(held)
 
     def _greet(self, device: DeviceId, *, model: bool = True) -> Decision:
@@ -441,7 +441,7 @@ class Devices:
         return self._twins.complain(device, text) if text else _SILENCE
 
     def _welcomes(self, device: DeviceId, boot: BootId) -> list[Request]:
-        held = self._state.contributions.of(device).held_parts()
+        held = self._own_parts(device)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it anew as something lost.
         told: list[Request] = [*told_of_retractions(self._state, device)]
@@ -458,6 +458,11 @@ class Devices:
             )
             for number, page in enumerate(pages, start=1)
         ]
+
+    def _own_parts(self, device: DeviceId) -> list[HeldPart]:
+        """Return what is held of the installation that is here; what others gave is not its."""
+        installation = self._state.devices.admitted[device].installation
+        return self._state.contributions.of(device).own_parts(installation)
 
     def _assignment(self, device: DeviceId) -> Decision:
         body = assignment_for(self._state, device)

@@ -12,8 +12,13 @@ from coordinator.topics.classes import rules as classes
 from coordinator.topics.classes.commands import ClassCommand
 from coordinator.topics.clock.commands import ClockCommand
 from coordinator.topics.clock.rules import Correcting
-from coordinator.topics.contributions.commands import ContributionCommand, RetractContributions
+from coordinator.topics.contributions.commands import (
+    ContributionCommand,
+    RetractContributions,
+    SettleEarlier,
+)
 from coordinator.topics.contributions.retracting import Retracting
+from coordinator.topics.contributions.rules import Intake
 from coordinator.topics.devices.commands import (
     AdmitDevice,
     DeviceCommand,
@@ -46,6 +51,7 @@ class Operator:
     state: State
     correcting: Correcting
     twins: Twins
+    intake: Intake
     enrolling: KeyRules
     stages: Stages
     adapting: Adapting
@@ -75,7 +81,7 @@ class Operator:
         if isinstance(command, StageCommand):
             return self.stages.carry_out(command)
         if isinstance(command, ContributionCommand):
-            return Retracting(self.state).retract(command)
+            return self._of_contributions(command)
         if isinstance(command, ModelCommand):
             decision, text = self.models.carry_out(command)
             ended, words = self.rollouts.gives_way(decision)
@@ -96,6 +102,11 @@ class Operator:
         if isinstance(command, SettleTwins):
             return self.twins.settle(command)
         return tag(self.state, command)
+
+    def _of_contributions(self, command: ContributionCommand) -> tuple[Decision, str]:
+        if isinstance(command, SettleEarlier):
+            return self.intake.settle_earlier(command)
+        return Retracting(self.state).retract(command)
 
     def _retire(self, command: RetireDevice) -> tuple[Decision, str]:
         """Retire a device; what it gave stays in the sum, or leaves it."""

@@ -135,6 +135,18 @@ class State:
                 first.setdefault(self.classes.resolve(name), number)
         return tuple(first[self.classes.resolve(row)] for row in rows)
 
+    def lacking(self, version: int) -> tuple[ClassName, ...]:
+        """Return every name of the classes that a model of the fleet does not know, sorted.
+
+        An imported model's classes are its maker's own.
+        """
+        model = self.models.by_version[version]
+        if model.lineage is None:
+            return ()
+        classes, names = self.classes, model.solved.class_names
+        known = {classes.resolve(name) for name in names if classes.knows(name)}
+        return tuple(name for name, meaning in classes.resolution().items() if meaning not in known)
+
     def _all(self) -> Iterator[tuple[type[EntryBody], Change]]:
         """Give every topic its part, in the order of `TOPICS`; the types say which is whose."""
         yield from CLOCK.on(self.clock)

@@ -95,6 +95,7 @@ def _fleet_now(
                 waiting=tuple(waiting),
                 root=release_views.root_expiry(ledger),
                 reports=tuple(stage_views.reports_in(ledger)),
+                earlier=tuple(contribution_views.earlier_in(ledger)),
                 left_out=tuple(contribution_views.left_out_in(ledger)),
                 proxy_problems=_of_others(ledger, devices),
                 last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,

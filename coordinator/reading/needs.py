@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from coordinator.core.formatting import some, span
+from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.absence import absences
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow, Trouble
 from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.settings import DEFAULT_HOME
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
-from coordinator.topics.contributions.views import LeftOutRow
+from coordinator.topics.contributions.views import EarlierRow, LeftOutRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
 from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
@@ -43,6 +43,7 @@ class KnownFleet:
     """The entry of the newest root, and when it expires."""
     reports: tuple[ReportRow, ...]
     left_out: tuple[LeftOutRow, ...]
+    earlier: tuple[EarlierRow, ...]
     proxy_problems: tuple[ProblemRow, ...]
     last_entry_ns: int
     time_ns: int
@@ -54,6 +55,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
     found = [
         *_of_the_coordinator(known),
         *_of_twins(known),
+        *_of_replaced(known),
         *_of_rollouts(known),
         *_of_work_that_stands(known),
         *_of_roots(known),
@@ -119,6 +121,23 @@ def _of_twins(known: KnownFleet) -> Iterator[Need]:
             devices=(row.device,),
             index=row.index,
             command=f"fleetledger coordinator settle {row.device} --installation ID",
+        )
+
+
+def _of_replaced(known: KnownFleet) -> Iterator[Need]:
+    doubled = {row.device for row in known.twins}
+    for row in known.earlier:
+        if row.device in doubled:
+            continue
+        yield Need(
+            urgency="now",
+            sentence=f"{row.device} runs as another installation than the one that gave "
+            f"{count_of(row.parts, 'part')} of {count_of(row.samples, 'sample')}. These stay, and "
+            "what it has to give waits, until you say whether they stay beside it (`keep`: other "
+            "images) or leave (`drop`: the same images, counted again).",
+            devices=(row.device,),
+            index=row.index,
+            command=f"fleetledger device replaced {row.device} keep",
         )
 
 
@@ -244,6 +263,15 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
 
 def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     out = known.out
+    if out.withheld is not None and out.newest_learned not in out.canaries:
+        index, lacks = out.withheld
+        yield Need(
+            urgency="now",
+            sentence=f"Model {out.newest_learned} does not know {some(lacks)} any more, since "
+            "nothing that counts has images of it: it goes to no device until you push it.",
+            index=index,
+            command=f"fleetledger model push {out.newest_learned}",
+        )
     tried = set(out.canaries)
     waits = out.newest_learned
     if out.held_index is not None and waits not in {None, out.desired, *tried}:

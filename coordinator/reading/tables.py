@@ -35,6 +35,7 @@ from coordinator.topics.models.views import (
     MODEL,
     MODEL_FAILED,
     MODEL_HOLD,
+    MODEL_WITHHELD,
     PIN,
     TEMPERATURE,
 )
@@ -84,6 +85,7 @@ TABLES = Projections(
             FLEET_MODEL,
             CANARY,
             MODEL_HOLD,
+            MODEL_WITHHELD,
             PIN,
             MEASURED,
             ROLLOUT,

@@ -390,7 +390,9 @@ def evaluation_due(state: AgentState, _now: float) -> AgentDecision:
     if models.evaluating or models.installing is not None:
         return NOTHING_TO_DO
     known = state.records.detector.head
-    evaluate = Evaluate(models.active, state.rules.detection, known)
+    desired = state.records.desired
+    lacks = () if desired is None or desired.version != models.active.version else desired.lacks
+    evaluate = Evaluate(models.active, state.rules.detection, known, lacks)
     return change(replace(models, evaluate=False, evaluating=True)) + ask(evaluate)
 
 

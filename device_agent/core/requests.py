@@ -195,6 +195,8 @@ class Evaluate:
     detection: DetectionRules | None = None
     known: ScoringHead | None = None
     """The head at the detector's last batch."""
+    lacks: tuple[ClassName, ...] = ()
+    """The fleet's classes that the model does not know, by every name that they have."""
 
 
 @dataclass(frozen=True)

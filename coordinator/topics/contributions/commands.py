@@ -1,4 +1,4 @@
-"""The operator's command about what devices gave."""
+"""The operator's commands about what devices gave."""
 
 from __future__ import annotations
 
@@ -22,4 +22,13 @@ class RetractContributions(Strict):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
-ContributionCommand = RetractContributions
+class SettleEarlier(Strict):
+    """Say what becomes of what earlier installations of a device gave."""
+
+    verb: Literal["settle-earlier"] = "settle-earlier"
+    device: DeviceId
+    kept: bool
+    """Whether it stays in the sum."""
+
+
+ContributionCommand = RetractContributions | SettleEarlier

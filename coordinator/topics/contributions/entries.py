@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from coordinator.topics.contributions.state import (
 )
 from schemas.contributions import PartKey
 from schemas.rounds import Observation, RoundAnswer, RoundNumber
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 
 MAX_REASON = 300
 MAX_MOVED = 10_000
@@ -48,6 +49,8 @@ class ContributionAccepted(EntryBody):
     """It came after its round was closed: it is recorded, and left out of that round."""
     answer: RoundAnswer | None = None
     """What the device said of its training, such as its mean loss."""
+    installation: BootId | None = None
+    """The installation of the device that gave it."""
 
     @property
     def blobs(self) -> tuple[Digest, ...]:
@@ -58,10 +61,13 @@ class ContributionAccepted(EntryBody):
 def _accept(contributions: ContributionsState, body: ContributionAccepted, at: Place) -> None:
     if body.round is not None:
         return  # an answer to a round is no part of the sum
+    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
     if body.replaces is not None:
         contributions.counted.take_out(body.replaces, at.index)
-    given = contributions.by_device.setdefault(at.maker, DeviceContributions())
-    given.put(body.key, AcceptedShard(at.index, body.revision, body.payload))
+        for key, part in tuple(given.parts.items()):
+            if part.index == body.replaces and key != body.key:  # of an earlier installation
+                given.put(key, replace(part, payload=None))
+    given.put(body.key, AcceptedShard(at.index, body.revision, body.payload, body.installation))
     counted = CountedContribution(
         at.maker, body.key, body.payload, body.lineage, dict(body.samples)
     )
@@ -99,7 +105,9 @@ def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at
     if body.replaces is not None:
         contributions.counted.take_out(body.replaces, at.index)
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
-    given.put(body.key, AcceptedShard(at.index, body.revision, None))
+    known = given.parts.get(body.key)
+    owner = None if known is None else known.installation
+    given.put(body.key, AcceptedShard(at.index, body.revision, None, owner))
 
 
 def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
@@ -107,6 +115,30 @@ def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
         f"Device {at.device} took part {body.key.part} of stage {body.key.stage} out again: "
         f"{body.reason}."
     )
+
+
+class EarlierSettled(EntryBody):
+    """The operator says what becomes of what earlier installations of a device gave."""
+
+    kind: ClassVar[str] = "contributions.earlier_settled"
+    device: DeviceId
+    installation: BootId | None
+    """The one that goes on; what it gave is its own."""
+    kept: bool
+    """Whether it stays beside what the present one gives, or leaves the sum."""
+
+
+def _settle_earlier(contributions: ContributionsState, body: EarlierSettled, at: Place) -> None:
+    given = contributions.by_device[body.device]
+    for key, part in given.earlier(body.installation).items():
+        if not body.kept:
+            contributions.counted.take_out(part.index, at.index)
+        given.put(key, replace(part, kept=True) if body.kept else replace(part, payload=None))
+
+
+def _say_earlier_settled(body: EarlierSettled, _: Place) -> str:
+    what = "stays, and what its present one gives counts beside it" if body.kept else "left the sum"
+    return f"What earlier installations of device {body.device} gave {what}, by the operator."
 
 
 class ContributionRetracted(EntryBody):
@@ -247,6 +279,7 @@ CONTRIBUTIONS = LedgerTopic(
     kinds=(
         Kind(ContributionAccepted, _accept, _say_accepted),
         Kind(ContributionWithdrawn, _withdraw, _say_withdrawn),
+        Kind(EarlierSettled, _settle_earlier, _say_earlier_settled),
         Kind(
             ContributionRetracted,
             _retract,

@@ -6,6 +6,8 @@ The rules, in the order in which they are asked:
 - The stage exists, the method and the frozen model are the current ones, the payload is of a kind
   that the method has, the classes are known, the sizes are within the limits; otherwise refused,
   with the way out.
+- What another installation gives waits where parts of an earlier one are held, until the operator
+  has said whether these stay.
 - What the operator retracted is refused for good, under whatever revision or number it comes.
 - A revision that is held gets its receipt again; an older one was superseded; the same revision
   with another payload is refused, because it would make the ledger depend on the order.
@@ -17,23 +19,28 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from coordinator.core.decision import Decision, ask, record_for
+from coordinator.core.decision import Decision, ask, record, record_for
+from coordinator.core.entry import OPERATOR
+from coordinator.core.formatting import count_of
 from coordinator.core.live import NOTHING_PENDING, Live
 from coordinator.core.requests import SendToDevice, TellOperator
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from coordinator.core.work import TakePayload
+from coordinator.errors import CommandError
 from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
+    EarlierSettled,
     NothingReported,
 )
 from coordinator.topics.contributions.refusals import retraction_of
 from coordinator.topics.contributions.state import AcceptedShard
 from coordinator.topics.daily.rules import Daily
 from coordinator.topics.daily.state import DAY_NS
-from coordinator.topics.devices.rules import not_admitted
+from coordinator.topics.devices.rules import check_admitted, not_admitted
 from coordinator.topics.rollouts.entries import ModelCompared
 from coordinator.topics.rounds.entries import MAX_REFUSAL
 from coordinator.topics.stages.entries import TransitionReported
@@ -108,10 +115,11 @@ class Intake:
             samples=body.samples,
             method=body.method,
             lineage=body.lineage,
-            replaces=None if body.round else self._held_index(device, body.key),
+            replaces=None if body.round else self._replaces(device, body),
             round=body.round.number if body.round is not None else None,
             late=body.round is not None and self._is_closed(body.round.number),
             answer=body.round,
+            installation=self._state.devices.admitted[device].installation,
         )
         taken = record_for(device, entry)
         if not waits:
@@ -149,8 +157,10 @@ class Intake:
                 else _superseded(part)
             )
             return self._answer(device, body, answer, now_ns)
-        if part is None:
-            reason = f"key: no part {body.key.part} of stage {body.key.stage} is held"
+        if part is None or not self._is_own(device, part):
+            reason = (
+                f"key: no part {body.key.part} of stage {body.key.stage} is held of this device"
+            )
             return self._answer(device, body, Refused(reason=reason), now_ns)
         entry = ContributionWithdrawn(
             key=body.key,
@@ -277,8 +287,53 @@ class Intake:
             if part.revision == body.revision and part.payload == body.payload:
                 return Accepted(ledger_index=part.index)
             return _superseded(part)
+        if waits := self._waits_for_earlier(device, body):
+            return self._later(waits)
         reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
+
+    def _waits_for_earlier(self, device: DeviceId, body: Contribution) -> str:
+        """Return why a part waits for a person; empty where it does not.
+
+        What was given of the same images in other parts would count twice, and the one who
+        replaced the hardware alone knows whether the images are the same. A part with the very
+        payload of an earlier one takes its place.
+        """
+        earlier = self._earlier(device)
+        if not earlier or any(part.payload == body.payload for part in earlier.values()):
+            return ""
+        parts = count_of(len(earlier), "part")
+        return (
+            f"identity: another installation of {str(device)!r} gave {parts} that this one does "
+            "not have; this one's wait until the operator says what becomes of them: "
+            f"`fleetledger device replaced {device} keep`, or `drop`"
+        )
+
+    def _earlier(self, device: DeviceId) -> dict[PartKey, AcceptedShard]:
+        installation = self._state.devices.admitted[device].installation
+        return self._state.contributions.of(device).earlier(installation)
+
+    def _is_own(self, device: DeviceId, part: AcceptedShard) -> bool:
+        installation = self._state.devices.admitted[device].installation
+        return not part.kept and part.installation in (None, installation)
+
+    def settle_earlier(self, command: SettleEarlier) -> tuple[Decision, str]:
+        """Let what earlier installations gave stay, or leave; raise `CommandError` for nothing."""
+        device = command.device
+        check_admitted(self._state, device)
+        count = len(self._earlier(device))
+        if not count:
+            raise CommandError(
+                f"device: nothing of earlier installations of {str(device)!r} waits for a word; "
+                "`fleetledger coordinator status` names devices of which something does"
+            )
+        installation = self._state.devices.admitted[device].installation
+        body = EarlierSettled(device=device, installation=installation, kept=command.kept)
+        parts = count_of(count, "part")
+        how = "stay in the sum" if command.kept else "left the sum"
+        if count == 1:
+            how = "stays in the sum" if command.kept else "left the sum"
+        return record(body, actor=OPERATOR), f"{parts} of earlier installations of {device} {how}"
 
     def _judge_answer(
         self, device: DeviceId, body: Contribution, round_answer: RoundAnswer
@@ -354,6 +409,14 @@ class Intake:
             limit = self._rules.max_payload_mib
             return f"payload_bytes: {body.payload_bytes} exceed {limit} MiB; send smaller parts"
         return None
+
+    def _replaces(self, device: DeviceId, body: Contribution) -> int | None:
+        """Return the entry whose place a part takes: its former revision, or what equals it."""
+        held = self._held_index(device, body.key)
+        if held is not None:
+            return held
+        alike = (part for part in self._earlier(device).values() if part.payload == body.payload)
+        return next((part.index for part in alike), None)
 
     def _held_index(self, device: DeviceId, key: PartKey) -> int | None:
         part = self._state.contributions.of(device).parts.get(key)

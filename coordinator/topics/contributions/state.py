@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from coordinator.topics.classes.state import ClassRegistry
 from coordinator.topics.lineages.state import LineagesState
 from schemas.contributions import HeldPart, PartKey
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 
 
 @dataclass
@@ -19,6 +19,10 @@ class AcceptedShard:
     revision: int
     payload: Digest | None
     """None when the part was withdrawn."""
+    installation: BootId | None = None
+    """The installation of the device that gave it."""
+    kept: bool = False
+    """Whether the operator lets it stay, whatever the present installation says."""
 
     @property
     def held(self) -> bool:
@@ -183,6 +187,26 @@ class DeviceContributions:
     def answered(self, stage: int) -> bool:
         """Return whether the device contributed to the stage or said that it has nothing."""
         return stage in self.nothing or self.held.get(stage, 0) > 0
+
+    def earlier(self, installation: BootId | None) -> dict[PartKey, AcceptedShard]:
+        """Return the held parts of other installations that nobody has decided about."""
+        return {
+            key: part
+            for key, part in self.parts.items()
+            if part.held
+            and not part.kept
+            and None not in (part.installation, installation)
+            and part.installation != installation
+        }
+
+    def own_parts(self, installation: BootId | None) -> list[HeldPart]:
+        """Return the held parts that this installation gave, in the order of their keys."""
+        return [
+            held
+            for held in self.held_parts()
+            if not self.parts[held.key].kept
+            and (installation is None or self.parts[held.key].installation in (None, installation))
+        ]
 
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""

@@ -17,6 +17,7 @@ from coordinator.topics.contributions.entries import (
     ContributionRetracted,
     ContributionsLeftOut,
     ContributionWithdrawn,
+    EarlierSettled,
 )
 
 
@@ -46,12 +47,15 @@ def _contribution(entry: Entry) -> tuple[Any, ...]:
         "held" if body.get("round") is None else "late" if body["late"] else "answer",
         None,
         body["lineage"],
+        body.get("installation"),
+        0,
     )
 
 
 def _add(db: Database, rows: Sequence[tuple[Any, ...]]) -> None:
     # Plain SQL: there are many contributions, and the helper's own work would be a tenth of each.
-    db.conn.executemany("INSERT INTO contribution VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    values = ", ".join("?" * len(CONTRIBUTION.columns))
+    db.conn.executemany(f"INSERT INTO contribution VALUES ({values})", rows)  # noqa: S608
 
 
 def _contribution_withdrawn(db: Database, entry: Entry) -> None:
@@ -60,6 +64,18 @@ def _contribution_withdrawn(db: Database, entry: Entry) -> None:
 
 def _contribution_retracted(db: Database, entry: Entry) -> None:
     _leave(db, entry.body["replaces"], "retracted", entry)
+
+
+_EARLIER = """device = ? AND state = 'held' AND NOT kept AND installation <> ?"""
+
+
+def _earlier_settled(db: Database, entry: Entry) -> None:
+    known = [entry.body["device"], entry.body["installation"]]
+    if entry.body["kept"]:
+        db.execute(f"UPDATE contribution SET kept = 1 WHERE {_EARLIER}", known)  # noqa: S608
+        return
+    change = f"UPDATE contribution SET state = 'withdrawn', left_index = ? WHERE {_EARLIER}"  # noqa: S608
+    db.execute(change, [entry.index, *known])
 
 
 def _leave(db: Database, index: int | None, state: str, by: Entry) -> None:
@@ -81,9 +97,12 @@ CONTRIBUTION = Projection(
         "state": str,
         "left_index": int,
         "lineage": str,
+        "installation": str,
+        "kept": int,
     },
     ("idx",),
     {
+        EarlierSettled.kind: _earlier_settled,
         ContributionWithdrawn.kind: _contribution_withdrawn,
         ContributionRetracted.kind: _contribution_retracted,
     },
@@ -142,6 +161,27 @@ CONTRIBUTION_CLASS = Projection(
     {},
     runs={ContributionAccepted.kind: _class_samples},
 )
+
+
+@dataclass(frozen=True)
+class EarlierRow:
+    """A device with parts of earlier installations that nobody has decided about."""
+
+    device: str
+    parts: int
+    samples: int
+    index: int
+    """The newest of their entries."""
+
+
+def earlier_in(ledger: LedgerReader) -> list[EarlierRow]:
+    """Return them, by name."""
+    rows = ledger.db.execute(
+        "SELECT device, count(*), sum(samples), max(idx) FROM contribution JOIN device"
+        " USING (device) WHERE state = 'held' AND NOT kept"
+        " AND contribution.installation <> device.installation GROUP BY device ORDER BY device"
+    )
+    return [EarlierRow(*row) for row in rows.fetchall()]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing_extensions import Self
 
 from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import count_of, names_of, some
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
 from coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
-from coordinator.topics.contributions.entries import ContributionRetracted
+from coordinator.topics.contributions.entries import ContributionRetracted, EarlierSettled
 from coordinator.topics.devices.entries import MAX_NAMED
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage, VariantsMade
 from coordinator.topics.models.offers import GroupOffer
@@ -29,7 +29,7 @@ from coordinator.topics.stages.entries import StageClosed
 from schemas.canonical import canonical_json
 from schemas.file_reference import FileReference
 from schemas.message import is_absent
-from schemas.models import Answers, AnyPreprocessing, Parity
+from schemas.models import MAX_LACKING, Answers, AnyPreprocessing, Parity
 from schemas.offers import Offer
 from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId, Digest
@@ -399,6 +399,22 @@ def _say_held(body: ModelsHeld, _: Place) -> str:
     return "New models go out by themselves again."
 
 
+class ModelWithheld(EntryBody):
+    """A solved model lacks classes of the one that all devices run: it waits for a person."""
+
+    kind: ClassVar[str] = "model.withheld"
+    version: int
+    lacks: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_LACKING)
+    """Classes of which nothing in the sum has images any more; of many the first."""
+
+
+def _say_withheld(body: ModelWithheld, _: Place) -> str:
+    return (
+        f"Model {body.version} does not know {some(body.lacks)}, which the model that all devices "
+        "run does: it goes to no device until the operator pushes it."
+    )
+
+
 class DeviceModelStatus(EntryBody):
     """What became of a desired model on a device."""
 
@@ -543,11 +559,12 @@ _URGENT: tuple[type[EntryBody], ...] = (
     ClassMerged,
     StageClosed,
     ContributionRetracted,
+    EarlierSettled,
 )
 """Kinds of entry after which nobody is to wait long for a model."""
 
 
-MODELS = LedgerTopic(
+MODELS: LedgerTopic[ModelsState] = LedgerTopic(
     "models",
     kinds=(
         Kind(TemperatureFitted, _fit, _say_fitted),
@@ -558,6 +575,7 @@ MODELS = LedgerTopic(
         Kind(ModelDesired, _desire, _say_desired, _tells_of_desired),
         Kind(DevicePinned, _pin, _say_pinned, lambda body: Telling("desired", body.devices)),
         Kind(ModelsHeld, _hold, _say_held),
+        Kind(ModelWithheld, changes_nothing, _say_withheld, worth=TOLD, trouble=True),
         Kind(
             DeviceModelStatus,
             _take_status,

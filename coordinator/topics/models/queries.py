@@ -173,6 +173,8 @@ class GoingOut:
     """Devices that are pinned, with their versions."""
     held_index: int | None
     """The entry by which solved models wait for the operator; None where they do not."""
+    withheld: tuple[int, tuple[str, ...]] | None
+    """The entry that says which classes the newest lacks, and these; None where it waits not."""
     failed: tuple[int, str] | None
     """The entry of the last failure to make a model, and why; None since one was made."""
 
@@ -184,6 +186,12 @@ def going_out(ledger: LedgerReader) -> GoingOut:
     learned = first(ledger, "SELECT max(version) FROM model WHERE source IS NULL")
     desired = first(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
     held_by = first(ledger, "SELECT idx FROM model_hold")
+    withheld = first(
+        ledger,
+        "SELECT idx, lacks FROM model_withheld WHERE version ="
+        " (SELECT max(version) FROM model WHERE source IS NULL) AND version NOT IN"
+        " (SELECT version FROM fleet_model)",
+    )
     failed = first(ledger, "SELECT idx, reason FROM model_failed")
     return GoingOut(
         newest=newest[0] if newest else None,
@@ -193,6 +201,7 @@ def going_out(ledger: LedgerReader) -> GoingOut:
         canaries=_canaries(ledger),
         pins=pins(ledger),
         held_index=held_by[0] if held_by else None,
+        withheld=(withheld[0], tuple(json.loads(withheld[1]))) if withheld else None,
         failed=(failed[0], failed[1]) if failed else None,
     )
 

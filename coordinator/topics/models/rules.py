@@ -9,6 +9,7 @@ from coordinator.core.decision import Decision, ask, record, record_for, togethe
 from coordinator.core.entry import OPERATOR, EntryBody
 from coordinator.core.formatting import count_of, some
 from coordinator.core.live import NANOSECONDS, Live
+from coordinator.core.requests import TellOperator
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
 from coordinator.core.work import ExportHead, PackImported, SolveHead
@@ -36,14 +37,15 @@ from coordinator.topics.models.entries import (
     ModelImported,
     ModelsHeld,
     ModelSolved,
+    ModelWithheld,
     rows_digest,
 )
 from coordinator.topics.models.stack import earlier
 from coordinator.topics.models.state import ModelVersion
-from schemas.models import ModelStatus
+from schemas.models import MAX_LACKING, ModelStatus
 from schemas.presence import Birth
 from schemas.reports import Evaluation
-from schemas.values import DeviceId, Digest
+from schemas.values import ClassName, DeviceId, Digest
 
 _HELD = (
     "new models wait for `fleetledger model push VERSION`; `fleetledger model hold --release` lets "
@@ -171,12 +173,31 @@ class Models:
         decision = record(body)
         if model.imported is not None:
             return decision  # where it goes is for the operator to say
+        lacks = self._lacks(model)
+        if lacks:
+            text = (
+                f"model {body.version} does not know {some(lacks)} any more: it goes to no device "
+                f"until `fleetledger model push {body.version}`"
+            )
+            withheld = ModelWithheld(version=body.version, lacks=lacks[:MAX_LACKING])
+            return decision + record(withheld) + ask(TellOperator(text))
         is_adapter = model.lineage is not None and model.lineage.adapts is not None
         at_once = self._goes_at_once() and not is_adapter
         if self._rules.automatic and not self._state.models.held and at_once:
             reason = f"solved from {count_of(model.solved.contributions, 'contribution')}"
             decision += record(ModelDesired(version=body.version, reason=reason))
         return decision
+
+    def _lacks(self, model: ModelVersion) -> tuple[ClassName, ...]:
+        """Return the classes of what all devices run that a model does not know any more."""
+        desired = self._state.models.desired
+        runs = None if desired is None else self._state.models.by_version[desired.version]
+        if runs is None or runs.lineage is None:
+            return ()
+        classes = self._state.classes
+        known = {classes.resolve(name) for name in model.solved.class_names if classes.knows(name)}
+        before = [name for name in runs.solved.class_names if classes.knows(name)]
+        return tuple(name for name in before if classes.resolve(name) not in known)
 
     def _goes_at_once(self) -> bool:
         """Whether a solved model goes to all devices; else the rules of rollouts let it out."""

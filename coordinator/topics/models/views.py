@@ -18,6 +18,7 @@ from coordinator.topics.models.entries import (
     ModelImported,
     ModelsHeld,
     ModelSolved,
+    ModelWithheld,
     TemperatureFitted,
 )
 from coordinator.topics.models.stack import after_push, after_return
@@ -252,6 +253,19 @@ def _held(db: Database, entry: Entry) -> None:
     if entry.body["held"]:
         db.table("model_hold").insert({"idx": entry.index})
 
+
+def _withheld(db: Database, entry: Entry) -> None:
+    row = {"version": entry.body["version"], "idx": entry.index}
+    db.table("model_withheld").insert({**row, "lacks": json_text(entry.body["lacks"])})
+
+
+MODEL_WITHHELD = Projection(
+    "model_withheld",
+    {"version": int, "idx": int, "lacks": str},
+    ("version",),
+    {ModelWithheld.kind: _withheld},
+)
+"""Models that lack classes of the one before, and wait for a person."""
 
 MODEL_HOLD = Projection("model_hold", {"idx": int}, ("idx",), {ModelsHeld.kind: _held})
 

@@ -8,9 +8,9 @@ from coordinator.core.state import State
 from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.models.state import DesiredVersion
 from coordinator.topics.releases.state import Released
-from schemas.models import DesiredModel
+from schemas.models import MAX_LACKING, DesiredModel
 from schemas.rollouts import SHADOW
-from schemas.values import DeviceId
+from schemas.values import ClassName, DeviceId
 from schemas.variants import VARIANTS
 
 
@@ -19,6 +19,9 @@ class Delivery:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._lacks_at = (-1, -1)
+        self._lacks: tuple[ClassName, ...] = ()
+        """Of that version and registry: what is told to many devices is looked up once."""
 
     def told(self, device: DeviceId) -> DesiredVersion | Released | None:
         """Return what `device` is told to run: with a root, what was released last for it."""
@@ -58,7 +61,15 @@ class Delivery:
             variants=exported.variants if self._can(device, VARIANTS) else (),
             release=trust.releases.get(told.action),
             roots=tuple(trust.roots),
+            lacks=self._lacking(told.version),
         )
+
+    def _lacking(self, version: int) -> tuple[ClassName, ...]:
+        """Return every name of the classes that a learned model does not know."""
+        if self._lacks_at != (version, self._state.classes.changed):
+            self._lacks_at = (version, self._state.classes.changed)
+            self._lacks = self._state.lacking(version)[:MAX_LACKING]
+        return self._lacks
 
 
 def _offered(message: DesiredModel, group: GroupOffer) -> DesiredModel:

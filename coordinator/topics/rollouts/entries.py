@@ -24,6 +24,7 @@ from coordinator.topics.models.entries import (
     ModelDesired,
     ModelExported,
     ModelsHeld,
+    ModelWithheld,
 )
 from coordinator.topics.releases.entries import ReleaseSigned
 from coordinator.topics.rollouts.evidence import Evidence
@@ -463,6 +464,10 @@ def _take_exported(rollouts: RolloutsState, body: ModelExported, _at: Place) -> 
         rollouts.learned = body.version
 
 
+def _take_withheld(rollouts: RolloutsState, _body: ModelWithheld, _at: Place) -> None:
+    rollouts.learned = None
+
+
 def _take_held(rollouts: RolloutsState, body: ModelsHeld, _at: Place) -> None:
     if body.held:
         rollouts.learned = None
@@ -531,6 +536,7 @@ ROLLOUTS = LedgerTopic(
         Follows(ModelExported, _take_exported),
         Follows(ModelDesired, _take_desired),
         Follows(ModelsHeld, _take_held),
+        Follows(ModelWithheld, _take_withheld),
         Follows(DeviceModelStatus, _take_status),
         Follows(DeviceTagged, _review_some),
         Follows(DevicePinned, _review_some),

@@ -41,6 +41,7 @@ NOT_IN_IT: frozenset[str] = frozenset(
     {
         "answers.pruned",
         "cohort.continued",
+        "contributions.earlier_settled",
         "device.pinned",
         "device.retired",
         "device.tagged",
@@ -48,6 +49,7 @@ NOT_IN_IT: frozenset[str] = frozenset(
         "log-shard.began",
         "model.compared",
         "model.imported",
+        "model.withheld",
         "rollout.aborted",
         "rollout.approved",
         "rollout.finished",
