@@ -22,7 +22,8 @@ from coordinator.serving.broker import mqtt_settings
 from coordinator.serving.shell import Shell
 from coordinator.serving.workers.connection import SHARED_LEAVES
 from coordinator.serving.workers.worker import WorkerPlan
-from coordinator.settings import CoordinatorSettings, load
+from coordinator.settings import FILE_NAME, CoordinatorSettings, load
+from schemas.home_identity import remember
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
 from schemas.service_manager import ServiceManager
@@ -55,6 +56,7 @@ def serve(
         settings = settings.model_copy(update={"intake_workers": intake})
     with ExitStack() as stack:
         stack.enter_context(logging_on(log_format, log_level))
+        remember(home, home / FILE_NAME, {"fleet": str(settings.fleet)})
         workers = worker_plans(home, settings, log_format, log_level)
         coordinator = assemble_when_free(home, settings, workers)
         stack.callback(coordinator.close)

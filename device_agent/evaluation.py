@@ -95,17 +95,16 @@ def with_lacking(
 ) -> EvaluationResult:
     """Count the samples of the fleet's classes that the model does not know as wrong."""
     preprocessing, results = model.manifest.preprocessing, dict(measured.results)
-    unreadable = measured.unreadable
+    left_out = list(measured.left_out)
     suffixes = TEXT_SUFFIXES if preprocessing.mode == "text" else SUFFIXES
     for name in sorted(set(lacks) - set(model.manifest.class_names)):
         pictures = [PictureFile(path) for path in _sample_files(folder / name, suffixes)]
-        readable = sum(
-            outcome.pixels is not None for outcome in read_pictures(pictures, preprocessing)
-        )
-        unreadable += len(pictures) - readable
+        told = [_unread(pictures, item) for item in read_pictures(pictures, preprocessing)]
+        left_out += filter(None, told)
+        readable = told.count("")
         if readable:
             results[name] = ClassResult(correct=0, total=readable)
-    return replace(measured, results=results, unreadable=unreadable)
+    return replace(measured, results=results, left_out=tuple(left_out))
 
 
 def _take(

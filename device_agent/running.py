@@ -9,6 +9,7 @@ from pathlib import Path
 from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation, keep_loaded
+from schemas.home_identity import remember
 from schemas.service_manager import ServiceManager
 from transport.access import fresh_client_id
 from transport.interface import Connection, OutgoingMessage
@@ -26,6 +27,8 @@ def run_agent(folder: Path) -> None:
     home = AgentHome.open(folder)
     lock = lock_home(folder)
     try:
+        names = {"device": str(home.settings.device), "fleet": str(home.settings.fleet)}
+        remember(home.state_folder, home.settings_file, names)
         agent = assemble(home, AgentSurroundings(mqtt_connect(home))).agent
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())

@@ -110,6 +110,10 @@ class Welcome(Message):
     """A part number that this device has never used, and all above it are free too."""
 
 
+MAX_BESIDE = 8
+"""Other coordinators that one names."""
+
+
 class CoordinatorBirth(Message):
     """The coordinator serves; retained. Devices hold back while it is away."""
 
@@ -119,6 +123,8 @@ class CoordinatorBirth(Message):
     """Over how long devices are to spread their births, where there are many of them: after this
     one, and after a broker that has forgotten them. No device beats more often than once in that
     time. Left out in smaller fleets."""
+    beside: Items[BootId] = Field(default=(), max_length=MAX_BESIDE, exclude_if=is_absent)
+    """Other coordinators of this fleet that are alive: devices give nothing until one is left."""
 
 
 class CoordinatorHeartbeat(Message):

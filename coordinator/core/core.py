@@ -125,6 +125,11 @@ class Core:
     def handle(self, happening: inputs.Input, now_ns: int) -> Decision:
         """Decide about one input; `now_ns` is the wall clock in nanoseconds."""
         self.live.started_ns = self.live.started_ns or now_ns
+        if self.live.beside and isinstance(happening, inputs.DeviceMessage | inputs.Tick):
+            return self._held_back(happening)
+        return self._decide(happening, now_ns)
+
+    def _decide(self, happening: inputs.Input, now_ns: int) -> Decision:
         match happening:
             case inputs.PayloadStored():  # most are this one
                 return self._stored(happening, now_ns)
@@ -153,6 +158,14 @@ class Core:
                 return told + self._look_around(now_ns)
             case _:
                 return self._worked(happening)
+
+    def _held_back(self, happening: inputs.DeviceMessage | inputs.Tick) -> Decision:
+        """Take nothing in and decide nothing while another coordinator runs for this fleet."""
+        if isinstance(happening, inputs.Tick):
+            return Decision()
+        return self.devices.put_off_for(
+            happening.device, happening.envelope, self.live.beside[:500]
+        )
 
     def _heard(
         self, message: inputs.DeviceMessage | inputs.FormerRunSpoke, now_ns: int

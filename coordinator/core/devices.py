@@ -218,6 +218,16 @@ class Devices:
             return told + self.complain(device, fault, now_ns)
         return told + self._intake.not_today(device, envelope.read(body), fault, now_ns)
 
+    def put_off_for(self, device: DeviceId, envelope: Envelope, reason: str) -> Decision:
+        """Ask a device to keep what it gives, for a reason; nothing else is said."""
+        body = _ANSWERED_KINDS.get(envelope.header.kind)
+        if body is None:
+            return _SILENCE
+        try:
+            return self._intake.not_now(device, envelope.read(body), reason)
+        except SchemaError:
+            return _SILENCE
+
     def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device what is wrong with its message, not more often than it may be refused."""
         if not self._live.device(device).may_refuse(now_ns, self._rules.refusals_per_minute):
@@ -375,7 +385,7 @@ class Devices:
         )
         # Which model it is to run depends on what it can: it is told once the state knows that.
         came = record_for(device, body) + self._models.running(device, birth)
-        return came + self._greet(device, model=False)
+        return came + self._greet(device, model=False, installation=birth.installation)
 
     def _died(self, device: DeviceId, boot: BootId, now_ns: int) -> Decision:
         live = self._live.device(device)
@@ -420,12 +430,15 @@ class Devices:
         held = self._own_parts(device)
         return heartbeat.held is not None and heartbeat.held != held_digest(held)
 
-    def _greet(self, device: DeviceId, *, model: bool = True) -> Decision:
+    def _greet(
+        self, device: DeviceId, *, model: bool = True, installation: BootId | None = None
+    ) -> Decision:
+        """Tell a device all that it is to know; one that was just born by its installation."""
         boot = self._live.seen(device).boot
         if boot is None:
             return Decision()
         return (
-            ask(*self._welcomes(device, boot))
+            ask(*self._welcomes(device, boot, installation))
             + self._assignment(device)
             + (self._delivery.tell(device) if model else _SILENCE)
             + self._tell_of_twins(device)
@@ -440,8 +453,10 @@ class Devices:
         text = "" if boot is None else self._twins.told(device, boot)
         return self._twins.complain(device, text) if text else _SILENCE
 
-    def _welcomes(self, device: DeviceId, boot: BootId) -> list[Request]:
-        held = self._own_parts(device)
+    def _welcomes(
+        self, device: DeviceId, boot: BootId, installation: BootId | None = None
+    ) -> list[Request]:
+        held = self._own_parts(device, installation)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it anew as something lost.
         told: list[Request] = [*told_of_retractions(self._state, device)]
@@ -459,10 +474,10 @@ class Devices:
             for number, page in enumerate(pages, start=1)
         ]
 
-    def _own_parts(self, device: DeviceId) -> list[HeldPart]:
+    def _own_parts(self, device: DeviceId, installation: BootId | None = None) -> list[HeldPart]:
         """Return what is held of the installation that is here; what others gave is not its."""
-        installation = self._state.devices.admitted[device].installation
-        return self._state.contributions.of(device).own_parts(installation)
+        here = installation or self._state.devices.admitted[device].installation
+        return self._state.contributions.of(device).own_parts(here)
 
     def _assignment(self, device: DeviceId) -> Decision:
         body = assignment_for(self._state, device)

@@ -137,6 +137,8 @@ class Live:
     )
     """Who is to be told what by and by, in order."""
     making_model: bool = False
+    beside: str = ""
+    """Which other coordinators run for this fleet, in words; empty while there is none."""
     started_ns: int | None = None
     """When the first input came since the coordinator started."""
     since_ns: int | None = None

@@ -17,11 +17,12 @@ from coordinator.ledger.lock import WriterLock
 from coordinator.proxy.core import ProxyCore
 from coordinator.proxy.gradients import ProxyLimits
 from coordinator.proxy.mail import ProxyMail
-from coordinator.proxy.settings import MEGABYTE, ProxyHomeSettings, load, password_file
+from coordinator.proxy.settings import FILE_NAME, MEGABYTE, ProxyHomeSettings, load, password_file
 from coordinator.proxy.shell import ProxyParts, ProxyProgram
 from coordinator.proxy.store import ProxyStore
 from coordinator.proxy.workbench import ScoringBench, ScoringWorker
 from schemas.envelope import PROXY, Sender
+from schemas.home_identity import remember
 from schemas.installing import pip_install
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
@@ -127,6 +128,7 @@ def take_home(home: Path) -> WriterLock:
 def build(home: Path, settings: ProxyHomeSettings, connect: Connect) -> ProxyProgram:
     """Return a proxy over connections that `connect` makes; raise `ProxyError`."""
     boot, fleet = BootId.fresh(), settings.fleet
+    remember(home, home / FILE_NAME, {"fleet": str(fleet)})
     # A sender is for one thread, so each exchange has its own.
     senders = (Sender(fleet, PROXY, boot) for _ in range(3))
     control = connect("control")

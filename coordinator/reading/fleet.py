@@ -95,6 +95,7 @@ def _fleet_now(
                 waiting=tuple(waiting),
                 root=release_views.root_expiry(ledger),
                 reports=tuple(stage_views.reports_in(ledger)),
+                unseen=stage_views.unseen_in(ledger),
                 earlier=tuple(contribution_views.earlier_in(ledger)),
                 left_out=tuple(contribution_views.left_out_in(ledger)),
                 proxy_problems=_of_others(ledger, devices),

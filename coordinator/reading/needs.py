@@ -18,7 +18,7 @@ from coordinator.topics.contributions.views import EarlierRow, LeftOutRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
 from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
-from coordinator.topics.stages.views import ReportRow
+from coordinator.topics.stages.views import ReportRow, UnseenClasses
 from schemas.times import iso_time
 
 _ON_DEVICES = "fleetledger agent "
@@ -44,6 +44,7 @@ class KnownFleet:
     reports: tuple[ReportRow, ...]
     left_out: tuple[LeftOutRow, ...]
     earlier: tuple[EarlierRow, ...]
+    unseen: UnseenClasses | None
     proxy_problems: tuple[ProblemRow, ...]
     last_entry_ns: int
     time_ns: int
@@ -65,6 +66,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *_of_problems(known),
         *_of_models_that_wait(known),
         *_of_shares(known),
+        *_of_unseen(known),
         *_of_reports(known),
     ]
     return tuple(sorted(found, key=lambda need: need.urgency != "now"))
@@ -301,6 +303,18 @@ def _of_shares(known: KnownFleet) -> Iterator[Need]:
             devices=(row.device,),
             index=row.index,
             command=f"fleetledger ledger show {row.index}",
+        )
+
+
+def _of_unseen(known: KnownFleet) -> Iterator[Need]:
+    unseen = known.unseen
+    if unseen is not None:
+        yield Need(
+            urgency="today",
+            sentence=f"No device gave images of {some(unseen.class_names)}, which stage "
+            f"{unseen.stage} asked for: models do not know them until one does.",
+            index=unseen.index,
+            command="fleetledger class list",
         )
 
 

@@ -50,6 +50,7 @@ from coordinator.serving.operator import AnswersCommands, WaitingCommand
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.serving.refusing_disk import RefusingDisk
+from coordinator.serving.rivals import Rivals
 from coordinator.serving.snapshotting import SnapshotKeeper
 from coordinator.serving.workers.connection import CheckedMessage
 from coordinator.trust.invitations import Invitations
@@ -159,6 +160,12 @@ class Shell:
         self._metering = Metering(parts.meters)
         self._journal = Journal(parts.clock, parts.engine.core.live)
         parts.engine.on_commit = self._journal.committed
+        signer = parts.sender.signer
+        self._rivals = Rivals(
+            parts.topics.fleet,
+            parts.sender.boot,
+            None if signer is None else signer.verify_key,
+        )
         self._stopping = False
         self._uncommitted: _Group | None = None
         """What the disk refused: a broker does not bring again what was neither acknowledged nor
@@ -181,6 +188,7 @@ class Shell:
         topics = self._parts.topics
         self._parts.connection.subscribe(*topics.from_every_device("state", "msg"))
         self._parts.connection.subscribe(*topics.from_every_device("hb"), qos=0)
+        self._parts.connection.subscribe(topics.coordinator_state)
         self._parts.connection.start()
 
     def run(self, beat: Callable[[], None] = no_beat) -> None:
@@ -217,7 +225,7 @@ class Shell:
 
     def _write_live(self, live: LiveWriter) -> None:
         disks = self._ledger_disk.hindered or self._inbox_disk.hindered
-        live.note(hindered=disks or self._broker_fault)
+        live.note(hindered=disks or self._rivals.text or self._broker_fault)
         engine = self._parts.engine
         closes_ns = engine.core.stages.closes_ns()
         live.note(stage_closes_ns=None if closes_ns is None else closes_ns - engine.ahead_ns)
@@ -331,6 +339,8 @@ class Shell:
                 elif not self._parts.connection.connected:
                     self._note_link(str(error))
                 self._journal.broker(event)
+            case IncomingMessage() if event.topic == self._parts.topics.coordinator_state:
+                self._hear_rival(event)
             case IncomingMessage():
                 happening, within_quota = self._hearing.hear(event)
                 size = len(event.payload)
@@ -345,6 +355,16 @@ class Shell:
                     if isinstance(event, CheckedMessage) and event.verdict is not None:
                         self._parts.desk.believe(event.verdict)
                     group.happenings.extend(self._doubts(happening))
+
+    def _hear_rival(self, message: IncomingMessage) -> None:
+        self._parts.connection.acknowledge(message)
+        if self._rivals.hear(message):
+            self._answer_rivals()
+
+    def _answer_rivals(self) -> None:
+        """Say anew that this coordinator runs, and beside whom."""
+        self._parts.engine.core.live.beside = self._rivals.text
+        self._announces, self._next_announcement = True, 0.0
 
     def _doubts(self, message: inputs.DeviceMessage) -> Iterable[inputs.Input]:
         """Compare the ledger with what a device says that it has seen of it, once for each."""
@@ -458,7 +478,11 @@ class Shell:
             return
         spread = births_spread(len(self._parts.engine.core.state.devices.admitted))
         self._next_announcement = now + max(_ANNOUNCE_SECONDS, (spread or 0) / 4)
-        self._publish_state(CoordinatorBirth(ledger_size=ledger_size, spread_seconds=spread))
+        self._publish_state(
+            CoordinatorBirth(
+                ledger_size=ledger_size, spread_seconds=spread, beside=self._rivals.names
+            )
+        )
 
     def _publish_state(self, body: Message, *, retain: bool = True) -> None:
         topic = self._parts.topics.coordinator_state

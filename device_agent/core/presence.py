@@ -49,11 +49,14 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
     """Greet a new run of the coordinator; an old one is not believed where that can be told.
 
     Where it cannot, because this device has not the coordinator's key, actions begin anew with a
-    shorter ledger.
+    shorter ledger. A coordinator that runs beside another one is greeted by nobody.
     """
     presence = state.presence
     if heard.is_old(state, event):
         return _doubted(state, event)
+    if event.birth.beside:
+        return change(replace(presence, coordinator=None, beside=(event.boot, *event.birth.beside)))
+    presence = replace(presence, beside=())
     refers = NOTHING_TO_DO if event.said is None else ask(ReferTo(event.said))
     spread = float(event.birth.spread_seconds or 0)
     if event.boot == presence.coordinator:
@@ -105,9 +108,13 @@ def coordinator_died(
     state: AgentState, event: inputs.CoordinatorDied, _now: float
 ) -> AgentDecision:
     """Hold back while the coordinator is away; a death counts only for the run that it names."""
-    if event.boot != state.presence.coordinator:
+    presence = state.presence
+    if event.boot in presence.beside:
+        left = tuple(boot for boot in presence.beside if boot != event.boot)
+        return change(replace(presence, beside=left if len(left) > 1 else ()))
+    if event.boot != presence.coordinator:
         return NOTHING_TO_DO
-    return change(replace(state.presence, coordinator=None))
+    return change(replace(presence, coordinator=None))
 
 
 def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDecision:
@@ -125,7 +132,7 @@ def welcomed(state: AgentState, event: inputs.Welcomed, _now: float) -> AgentDec
     if not welcome.more and presence.welcomed_by != event.coordinator:
         presence = replace(presence, welcomed_by=event.coordinator)
         told = replace(state.told, waiting={}, status=False, evaluation=False)
-        changes += [Sending(), told]
+        changes += [Sending(put_off=state.sending.put_off), told]
     changes += [presence, replace(state.work, settled=False)]
     return AgentDecision(tuple(changes))
 

@@ -245,6 +245,8 @@ class PresenceState:
     connected: bool = False
     coordinator: BootId | None = None
     """Boot of the coordinator that serves; None while it is away."""
+    beside: tuple[BootId, ...] = ()
+    """Boots of coordinators that run side by side, of which none is believed to lead."""
     held_by: BootId | None = None
     """Boot of the coordinator that `held` is from."""
     welcomed_by: BootId | None = None
@@ -359,10 +361,21 @@ class Detecting:
 
 
 @dataclass(frozen=True)
+class PutOff:
+    """A message that the coordinator asked to send again later."""
+
+    since: float
+    """When it did so first, in seconds of the rules' clock."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class Sending:
     """Letters that were sent in this connection and have no receipt yet."""
 
     tries: Mapping[OutboxKey, Try] = field(default_factory=dict)
+    put_off: Mapping[OutboxKey, PutOff] = field(default_factory=dict)
+    """Messages that the coordinator put off, over connections."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, chan
 from device_agent.core.policy import may_send
 from device_agent.core.presence import merge_held
 from device_agent.core.proofs import doubt, seen_after
-from device_agent.core.records import OutboxKey, OutboxMessage, PresenceState, Sending, Try
+from device_agent.core.records import OutboxKey, OutboxMessage, PresenceState, PutOff, Sending, Try
 from device_agent.core.requests import SendOutboxMessage
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell_happened
@@ -23,6 +23,9 @@ from schemas.proxy import PrototypeGradients
 from schemas.receipts import Accepted, Later, Receipt, Refused
 from schemas.reports import Problem
 from schemas.rollouts import ModelComparison
+
+_PUT_OFF_SHARE = 0.1
+"""Part of the time for which a message was put off that it waits for the next attempt."""
 
 
 def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float) -> AgentDecision:
@@ -46,9 +49,8 @@ def receipt_arrived(state: AgentState, event: inputs.ReceiptArrived, now: float)
             return _proven(state, key, message, answer)
         case Refused(reason=reason):
             return _refused(state, key, reason)
-        case Later(after_seconds=seconds):
-            before = state.sending.tries.get(key, Try(0, now))
-            return change(_with_try(state.sending, key, Try(before.count, now + seconds)))
+        case Later() as answer:
+            return change(_put_off(state, key, answer, now))
 
 
 def _proven(
@@ -140,13 +142,16 @@ def messages_due(state: AgentState, now: float) -> AgentDecision:
             requests.append(SendOutboxMessage(key, message.body))
     if not requests:
         return NOTHING_TO_DO
-    return AgentDecision((Sending(tries),), tuple(requests))
+    put_off = {k: v for k, v in state.sending.put_off.items() if k in state.records.outbox}
+    return AgentDecision((Sending(tries, put_off),), tuple(requests))
 
 
 def _under_way(state: AgentState) -> Iterator[tuple[OutboxKey, OutboxMessage]]:
     """Yield the messages that are on their way; those to the proxy hold up no other."""
     most = state.rules.messages_under_way
-    yield from islice(_sendable(state), most)
+    put_off = state.sending.put_off
+    # What the coordinator puts off may wait for long, and holds up no other.
+    yield from islice(sorted(_sendable(state), key=lambda item: item[0] in put_off), most)
     yield from islice(_for_proxy(state), most)
 
 
@@ -196,5 +201,14 @@ def next_message(state: AgentState, now: float) -> float | None:
     )
 
 
-def _with_try(sending: Sending, key: OutboxKey, item: Try) -> Sending:
-    return Sending({**sending.tries, key: item})
+def _put_off(state: AgentState, key: OutboxKey, answer: Later, now: float) -> Sending:
+    """Return when a message goes again: the longer it is put off, the less often it asks."""
+    sending, longest = state.sending, state.rules.message_longest
+    known = sending.put_off.get(key)
+    since = now if known is None else known.since
+    wait = max(answer.after_seconds, min(longest, _PUT_OFF_SHARE * (now - since)))
+    count = sending.tries.get(key, Try(0, now)).count
+    return Sending(
+        {**sending.tries, key: Try(count, now + wait)},
+        {**sending.put_off, key: PutOff(since, answer.reason)},
+    )

@@ -112,7 +112,14 @@ def _unanswered(state: AgentState, *, moving: bool) -> Iterator[OpenProblem]:
     text = ""
     if not presence.connected:
         return  # the shell knows why
-    if presence.coordinator is None:
+    if len(presence.beside) > 1:
+        runs = " and ".join(presence.beside)
+        text = (
+            f"coordinator: {len(presence.beside)} run for this fleet ({runs}), perhaps by a copied "
+            "home or a restored backup; this device keeps what it has until one is left; ask "
+            "their operator to stop the others"
+        )
+    elif presence.coordinator is None:
         text = (
             "coordinator: none serves this fleet now, so this device gives and gets nothing; ask "
             "its operator"
@@ -130,7 +137,13 @@ def _unanswered(state: AgentState, *, moving: bool) -> Iterator[OpenProblem]:
     if text:
         yield OpenProblem("coordinator", text, True, PATIENCE_SECONDS, "unanswered")
         return
-    sent = (state.sending.tries.get(key) for key in state.records.outbox)
+    outbox, put_off = state.records.outbox, state.sending.put_off
+    reasons = [put_off[key].reason for key in outbox if key in put_off]
+    if reasons:
+        messages = "1 message waits" if len(reasons) == 1 else f"{len(reasons)} messages wait"
+        text = f"outbox: {messages} here, put off by the coordinator: {reasons[0]}"
+        yield OpenProblem("outbox", text, True, PATIENCE_SECONDS, "put off")
+    sent = (state.sending.tries.get(key) for key in outbox if key not in put_off)
     waiting = 0 if moving else sum(item is not None and item.count >= _TRIES for item in sent)
     if waiting:
         messages = "1 message has" if waiting == 1 else f"{waiting} messages have"

@@ -89,7 +89,9 @@ class MemoryCoordinator:
         signs: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         calendar: Callable[[], int] | None = None,
+        run: str = "",
     ) -> None:
+        """Open the coordinator of a home; another `run` beside one has connections of its own."""
         self.home = home
         signer = note_signer(home, FLEET) if signs else None
         self.engine = LedgerEngine.open(
@@ -97,10 +99,10 @@ class MemoryCoordinator:
         )
         self._inbox = OperatorInbox(home)
         self._broker = broker
-        control = broker.connection("coordinator.control")
+        control = broker.connection(f"coordinator.control{run}")
         sender = Sender(FLEET, COORDINATOR, BootId.fresh(), signer=coordinator_key(home, FLEET))
         self._exchange = BlockExchange(
-            broker.connection("coordinator.data"),
+            broker.connection(f"coordinator.data{run}"),
             TOPICS,
             Sender(FLEET, COORDINATOR, BootId.fresh()),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.ledger.verify import verify
 from coordinator.reading.sentences import SENTENCES
-from coordinator.topics.contributions.entries import ContributionAccepted, ContributionWithdrawn
+from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from methods.registry import statistics_coordinator
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
@@ -76,7 +76,6 @@ def test_three_forms_in_one_stage_become_one_model_and_retraction_is_exact(
     assert all(result.correct >= 9 for body in evaluated() for result in body.results.values())
 
     fleet.devices["two"].reinstall()
-    fleet.until(lambda: fleet.entries(ContributionWithdrawn))
     fleet.until(lambda: len(fleet.entries(ContributionAccepted)) == 4)
     fleet.until(lambda: newest(fleet))
     last = newest(fleet)

@@ -3,9 +3,9 @@
 The rules, in the order in which they are asked:
 
 - A device that is not admitted, or was retired, keeps what it has until it is.
-- The stage exists, the method and the frozen model are the current ones, the payload is of a kind
-  that the method has, the classes are known, the sizes are within the limits; otherwise refused,
-  with the way out.
+- Where the stage, the method, the frozen model or a class is not the fleet's yet, or not again,
+  the device is put off. A payload of a kind that the method has not, or beyond the limits, is
+  refused, with the way out.
 - What another installation gives waits where parts of an earlier one are held, until the operator
   has said whether these stay.
 - What the operator retracted is refused for good, under whatever revision or number it comes.
@@ -287,7 +287,7 @@ class Intake:
             if part.revision == body.revision and part.payload == body.payload:
                 return Accepted(ledger_index=part.index)
             return _superseded(part)
-        if waits := self._waits_for_earlier(device, body):
+        if waits := self._mends(body) or self._waits_for_earlier(device, body):
             return self._later(waits)
         reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
@@ -362,6 +362,8 @@ class Intake:
             )
         if round_answer.samples != sum(body.samples.values()):
             return Refused(reason="round.samples: differs from the sum over the classes")
+        if waits := self._mends(body):
+            return self._later(waits)
         reason = self._fault(body) or self._bounds.fault(device, body)
         return Refused(reason=reason) if reason else None
 
@@ -379,10 +381,14 @@ class Intake:
         answered = self._state.rounds.of(device).answers.get(body.round)
         return answered.index if answered is not None else None
 
-    def _fault(self, body: Contribution) -> str | None:
+    def _mends(self, body: Contribution) -> str:
+        """Return why a contribution does not count yet; empty where nothing has to come first.
+
+        A ledger that was restored from a backup may lack what the device was asked for.
+        """
         lineage = self._state.lineages.current
         if body.key.stage not in self._state.stages.by_number or lineage is None:
-            return f"stage: {body.key.stage} was never opened; wait for an assignment"
+            return f"stage: {body.key.stage} was never opened; it waits for an assignment"
         if body.method != lineage.method:
             return f"method: {body.method!r} is not the fleet's method {lineage.method!r}"
         if body.lineage != lineage.digest:
@@ -390,6 +396,15 @@ class Intake:
                 f"lineage: features of frozen model {body.lineage.short} cannot be added to those "
                 f"of {lineage.digest.short}; compute them again with the assigned model"
             )
+        for name in body.samples:
+            if not self._state.classes.knows(name):
+                return f"samples: class {str(name)!r} is not registered; it is kept until it is"
+        return ""
+
+    def _fault(self, body: Contribution) -> str | None:
+        """Return why a contribution can never count; None where it can."""
+        lineage = self._state.lineages.current
+        assert lineage is not None
         if body.round is None and lineage.in_rounds:
             return "round: missing; this fleet trains in rounds, so answer one"
         kind = descriptor(body.method).kind_of(body.round.phase if body.round is not None else "")
@@ -399,9 +414,6 @@ class Intake:
                 f"payload_kind: {body.payload_kind!r}; with {body.method!r} devices give "
                 f"{kind}{where}"
             )
-        for name in body.samples:
-            if not self._state.classes.knows(name):
-                return f"samples: class {str(name)!r} is not registered; keep it until it is"
         samples, most = sum(body.samples.values()), lineage.max_samples_per_part
         if most is not None and samples > most:
             return f"samples: {samples} exceed {most} of one part; send several parts"

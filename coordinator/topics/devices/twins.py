@@ -81,8 +81,8 @@ class Twins:
         return (
             f"identity: the operator let another installation go on as {str(device)!r}, and shut "
             f"this one out (run {self._name(known, boot, run)}); its images stay here. Give it a "
-            "name of its own: another `device` in agent.toml, the folder keys/ away, a token for "
-            "`fleetledger agent enrol`"
+            "name of its own: another `device` in agent.toml, keys/ and state/identity.json away, "
+            "a token for `fleetledger agent enrol`"
         )
 
     def waits(self, device: DeviceId, boot: BootId, now_ns: int) -> str:

@@ -164,6 +164,42 @@ def open_stage_of(ledger: LedgerReader) -> StageInProgress | None:
     )
 
 
+@dataclass(frozen=True)
+class UnseenClasses:
+    """Classes of a closed stage of which no device gave anything."""
+
+    stage: int
+    class_names: tuple[str, ...]
+    index: int
+    """Of the entry that closed it."""
+
+
+def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
+    """Return the classes of the newest stage that nobody has images of, once it is closed."""
+    row = ledger.db.execute(
+        "SELECT stage, class_names, closed_index FROM stage ORDER BY stage DESC LIMIT 1"
+    ).fetchone()
+    if row is None or row[2] is None:
+        return None
+    stage, names, index = row
+    given = ledger.db.execute(
+        "SELECT DISTINCT name FROM contribution JOIN contribution_class USING (idx)"
+        " WHERE stage = ? AND state IN ('held', 'answer', 'late')",
+        [stage],
+    ).fetchall()
+    meant = dict(ledger.db.execute("SELECT name, meaning FROM class").fetchall())
+    seen = {_class_of(name, meant) for (name,) in given}
+    unseen = tuple(name for name in json.loads(names) if _class_of(name, meant) not in seen)
+    return UnseenClasses(stage, unseen, index) if unseen else None
+
+
+def _class_of(name: str, meant: dict[str, str | None]) -> str:
+    """Return the class that a name means after renames and merges."""
+    while (meaning := meant.get(name)) is not None:
+        name = meaning
+    return name
+
+
 def reports(home: Path) -> list[ReportRow]:
     """Return what devices have reported as new since the newest stage was opened."""
     with ledger_of(home) as ledger:

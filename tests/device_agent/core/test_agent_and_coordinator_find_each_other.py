@@ -2,6 +2,7 @@
 
 from device_agent.core import inputs
 from device_agent.core.requests import Send, SendHeartbeat
+from device_agent.core.standing import standing_problems
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.presence import Birth
 from schemas.reports import Problem
@@ -306,3 +307,23 @@ def test_in_a_large_fleet_a_device_says_seldom_that_it_is_alive(agent: Driven) -
     for _ in range(1200):
         agent.wait(1)
     assert len(agent.take(SendHeartbeat)) in {4, 5}, "once in the time that births are spread over"
+
+
+def test_nothing_is_given_while_two_coordinators_run(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    ready.scan()
+    ready.compute("payload")
+    ready.messages()
+    one, other = making.COORDINATOR, making.LATER_COORDINATOR
+    for boot, beside in ((one, other), (other, one), (one, other)):
+        birth = making.born().model_copy(update={"beside": (beside,)})
+        ready.give(inputs.CoordinatorBorn(boot, birth))
+        ready.wait(100)
+        assert ready.messages() == []
+    (problem,) = [item for item in standing_problems(ready.state) if item.about == "coordinator"]
+    assert one in problem.text
+    assert other in problem.text
+    ready.give(inputs.CoordinatorDied(other))
+    ready.give(inputs.CoordinatorBorn(one, making.born()))
+    assert ready.state.presence.coordinator == one
+    assert ready.state.records.outbox, "nothing was lost"

@@ -5,6 +5,7 @@ import pytest
 from device_agent.core import inputs
 from device_agent.core.records import OutboxKey
 from device_agent.core.requests import SendOutboxMessage
+from device_agent.core.standing import PATIENCE_SECONDS, standing_problems
 from schemas.contributions import Contribution, Nothing, Withdrawal
 from schemas.reports import Problem
 from tests.device_agent import making
@@ -178,3 +179,24 @@ def test_a_repeated_nothing_has_the_same_key(agent: Driven) -> None:
     assert {request.message for request in sent} == {OutboxKey("nothing", making.part_key(1))}
     assert len(sent) > 1
     assert all(request.body == Nothing(stage=1) for request in sent)
+
+
+def test_the_longer_a_message_is_put_off_the_less_often_it_asks(waiting: Driven) -> None:
+    asked = 0
+    for _ in range(1200):
+        asked += len(waiting.messages())
+        if waiting.wait(1.0):
+            waiting.receipt(making.later("contribution", making.part_key(), seconds=2))
+    assert asked < 60, "every two seconds it would be 600"
+
+
+def test_what_is_put_off_says_so_with_the_coordinators_reason(waiting: Driven) -> None:
+    reason = "device: 'camera-1' was retired from this fleet"
+    answer = making.later("contribution", making.part_key(), seconds=2)
+    told = answer.answer.model_copy(update={"reason": reason})
+    waiting.receipt(answer.model_copy(update={"answer": told}))
+    (problem,) = [item for item in standing_problems(waiting.state) if item.key == "put off"]
+    assert problem.text == f"outbox: 1 message waits here, put off by the coordinator: {reason}"
+    assert (problem.hinders, problem.patience) == (True, PATIENCE_SECONDS)
+    waiting.receipt(making.accepted("contribution", making.part_key()))
+    assert not [item for item in standing_problems(waiting.state) if item.key == "put off"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 
 import pytest
 
@@ -135,23 +136,56 @@ def test_a_payload_that_cannot_be_fetched_is_asked_for_again(bench: Bench) -> No
     assert isinstance(bench.give("dev-1", contribution("slow")).answer, Accepted)
 
 
+def said_of(row: str) -> str:
+    """What the documentation's table says of a refusal: `later` or `final`."""
+    page = Path("docs/coordinator.md").read_text("utf-8")
+    lines = page.partition("## Final, or later")[2].splitlines()
+    (line,) = [line for line in lines if line.startswith("|") and row in line]
+    return line.split("|")[-2].strip()
+
+
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "words", "row"),
     [
-        ({"stage": 7}, "stage: 7 was never opened"),
-        ({"method": "fedavg"}, "method: 'fedavg'"),
-        ({"lineage": "0" * 64}, "lineage: features of frozen model 000000000000"),
-        ({"samples": {"zebra": 1}}, "class 'zebra' is not registered"),
-        ({"samples": {"cat": 10_001}}, "samples: 10001 exceed 10000"),
-        ({"payload_kind": "weights"}, "with 'stsa' devices give statistics"),
+        ({"stage": 7}, "stage: 7 was never opened", "stage that was never opened"),
+        ({"method": "fedavg"}, "method: 'fedavg'", "method that does not lead"),
+        (
+            {"lineage": "0" * 64},
+            "lineage: features of frozen model 000000000000",
+            "frozen model",
+        ),
+        ({"samples": {"zebra": 1}}, "class 'zebra' is not registered", "class that is not"),
+        ({"samples": {"cat": 10_001}}, "samples: 10001 exceed 10000", "more than a part"),
+        ({"payload_kind": "weights"}, "with 'stsa' devices give statistics", "wrong kind"),
     ],
 )
-def test_a_contribution_that_does_not_fit_is_refused_by_field_and_value(
-    bench: Bench, changes: dict[str, object], words: str
+def test_a_contribution_that_does_not_fit_is_answered_as_the_table_says(
+    bench: Bench, changes: dict[str, object], words: str, row: str
 ) -> None:
     answer = bench.give("dev-1", contribution("a", **changes)).answer  # type: ignore[arg-type]
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, Later if said_of(row) == "later" else Refused)
     assert words in answer.reason
+
+
+def test_nothing_for_a_stage_that_is_not_there_yet_waits(bench: Bench) -> None:
+    answer = receipt(bench.message("dev-1", Nothing(stage=7))).answer
+    assert isinstance(answer, Later)
+    assert said_of("never opened") == "later"
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("not admitted, or retired", "later"),
+        ("two installations", "later"),
+        ("quota", "later"),
+        ("revision superseded", "final"),
+        ("retracted by the operator", "final"),
+        ("answer to a round", "final"),
+    ],
+)
+def test_the_table_has_a_row_for_what_other_tests_show(row: str, expected: str) -> None:
+    assert said_of(row) == expected
 
 
 def test_an_unknown_device_is_put_off_with_the_command_that_admits_it(bench: Bench) -> None:

@@ -58,7 +58,8 @@ def put(bench: Bench, installation: str) -> tuple[Welcome, ...]:
 
 def counted(bench: Bench) -> list[tuple[str, dict[str, int]]]:
     items = bench.core.state.contributions.counted.values()
-    return sorted((str(item.device), dict(item.samples)) for item in items)
+    found = ((str(item.device), dict(item.samples)) for item in items)
+    return sorted(found, key=lambda pair: (pair[0], sorted(pair[1])))
 
 
 BOTH = [("dev-1", {"cat": 3}), ("dev-2", {"dog": 2})]
@@ -66,7 +67,8 @@ BOTH = [("dev-1", {"cat": 3}), ("dev-2", {"dog": 2})]
 
 def test_what_the_earlier_installation_gave_stays_and_is_not_asked_for() -> None:
     bench = replaced()
-    assert [welcome.held for welcome in put(bench, "f" * 16)] == [()]
+    assert [welcome.held for welcome in put(bench, "e" * 16)] == [()]
+    assert [welcome.held for welcome in put(bench, "e" * 16)] == [()]
     assert counted(bench) == BOTH
     withdrawal = Withdrawal(key=PartKey(stage=1, part=0), revision=1, reason="unknown here")
     assert isinstance(receipt(bench.message("dev-1", withdrawal)).answer, Refused)

@@ -1,0 +1,113 @@
+"""Other coordinators of the same fleet: a copied home, a restored backup, another fleet's name.
+
+The broker gives a coordinator its own births back, and those of any other one. So:
+
+- A birth or a heartbeat of another run that comes anew is of a coordinator that is alive. This one
+  names it in a birth of its own, by which the other one finds it, too.
+- What the broker had kept may be of a run that is over, and counts for nothing: whoever is alive
+  answers to our own birth.
+- A run is gone when its death comes, which the broker tells where the connection is lost.
+
+While there is another one, nothing is taken in and nothing is decided, on both sides: devices keep
+what they have until one is left.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from schemas.envelope import Envelope, decode
+from schemas.errors import SchemaError
+from schemas.keys import VerifyKey
+from schemas.log_lines import about
+from schemas.presence import (
+    MAX_BESIDE,
+    CoordinatorBirth,
+    CoordinatorDeath,
+    CoordinatorHeartbeat,
+)
+from schemas.values import BootId, FleetId
+from transport.interface import IncomingMessage
+
+log = logging.getLogger("coordinator")
+
+
+@dataclass
+class Rivals:
+    """Which other coordinators of this fleet are alive."""
+
+    fleet: FleetId
+    boot: BootId
+    key: VerifyKey | None
+    alive: set[BootId] = field(default_factory=set)
+    """Other runs."""
+    copies: set[BootId] = field(default_factory=set)
+    """Runs whose words this coordinator's own key signed."""
+
+    @property
+    def names(self) -> tuple[BootId, ...]:
+        """The other runs, as a birth names them."""
+        return tuple(sorted(self.alive))[:MAX_BESIDE]
+
+    @property
+    def text(self) -> str:
+        """Return which coordinators there are, and the way out; empty where this one is alone."""
+        if not self.alive:
+            return ""
+        others = " and ".join(self.names)
+        same = self.copies >= self.alive
+        how = (
+            "its key is this one's: a copy of this home, or a restored backup"
+            if same
+            else "its key is another one: another fleet has this one's name"
+        )
+        return (
+            f"coordinator: another one runs for fleet {self.fleet} at this broker. This one is run "
+            f"{self.boot}, the other {others}; {how}. Nothing is taken in or sent out until one is "
+            "left: stop the one that should not run"
+        )
+
+    def hear(self, message: IncomingMessage) -> bool:
+        """Take what came on the topic of coordinators; return whether to announce this one anew."""
+        try:
+            envelope = decode(message.payload)
+        except SchemaError:
+            return False
+        header = envelope.header
+        if message.retained or header.boot == self.boot or header.fleet != self.fleet:
+            return False
+        match header.kind:
+            case CoordinatorDeath.kind:
+                return self._gone(header.boot)
+            case CoordinatorBirth.kind | CoordinatorHeartbeat.kind:
+                return self._lives(envelope, message.topic)
+            case _:
+                return False
+
+    def _lives(self, envelope: Envelope, topic: str) -> bool:
+        boot = envelope.header.boot
+        if boot in self.alive:
+            return False
+        self.alive.add(boot)
+        if self._is_copy(envelope, topic):
+            self.copies.add(boot)
+        log.error("%s", self.text, extra=about("coordinator.doubled", other=str(boot)))
+        return True
+
+    def _gone(self, boot: BootId) -> bool:
+        """Forget a run; its death stands in place of our birth at the broker."""
+        if boot in self.alive:
+            self.alive.discard(boot)
+            if not self.alive:
+                log.warning("no other coordinator is left", extra=about("coordinator.alone"))
+        return True
+
+    def _is_copy(self, envelope: Envelope, topic: str) -> bool:
+        if self.key is None:
+            return False
+        try:
+            envelope.check_signature(self.key, topic)
+        except SchemaError:
+            return False
+        return True

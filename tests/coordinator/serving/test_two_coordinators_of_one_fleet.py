@@ -1,0 +1,116 @@
+"""A second coordinator of a fleet is noticed by both; devices give nothing until one is left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from coordinator.topics.contributions.entries import ContributionAccepted
+from schemas.message import Message
+from schemas.presence import CoordinatorBirth
+from schemas.receipts import Later, Receipt
+from tests.coordinator.serving.test_shell import samples
+from tests.coordinator.shell_harness import (
+    PATIENCE,
+    MemoryCoordinator,
+    ScriptedDevice,
+    contribution_of,
+    write_home,
+)
+from transport.memory import InMemoryBroker
+
+Found = TypeVar("Found", bound=Message)
+
+
+@pytest.fixture
+def broker() -> InMemoryBroker:
+    return InMemoryBroker()
+
+
+@pytest.fixture
+def first(tmp_path: Path, broker: InMemoryBroker) -> Iterator[MemoryCoordinator]:
+    write_home(tmp_path / "first", map_width=8, form="exact")
+    made = MemoryCoordinator(tmp_path / "first", broker)
+    made.begin("dev-1", classes=("circle", "square"))
+    yield made
+    made.close()
+
+
+def copied(home: Path, broker: InMemoryBroker) -> MemoryCoordinator:
+    shutil.copytree(home, home.parent / "copy")
+    return MemoryCoordinator(home.parent / "copy", broker, run="-2")
+
+
+def beside(coordinator: MemoryCoordinator) -> str:
+    return coordinator.engine.core.live.beside
+
+
+def until(condition: Callable[[], object], *coordinators: MemoryCoordinator) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        for one in coordinators:
+            one.shell.step(0.01)
+
+
+def test_both_name_both_and_take_nothing_in_until_one_is_left(
+    first: MemoryCoordinator, broker: InMemoryBroker
+) -> None:
+    assert not beside(first)
+    second = copied(first.home, broker)
+    until(lambda: beside(first) and beside(second), first, second)
+    runs = {str(one.shell._parts.sender.boot) for one in (first, second)}
+    for one in (first, second):
+        assert all(run in beside(one) for run in runs)
+        assert "a copy of this home" in beside(one)
+
+    device = ScriptedDevice("dev-1", broker, first)
+    lineage = first.engine.core.state.lineages.current
+    assert lineage is not None
+    given = samples(1, 40, int(lineage.feature_width))
+    body, payload = contribution_of(first, *given, part=0)
+    device.send(body, payload)
+
+    def heard(kind: type[Found]) -> list[Found]:
+        device._drain()
+        return [item.read(kind) for item in device.received if item.header.kind == kind.kind]
+
+    until(lambda: len(heard(Receipt)) >= 2, first, second)
+    answers = [receipt.answer for receipt in heard(Receipt)]
+    assert all(isinstance(answer, Later) for answer in answers)
+    assert ContributionAccepted.kind not in first.kinds() + second.kinds()
+    assert heard(CoordinatorBirth)[-1].beside
+
+    second.shell.say_goodbye()
+    second.close()
+    until(lambda: not beside(first), first)
+    device.send(body, payload)
+    first.until(lambda: ContributionAccepted.kind in first.kinds())
+    device.close()
+
+
+def test_another_fleet_of_the_same_name_is_told_by_its_key(
+    first: MemoryCoordinator, broker: InMemoryBroker, tmp_path: Path
+) -> None:
+    write_home(tmp_path / "other", map_width=8, form="exact")
+    other = MemoryCoordinator(tmp_path / "other", broker, run="-2")
+    until(lambda: beside(first) and beside(other), first, other)
+    assert "another fleet has this one's name" in beside(first)
+    assert "another fleet has this one's name" in beside(other)
+    other.shell.say_goodbye()
+    other.close()
+    until(lambda: not beside(first), first)
+
+
+def test_the_run_before_is_no_other_one(first: MemoryCoordinator, broker: InMemoryBroker) -> None:
+    first.close()
+    again = MemoryCoordinator(first.home, broker)
+    for _ in range(20):
+        again.shell.step(0.02)
+    assert not beside(again)
+    again.close()
