@@ -23,7 +23,7 @@ from coordinator.topics.stages.commands import CloseStage
 from schemas.health import DeviceHealth, HealthProblem
 from schemas.tags import TagName, TagValue
 from schemas.values import DeviceId
-from tests.coordinator.core.harness import Bench
+from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.reading.test_fleet import evaluation, two_stages
@@ -43,6 +43,7 @@ def large(home: Path, count: int) -> Path:
     bench = Bench()
     names = [f"{place}-{number:03}" for place in ("east", "west") for number in range(count // 2)]
     bench.begin(*names)
+    bench.give(names[0], contribution("a", samples={"cat": 3, "dog": 2}))
     bench.command(CloseStage())
     write(home, bench)
     there = {

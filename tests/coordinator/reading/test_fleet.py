@@ -54,6 +54,12 @@ def seen(tmp_path: Path, bench: Bench, snapshot: LiveSnapshot | None) -> FleetNo
         return fleet_now(ledger, snapshot, NOW)
 
 
+def closed(bench: Bench) -> None:
+    """Close the stage of `cat` and `dog` with samples of both."""
+    bench.give("dev-1", contribution("a", samples={"cat": 3, "dog": 2}))
+    bench.command(CloseStage())
+
+
 def two_stages() -> Bench:
     """A model of `cat` and `dog` of stage 1, and `eel` of stage 2, measured on dev-1."""
     bench = Bench(RULES)
@@ -100,7 +106,7 @@ def test_accuracy_on_a_device_is_told_for_old_and_new_classes(tmp_path: Path) ->
 def test_devices_are_online_away_or_never_seen(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1", "dev-2")
-    bench.command(CloseStage())
+    closed(bench)
     bench.command(AdmitDevice(device=DeviceId("dev-3")))
     there = here("dev-1", outbox=4)
     gone = here("dev-2", online=False, heard_ns=NOW - 60 * SECOND)
@@ -148,7 +154,7 @@ def test_the_open_stage_says_who_is_missing(tmp_path: Path) -> None:
 def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1")
-    bench.command(CloseStage())
+    closed(bench)
     bench.message("dev-1", Problem(about="sample", text="x.png cannot be read"))
     fleet = seen(tmp_path / "before", bench, live(here("dev-1")))
     (trouble,) = fleet.devices[0].problems
@@ -165,7 +171,7 @@ def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
 def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1")
-    bench.command(CloseStage())
+    closed(bench)
     said = DeviceHealth(
         temperatures=(
             ThermalZone(zone="cpu", celsius=50.0),
