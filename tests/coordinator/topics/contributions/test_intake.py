@@ -167,12 +167,6 @@ def test_a_contribution_that_does_not_fit_is_answered_as_the_table_says(
     assert words in answer.reason
 
 
-def test_nothing_for_a_stage_that_is_not_there_yet_waits(bench: Bench) -> None:
-    answer = receipt(bench.message("dev-1", Nothing(stage=7))).answer
-    assert isinstance(answer, Later)
-    assert said_of("never opened") == "later"
-
-
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
