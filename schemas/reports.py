@@ -85,7 +85,7 @@ class Uncertainty(Strict):
     baseline: float
     """Mean of the device's earlier images; in mode `fixed-rise` that of the batch before."""
     within_seconds: float = Field(default=86_400, ge=0, le=LONGEST_SECONDS)
-    """Time in which the device measures a fifth of `quiet_images`, at its pace since it started.
+    """Time in which the device measures a tenth of `quiet_images`, at its pace since it started.
     For so long its report may confirm those of others."""
 
 

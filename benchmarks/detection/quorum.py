@@ -5,7 +5,7 @@
 Each device has quiet images of its own, in an order of chance, and reports by the rule. A trial
 takes 1,000 images of some devices at moments of chance; it is false where, within a window before
 some report, as many devices as the quorum needs have reported. The coordinator's window is the time
-of a fifth of `quiet_images`; without one, every report of the trial counts.
+of a tenth of `quiet_images`; without one, every report of the trial counts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> int:
     rows = [
         trials(streams, devices, needed, options.trials, window)
         for devices, needed in FLEETS
-        for window in (QUIET_IMAGES // 5, QUIET_IMAGES)
+        for window in (QUIET_IMAGES // 10, QUIET_IMAGES)
     ]
     found = {
         "quiet_images": QUIET_IMAGES,

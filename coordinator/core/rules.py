@@ -31,7 +31,7 @@ class StageRules(Strict):
     device, 1.0 all of them."""
     reports_within_seconds: float | None = Field(default=None, ge=0, le=1e9)
     """Seconds before the newest report within which doubts of devices count. None: as long as each
-    report says, the time in which its device looks at a fifth of `quiet_images`."""
+    report says, the time in which its device looks at a tenth of `quiet_images`."""
     settle_seconds: float = Field(default=10.0, ge=0)
     """Time without a further report before a stage opens by itself."""
     gather_seconds: float = Field(default=60.0, ge=0, le=1e9)

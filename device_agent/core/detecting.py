@@ -122,13 +122,14 @@ def _alike(state: AgentState, event: inputs.Evaluated) -> Sequence[float]:
 
 
 def _within(detecting: Detecting, rules: DetectionRules, now: float) -> float:
-    """Return the seconds in which this device measures a fifth of `quiet_images`.
+    """Return the seconds in which this device measures a tenth of `quiet_images`.
 
-    Within these, false alarms of half of 20 devices come together in about one of 1,000 such times.
+    False alarms of half of 20 devices come together within these in less than one of 1,000 times
+    `quiet_images` (benchmarks/detection).
     """
     elapsed = now - (now if detecting.began is None else detecting.began)
     pace = elapsed / max(1, detecting.measured)
-    return min(LONGEST_SECONDS, max(0.0, pace * rules.quiet_images / 5))
+    return min(LONGEST_SECONDS, max(0.0, pace * rules.quiet_images / 10))
 
 
 def _by_entropy(state: AgentState, found: Measurement, within_seconds: float) -> Transition:

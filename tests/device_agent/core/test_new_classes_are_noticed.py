@@ -141,8 +141,8 @@ def test_enough_evidence_is_reported_with_what_was_measured(agent: Driven) -> No
     assert agent.state.records.detector.raised
 
 
-def test_a_report_says_how_long_a_fifth_of_the_quiet_images_takes_here(agent: Driven) -> None:
-    """20 of 100 images, at the pace since the agent started: 48 images in 3 seconds each."""
+def test_a_report_says_how_long_a_tenth_of_the_quiet_images_takes_here(agent: Driven) -> None:
+    """10 of 100 images, at the pace since the agent started: 48 images in 3 seconds each."""
     learn_and_run(agent)
     began = agent.now
     agent.give(inputs.Evaluated(None, "no", head=HEAD, uncertainties=(0.2, 0.4) * 100))
@@ -155,7 +155,7 @@ def test_a_report_says_how_long_a_fifth_of_the_quiet_images_takes_here(agent: Dr
     assert told[0].uncertainty is not None
     images = agent.state.detecting.measured
     assert images == 3 * (number + 1)
-    assert told[0].uncertainty.within_seconds == pytest.approx((agent.now - began) / images * 20)
+    assert told[0].uncertainty.within_seconds == pytest.approx((agent.now - began) / images * 10)
 
 
 def test_evidence_survives_a_kill_and_no_other_model(agent: Driven) -> None:
