@@ -38,7 +38,7 @@ def live(days: int, devices: int, folder: Path) -> dict[str, Any]:
         for seconds, images in schedule:
             given[int(seconds / HOUR + 24 * number / devices)].append((number, images))
     events = {
-        days // 8: lambda: fleet.replace(fleet.names[3]),
+        days // 8: lambda: fleet.replace(fleet.names[0]),
         days // 4: fleet.restart,
         days // 2: lambda: fleet.restore_backup(folder),
         5 * days // 8: lambda: fleet.retire(fleet.names[-1]),
