@@ -7,6 +7,7 @@ input too; what is left is a bug, and ends the agent (see `worker`).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
@@ -263,12 +264,13 @@ class Bench:
         return self._machine.conditions() if self._machine is not None else Conditions()
 
     def _scan(self) -> Input:
+        began = time.monotonic()
         try:
             scanned = self._source.scan()
         except AgentError as error:
             return inputs.ScanFailed(str(error))
         self._samples.remember(scanned.images)
-        return scanned
+        return replace(scanned, seconds=time.monotonic() - began)
 
     def _compute(self, request: ComputePart) -> tuple[Input, ...]:
         try:

@@ -141,6 +141,8 @@ class Scanned:
     problems: tuple[Problem, ...] = ()
     unsettled: int = 0
     """Files that are perhaps still being written; left for a later scan."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 @dataclass(frozen=True)

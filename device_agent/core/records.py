@@ -308,8 +308,6 @@ class Scanning:
     """Why the last scan failed; empty if it did not."""
     problems: tuple[Problem, ...] = ()
     """What the owner should mend, as of the last scan."""
-    took: float = 0.0
-    """Seconds that the last scan took."""
 
     @property
     def at_rest(self) -> bool:

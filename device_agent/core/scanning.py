@@ -18,6 +18,11 @@ from schemas.class_names import fault_of, skeleton
 from schemas.reports import Problem
 from schemas.values import ClassName, Digest
 
+_RESTS = 20
+"""A scan is followed by so many times as long without one."""
+_LONGEST_REST = 300.0
+"""Seconds; a new image of the largest folder waits no longer."""
+
 
 def assigned(state: AgentState, event: inputs.Assigned, now: float) -> AgentDecision:
     """Take a higher action only, and look at the folder anew for it."""
@@ -50,7 +55,9 @@ def scanned(state: AgentState, event: inputs.Scanned, now: float) -> AgentDecisi
     before = state.scanning
     # A scan that began before the newest assignment says nothing about it: look again at once.
     current = assignment is None or before.begun_for == assignment.action
-    wait = state.rules.settle_seconds if event.unsettled else state.rules.scan_seconds
+    usual = state.rules.settle_seconds if event.unsettled else state.rules.scan_seconds
+    # A folder of many files is looked at less often, so that looking takes a small share.
+    wait = max(usual, min(_RESTS * event.seconds, _LONGEST_REST))
     scanning = replace(
         before,
         images=images,
