@@ -142,8 +142,8 @@ def test_the_doctor_logs_in_without_disturbing_a_running_agent(
 
 
 def test_the_doctor_tells_a_wrong_password(process_home: Path) -> None:
-    (process_home / "secret").write_text("wrong\n")
+    (process_home / "secret").write_text("guessed-password\n")
     (found,) = [item for item in examine(process_home) if item.about.startswith("broker")]
     assert found.verdict == "missing"
     assert "refuse" in found.text
-    assert "wrong" not in found.text
+    assert "guessed-password" not in found.text
