@@ -105,16 +105,7 @@ def _fleet_now(
             )
         ),
         devices=devices,
-        retired=tuple(
-            RetiredDevice(
-                name=row.device,
-                since=row.time_ns,
-                index=row.index,
-                reason=row.reason,
-                contributions=row.contributions,
-            )
-            for row in device_views.retired(ledger)
-        ),
+        retired=_retired(ledger),
         stage=now,
         models=ModelsNow(
             newest=out.newest,
@@ -129,6 +120,19 @@ def _fleet_now(
         stopped_rounds=None
         if stopped is None
         else StoppedRounds(index=stopped[0], reason=stopped[1]),
+    )
+
+
+def _retired(ledger: LedgerReader) -> tuple[RetiredDevice, ...]:
+    return tuple(
+        RetiredDevice(
+            name=row.device,
+            since=row.time_ns,
+            index=row.index,
+            reason=row.reason,
+            contributions=row.contributions,
+        )
+        for row in device_views.retired(ledger)
     )
 
 
