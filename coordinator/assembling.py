@@ -44,6 +44,7 @@ from schemas.keys import SigningKey
 from schemas.presence import CoordinatorDeath
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
+from transport.brokers.log_watch import PasswordMisuse
 from transport.clock import SYSTEM_CLOCK, Clock, steady_time
 from transport.interface import Connection, OutgoingMessage
 from transport.transfer import BlockExchange, Party
@@ -74,6 +75,8 @@ class CoordinatorSurroundings:
     live: Callable[[Path], SnapshotFile] | None = LiveFile
     """Opens what is written every two seconds for those who want to see the fleet as it is; None
     where time is not the system's."""
+    misused: Callable[[int], tuple[PasswordMisuse, ...]] = lambda _: ()
+    """Users of the broker whose password somebody else may have, at a time in nanoseconds."""
     snapshots: bool = True
     """Whether processes of their own keep the state beside the ledger; not where time is not the
     system's, since they do not wait for it."""
@@ -161,7 +164,9 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         exchange.on_failure = workshop.fail
         live = None
         if around.live is not None:
-            live = LiveWriter(partial(around.live, home), topics.fleet, around.clock)
+            live = LiveWriter(
+                partial(around.live, home), topics.fleet, around.clock, around.misused
+            )
             live.note(committed_ns=office.engine.last_ns)
             stack.callback(live.close)
         keeper = None

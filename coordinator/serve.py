@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from coordinator.assembling import (
 )
 from coordinator.errors import LedgerLockedError
 from coordinator.serving.broker import mqtt_settings
+from coordinator.serving.broker_watch import BrokerWatch
 from coordinator.serving.shell import Shell
 from coordinator.serving.workers.connection import SHARED_LEAVES
 from coordinator.serving.workers.worker import WorkerPlan
@@ -26,8 +28,10 @@ from coordinator.settings import FILE_NAME, CoordinatorSettings, load
 from schemas.home_identity import remember
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
+from schemas.private_file import keep_private
 from schemas.service_manager import ServiceManager
 from schemas.topics import FleetTopics
+from transport.clock import SYSTEM_CLOCK
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 
@@ -57,8 +61,12 @@ def serve(
     with ExitStack() as stack:
         stack.enter_context(logging_on(log_format, log_level))
         remember(home, home / FILE_NAME, {"fleet": str(settings.fleet)})
+        could_be_read = keep_private(home)
+        if could_be_read:
+            log.warning("%s", could_be_read, extra=about("home.was_open"))
         workers = worker_plans(home, settings, log_format, log_level)
-        coordinator = assemble_when_free(home, settings, workers)
+        watch = BrokerWatch(mqtt_connect(home, settings)("watch", None), SYSTEM_CLOCK)
+        coordinator = assemble_when_free(home, settings, workers, watch)
         stack.callback(coordinator.close)
         shell = coordinator.shell
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -68,6 +76,8 @@ def serve(
         gc.collect()
         gc.freeze()
         coordinator.start()
+        watch.start()
+        stack.callback(watch.stop)
         stack.callback(shell.say_goodbye)
         if settings.proxy is not None:
             stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
@@ -92,10 +102,15 @@ def worker_plans(
 
 
 def assemble_when_free(
-    home: Path, settings: CoordinatorSettings, workers: Sequence[WorkerPlan] = ()
+    home: Path,
+    settings: CoordinatorSettings,
+    workers: Sequence[WorkerPlan] = (),
+    watch: BrokerWatch | None = None,
 ) -> AssembledCoordinator:
     """Put the coordinator together once its ledger is free; raise what `assemble` raises."""
     around = CoordinatorSurroundings(mqtt_connect(home, settings), workers=workers)
+    if watch is not None:
+        around = replace(around, misused=watch.found)
     deadline = time.monotonic() + LOCKED_SECONDS
     while True:
         try:

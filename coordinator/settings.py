@@ -26,6 +26,7 @@ from coordinator.core.rules import (
 from coordinator.topics.rollouts.plan import plan_content
 from schemas.message import Strict
 from schemas.offers import HttpsUrl
+from schemas.private_file import make_home
 from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
@@ -38,6 +39,18 @@ DEFAULT_HOME = "coordinator-home"
 FEWEST_SHARD_ENTRIES = 16
 
 
+class LocalBrokerSettings(Strict):
+    """The listener of a broker on this machine that only its programs reach."""
+
+    port: int = Field(ge=1, le=65535)
+    password_file: Path = Path("broker.password")
+    """It asks for a password, also where devices show certificates."""
+
+    def toml(self) -> str:
+        """Return the section as it stands in a settings file."""
+        return tomli_w.dumps({"broker": {"local": self.model_dump(mode="json")}}).rstrip("\n")
+
+
 class CoordinatorBrokerSettings(Strict):
     """Where the MQTT broker is, and who the coordinator is there."""
 
@@ -47,6 +60,8 @@ class CoordinatorBrokerSettings(Strict):
     password_file: Path | None = None
     tls: TlsSettings | None = None
     """Left out, the connection is not encrypted."""
+    local: LocalBrokerSettings | None = None
+    """Where the coordinator itself connects, if that is not where devices do."""
 
 
 class MethodSection(Strict):
@@ -135,6 +150,8 @@ class CoordinatorSettings(Strict):
     """Everything that the operator may set."""
 
     fleet: FleetId
+    trial: bool = False
+    """Whether the fleet is for trying: it needs no keys, and whoever looks at it is told so."""
     learning: bool = True
     """Whether the fleet learns; where it does not, models are imported and pushed, and nothing is
     asked of devices but to run them."""
@@ -215,7 +232,7 @@ def write_new(home: Path, settings: CoordinatorSettings) -> Path:
     path = home / FILE_NAME
     if path.exists():
         raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
-    home.mkdir(parents=True, exist_ok=True)
+    make_home(home)
     template = _TEMPLATE if settings.learning else _WITHOUT_LEARNING
     text = template.format(**_template_values(settings)) + tomli_w.dumps(_sections(settings))
     write_whole(path, text)
@@ -247,7 +264,7 @@ def _written(part: Strict) -> dict[str, Any]:
 def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
     password_file, within = settings.broker.password_file, settings.stages.reports_within_seconds
     return {
-        "fleet": toml_value(settings.fleet),
+        "fleet": toml_value(settings.fleet) + (_TRIAL if settings.trial else ""),
         "host": toml_value(settings.broker.host),
         "port": settings.broker.port,
         "username": toml_value(settings.broker.username),
@@ -257,6 +274,7 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
             else '# password_file = "broker.password"   # one line, mode 0600'
         ),
         "tls": TLS_LINES if settings.broker.tls is None else settings.broker.tls.toml(),
+        "local": _LOCAL_LINES if settings.broker.local is None else settings.broker.local.toml(),
         "stages": settings.stages,
         "reports_within": (
             "# reports_within_seconds = 3600   # of doubts; left out, as long as each report says"
@@ -270,6 +288,11 @@ def _template_values(settings: CoordinatorSettings) -> dict[str, Any]:
     }
 
 
+_TRIAL = "\ntrial = true                     # for trying: devices need no keys"
+_LOCAL_LINES = """\
+# [broker.local]                   # a broker on this machine: a listener that devices cannot fill
+# port = 1884                      # as `coordinator broker-config` says
+# password_file = "broker.password\""""
 _BROKER = """\
 [broker]
 host = {host}
@@ -278,6 +301,8 @@ username = {username}
 {password}
 
 {tls}
+
+{local}
 
 """
 _TRUST = """\

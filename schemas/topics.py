@@ -26,6 +26,9 @@ DownLeaf = Literal["assignment", "desired", "rcpt", "ctl", "req", "blk"]
 Branch = Literal["", "proxy"]
 UP_LEAVES: tuple[str, ...] = get_args(UpLeaf)
 DOWN_LEAVES: tuple[str, ...] = get_args(DownLeaf)
+PROXY_UP_LEAVES: tuple[UpLeaf, ...] = ("msg", "req", "blk")
+PROXY_DOWN_LEAVES: tuple[DownLeaf, ...] = ("rcpt", "req", "blk")
+"""Leaves in use between devices and a proxy."""
 
 _UNCONFIRMED = frozenset({"hb", "req", "blk"})
 

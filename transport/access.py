@@ -1,52 +1,73 @@
 """Who may do what on which topic: one table, from which every broker gets its rules.
 
 The MQTT user name of a device is its device id; the coordinator's is `coordinator`. The rules go
-by user name and never by client id, which a client is free to choose.
+by user name and never by client id, which a client is free to choose. They name every leaf, so that
+nobody makes topics of their own, whose retained messages the broker would keep.
 
     user          publishes                            receives
-    a device      up/<itself>/#                        down/<itself>/#, all/#
-                  proxy/up/<itself>/#                  proxy/down/<itself>/#
-    coordinator   up/#, down/#, all/#                  up/#, down/#, all/#
-    proxy         as a device, and proxy/down/#        as a device, and proxy/up/#
+    a device      up/<itself>/LEAF                     down/<itself>/LEAF, all/state
+                  proxy/up/<itself>/LEAF               proxy/down/<itself>/LEAF
+    coordinator   up, down, all/state                  up, down, all/state
+    proxy         as a device, and proxy/down          as a device, and proxy/up
 
-What devices say to the proxy is thus kept from the coordinator, and what it answers too.
+What devices say to the proxy is thus kept from the coordinator, and what it answers too. The
+coordinator writes in the name of devices where a bridge of a site speaks for them.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from typing import Literal
 
 from schemas.envelope import COORDINATOR, PROXY
-from schemas.topics import ROOT
+from schemas.topics import DOWN_LEAVES, PROXY_DOWN_LEAVES, PROXY_UP_LEAVES, ROOT, UP_LEAVES
 from transport.filters import covers
 
 Action = Literal["publish", "receive"]
 
-_COORDINATOR_FILTERS = tuple(f"{ROOT}/+/{branch}/#" for branch in ("up", "down", "all"))
-_DEVICE_FILTERS: dict[Action, tuple[str, ...]] = {
-    "publish": (f"{ROOT}/+/up/%u/#", f"{ROOT}/+/proxy/up/%u/#"),
-    "receive": (f"{ROOT}/+/down/%u/#", f"{ROOT}/+/all/#", f"{ROOT}/+/proxy/down/%u/#"),
+BROKER_LOG = "$SYS/broker/log/N"
+"""Topic on which Mosquitto says who connects, where its configuration has `log_dest topic`."""
+_ANY_FLEET = "+"
+
+
+def _below(branch: str, who: str, leaves: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{branch}/{who}/{leaf}" for leaf in leaves)
+
+
+_COORDINATOR = (*_below("up", "+", UP_LEAVES), *_below("down", "+", DOWN_LEAVES), "all/state")
+_DEVICE: dict[Action, tuple[str, ...]] = {
+    "publish": (*_below("up", "%u", UP_LEAVES), *_below("proxy/up", "%u", PROXY_UP_LEAVES)),
+    "receive": (
+        *_below("down", "%u", DOWN_LEAVES),
+        "all/state",
+        *_below("proxy/down", "%u", PROXY_DOWN_LEAVES),
+    ),
 }
-_PROXY_FILTERS: dict[Action, str] = {
-    "publish": f"{ROOT}/+/proxy/down/#",
-    "receive": f"{ROOT}/+/proxy/up/#",
+_PROXY: dict[Action, tuple[str, ...]] = {
+    "publish": _below("proxy/down", "+", PROXY_DOWN_LEAVES),
+    "receive": _below("proxy/up", "+", PROXY_UP_LEAVES),
 }
 _VERBS: tuple[tuple[Action, str], ...] = (("publish", "write"), ("receive", "read"))
 """Mosquitto's words."""
 
 
-def allowed_filters(user: str, action: Action) -> tuple[str, ...]:
+def allowed_filters(user: str, action: Action, fleet: str = _ANY_FLEET) -> tuple[str, ...]:
     """Return the filters under which `user` may publish or receive."""
     if user == COORDINATOR:
-        return _COORDINATOR_FILTERS
-    own = tuple(pattern.replace("%u", user) for pattern in _DEVICE_FILTERS[action])
-    return (*own, _PROXY_FILTERS[action]) if user == PROXY else own
+        log = (BROKER_LOG,) if action == "receive" else ()
+        return (*_rooted(_COORDINATOR, fleet), *log)
+    own = tuple(pattern.replace("%u", user) for pattern in _DEVICE[action])
+    return _rooted((*own, *_PROXY[action]) if user == PROXY else own, fleet)
 
 
 def is_allowed(user: str, action: Action, topic_or_filter: str) -> bool:
     """Say whether `user` may do `action` on the whole of `topic_or_filter`."""
     return any(covers(allowed, topic_or_filter) for allowed in allowed_filters(user, action))
+
+
+def _rooted(filters: Iterable[str], fleet: str) -> tuple[str, ...]:
+    return tuple(f"{ROOT}/{fleet}/{below}" for below in filters)
 
 
 def fresh_client_id(user: str, role: str) -> str:
@@ -67,14 +88,21 @@ def client_id_belongs_to(user: str, client_id: str) -> bool:
     return client_id == user or client_id.startswith(f"{user}.")
 
 
-def mosquitto_access_file() -> str:
-    """Return the rules as the text of a Mosquitto `acl_file`."""
+def mosquitto_access_file(fleet: str = _ANY_FLEET, shut_out: Iterable[str] = ()) -> str:
+    """Return the rules as the text of a Mosquitto `acl_file`.
+
+    `fleet` is the only fleet that the broker serves. Users who are `shut_out` may do nothing, also
+    those who are connected when the broker reads the file again.
+    """
     # Patterns hold for every user, and would give the coordinator a place on the proxy's branch.
-    lines = [f"user {COORDINATOR}", f"topic deny {ROOT}/+/proxy/#"]
-    lines += [f"topic readwrite {allowed}" for allowed in _COORDINATOR_FILTERS]
+    lines = [f"user {COORDINATOR}", f"topic deny {ROOT}/+/proxy/#", f"topic read {BROKER_LOG}"]
+    lines += [f"topic readwrite {allowed}" for allowed in _rooted(_COORDINATOR, fleet)]
     lines += ["", f"user {PROXY}"]
-    lines += [f"topic {verb} {_PROXY_FILTERS[action]}" for action, verb in _VERBS]
+    for action, verb in _VERBS:
+        lines += [f"topic {verb} {allowed}" for allowed in _rooted(_PROXY[action], fleet)]
+    for user in shut_out:
+        lines += ["", f"user {user}", "topic deny #"]
     lines += [""]
     for action, verb in _VERBS:
-        lines += [f"pattern {verb} {pattern}" for pattern in _DEVICE_FILTERS[action]]
+        lines += [f"pattern {verb} {pattern}" for pattern in _rooted(_DEVICE[action], fleet)]
     return "\n".join(lines) + "\n"

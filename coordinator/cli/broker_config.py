@@ -10,16 +10,25 @@ import typer
 from rich.console import Console
 
 from coordinator.cli.common import HOME, Home
-from coordinator.settings import FILE_NAME, CoordinatorSettings, load
-from coordinator.topics.devices import views as device_views
+from coordinator.provisioning.broker_access import KnownBroker, local_port_of, write_access
+from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
-from schemas.values import DeviceId
-from transport.brokers.folder import CONFIGURATION, SECRETS, BrokerFolder, write_broker_folder
+from transport.brokers.folder import CONFIGURATION, SECRETS, SERVICE_LIMITS, BrokerFolder
 from transport.brokers.mosquitto_configuration import read_certificates
 
+LocalPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port of a listener on the broker's host for the coordinator alone; by default the "
+        "next one where the folder stays here, 0 for none.",
+        min=0,
+        max=65535,
+    ),
+]
 
-def broker_config(
+
+def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)],
     place: Annotated[
         Path | None,
@@ -34,23 +43,26 @@ def broker_config(
         Path | None,
         typer.Option(help="CA of the users' certificates, which then replace their passwords."),
     ] = None,
+    local_port: LocalPort = None,
     home: Home = HOME,
 ) -> None:
     """Write a Mosquitto configuration for the devices that were admitted."""
     settings = load(home)
     _check_user(home, settings)
-    what = BrokerFolder(
-        folder=out,
-        place=(place or out).absolute(),
-        port=settings.broker.port,
-        devices=[DeviceId(row.device) for row in device_views.devices(home)],
-        certificates=read_certificates(
-            *(_absolute(file) for file in (certificate_file, key_file, client_ca_file))
-        ),
+    certificates = read_certificates(
+        *(_absolute(file) for file in (certificate_file, key_file, client_ca_file))
     )
-    write_broker_folder(what)
+    known = KnownBroker(
+        folder=out.absolute(),
+        place=(place or out).absolute(),
+        certificate_file=certificates and certificates.certificate_file,
+        key_file=certificates and certificates.key_file,
+        client_ca_file=certificates and certificates.client_ca_file,
+        local_port=local_port_of(settings, local_port, here=place is None),
+    )
+    what = write_access(home, known)
     console = Console()
-    for line in _words(what):
+    for line in _words(settings, what):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -67,7 +79,7 @@ def _absolute(file: Path | None) -> Path | None:
     return None if file is None else file.absolute()
 
 
-def _words(what: BrokerFolder) -> Iterator[str]:
+def _words(settings: CoordinatorSettings, what: BrokerFolder) -> Iterator[str]:
     yield f"wrote {what.folder}: a Mosquitto for {len(what.devices)} devices, port {what.port}"
     start = f"mosquitto -c {what.place / CONFIGURATION}"
     if what.place == what.folder.absolute():
@@ -77,7 +89,17 @@ def _words(what: BrokerFolder) -> Iterator[str]:
             f"1. Copy {what.folder} without {SECRETS}/ to {what.place} on the broker's host; "
             f"there: chown -R mosquitto: {what.place}; then start {start}"
         )
+    yield (
+        f"   As a service it wants {what.place / SERVICE_LIMITS} in "
+        "/etc/systemd/system/mosquitto.service.d/, for as many connections as neighbours may open"
+    )
     yield f"2. {_login(what)}"
+    if what.local_port is not None and settings.broker.local is None:
+        section = LocalBrokerSettings(port=what.local_port).toml().replace("\n", "   ")
+        yield (
+            "   A coordinator on the broker's host gets in when devices have taken all connections "
+            f"of theirs, with this in its settings: {section}"
+        )
     if not what.by_certificate:
         yield (
             "3. After the next admit run this again with the same folder, copy again, and send "

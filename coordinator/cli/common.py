@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -62,12 +62,19 @@ def class_names(names: list[str]) -> tuple[ClassName, ...]:
 
 
 def for_each(
-    home: Path, choice: DeviceChoice, ask: Callable[[DeviceId], Command], *, what: str, yes: bool
+    home: Path,
+    choice: DeviceChoice,
+    ask: Callable[[DeviceId], Command],
+    *,
+    what: str,
+    yes: bool,
+    then: Callable[[Path], Iterable[str]] = lambda _: (),
 ) -> None:
     """Have a command carried out for each device that is meant, after asking about several.
 
     One that is refused keeps no other from it. Raises `CommandError` where nobody is named or
-    meant, and with all that was refused. `what` is done, as in "Shut out".
+    meant, and with all that was refused. `what` is done, as in "Shut out"; `then` follows once for
+    all of them, and its lines are printed.
     """
     if choice.is_open:
         raise CommandError("device: none is named; name devices, or choose some by `--tag`")
@@ -83,5 +90,7 @@ def for_each(
             command(home, ask(device))
         except CommandError as error:
             refused.append(str(error))
+    for line in then(home):
+        say(line)
     if refused:
         raise CommandError("; ".join(refused))

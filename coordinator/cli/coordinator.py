@@ -23,10 +23,12 @@ from coordinator.cli.keys import enrol, revoke, settle
 from coordinator.cli.provision import provision
 from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
+from coordinator.cli.trust import init as make_first_root
+from coordinator.core.formatting import some
 from coordinator.errors import QuestionError
 from coordinator.proxy import settings as proxy_settings
 from coordinator.reading.reports import RoundsReport, StagesReport
-from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
+from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, SecuritySettings
 from coordinator.topics.clock.commands import CorrectClock
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.proxy import views as proxy_views
@@ -73,18 +75,47 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     no_learning: Annotated[
         bool, typer.Option("--no-learning", help="A fleet that runs models and does not learn.")
     ] = False,
+    root_key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File for a root key, best on another disk; may be given several times. By "
+            "default one in the home's `keys`."
+        ),
+    ] = None,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--trial", help="For trying: no root, and devices need no keys. Everything says so."
+        ),
+    ] = False,
     home: Home = HOME,
 ) -> None:
-    """Write a commented settings file."""
+    """Write a commented settings file; make root and release key, and require keys of devices."""
     broker = CoordinatorBrokerSettings(
         host=broker_host,
         port=broker_port,
         username=DeviceId(username),
         password_file=password_file,
     )
-    settings = CoordinatorSettings(fleet=FleetId(fleet), learning=not no_learning, broker=broker)
+    settings = CoordinatorSettings(
+        fleet=FleetId(fleet),
+        trial=trial,
+        learning=not no_learning,
+        broker=broker,
+        security=SecuritySettings(require_keys=not trial),
+    )
     path = settings_module.write_new(home, settings)
-    Console().print(f"wrote {path}; next: fleetledger coordinator admit DEVICE", markup=False)
+    if trial:
+        say(f"wrote {path}, for trying: no keys are asked for; next: coordinator admit DEVICE")
+        return
+    say(f"wrote {path}")
+    keys = root_key or [home / "keys" / "root.pem"]
+    make_first_root(root_key=keys, home=home)
+    say(
+        f"Keep {some(keys)} elsewhere and delete it here: it is needed to change keys alone, and "
+        "whoever has it can have devices believe others. Next: fleetledger coordinator provision "
+        "DEVICES.csv --out kits   (or, for one device: coordinator enrol DEVICE)"
+    )
 
 
 @app.command()

@@ -12,6 +12,7 @@ from coordinator.cli.tables import print_table
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
+from coordinator.provisioning.broker_access import close_access
 from coordinator.reading.fleet import fleet_now, narrowed
 from coordinator.reading.reports import DevicesReport, ListedDevice
 from coordinator.topics.contributions.commands import SettleEarlier
@@ -73,7 +74,9 @@ def retire(
     def retiring(one: DeviceId) -> RetireDevice:
         return RetireDevice(device=one, reason=reason, retracts=retract)
 
-    for_each(home, DeviceChoice.read(device, tagged), retiring, what="Retire", yes=yes)
+    for_each(
+        home, DeviceChoice.read(device, tagged), retiring, what="Retire", yes=yes, then=close_access
+    )
 
 
 @app.command()

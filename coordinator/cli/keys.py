@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.common import HOME, Home, Tagged, command, for_each
+from coordinator.provisioning.broker_access import close_access
 from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
@@ -43,12 +44,14 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
 ) -> None:
-    """Shut devices out, such as stolen ones, until they are enrolled anew."""
+    """Shut devices out, such as stolen ones, also at the broker, until they are enrolled anew."""
 
     def revoking(one: DeviceId) -> RevokeKey:
         return RevokeKey(device=one, reason=reason)
 
-    for_each(home, DeviceChoice.read(device, tag), revoking, what="Shut out", yes=yes)
+    for_each(
+        home, DeviceChoice.read(device, tag), revoking, what="Shut out", yes=yes, then=close_access
+    )
 
 
 def settle(

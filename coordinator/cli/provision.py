@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coordinator.cli.broker_config import LocalPort
 from coordinator.cli.common import HOME, Home, say
 from coordinator.errors import ProvisionError
+from coordinator.provisioning.broker_access import DEVICES
 from coordinator.provisioning.device_table import TableRow, read_table
 from transport.brokers.folder import CONFIGURATION, SECRETS
 
@@ -42,6 +44,7 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         Path | None,
         typer.Option(help="Where OUT/broker will be on its host; by default where it is."),
     ] = None,
+    local_port: LocalPort = None,
     login: Annotated[
         LoginBy, typer.Option(help="What devices show the broker.")
     ] = LoginBy.CERTIFICATE,
@@ -61,6 +64,7 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         host=broker_host,
         further_names=tuple(broker_name or ()),
         place=place,
+        local_port=local_port,
         passwords=login is LoginBy.PASSWORD,
         hours=hours,
     )
@@ -72,8 +76,6 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
 
 
 def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
-    from coordinator.provisioning.kits import DEVICES  # noqa: PLC0415 - see above
-
     there = f"; {len(done.there)} had theirs" if done.there else ""
     kits = "1 kit" if len(done.made) == 1 else f"{len(done.made)} kits"
     yield f"made {kits} in {what.out / DEVICES}{there}"

@@ -35,6 +35,10 @@ from coordinator.topics.models.queries import HELD
 from schemas.showing import AsJson, show_report
 from schemas.times import iso_time
 
+TRIAL = (
+    "for trying: devices need no keys, so whoever has a password of the broker speaks for its "
+    "device"
+)
 _COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")
 _OF_LEARNING = frozenset({"old %", "new %", "samples"})
 """Columns that say nothing of a fleet that does not learn."""
@@ -88,11 +92,15 @@ def status(
 
 def _read(home: Path, choice: DeviceChoice) -> FleetNow:
     settings = load(home) if (home / FILE_NAME).is_file() else None
-    named, learning = (str(settings.fleet), settings.learning) if settings else ("", True)
+    named = str(settings.fleet) if settings else ""
+    told = {
+        "learning": settings is None or settings.learning,
+        "trial": settings is not None and settings.trial,
+    }
     with ledger_of(home) as ledger:
         fleet = fleet_now(ledger, read_live(home), time.time_ns(), named)
         here = tuple(at_home(need, home) for need in fleet.needs)
-        fleet = fleet.model_copy(update={"learning": learning, "needs": here})
+        fleet = fleet.model_copy(update={**told, "needs": here})
         return fleet if choice.is_open else narrowed(fleet, chosen_in(ledger, choice))
 
 
@@ -122,6 +130,8 @@ def _head(fleet: FleetNow) -> Iterator[str]:
     count = f"{there} of {len(fleet.devices)} devices online" if fleet.coordinator.running else ""
     name = f"fleet {fleet.fleet}" if fleet.fleet else "fleet"
     yield ", ".join(filter(None, (name, count, _coordinator(fleet.coordinator))))
+    if fleet.trial:
+        yield TRIAL
     commit = fleet.ledger.last_commit
     when = "" if commit is None else f", the last at {iso_time(commit)}"
     yield f"ledger: {fleet.ledger.size} entries{when}"

@@ -86,8 +86,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
             f"root: version {former.document.version} is published; change it with `rotate`, or "
             "begin with `init --anew` if its keys are lost"
         )
-    files = root_key or []
-    roots = _root_keys(settings, files, root_public or [])
+    roots = _root_keys(settings, root_key or [], root_public or [])
     release = read_or_make(release_key or home / settings.release.key, _name(settings, "release"))
     changes = Changes(
         root_keys=roots,
@@ -97,7 +96,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         expires_ns=_expires(expire_days),
     )
     version = 1 if former is None else former.document.version + 1
-    root = sign_with(first_root(settings.fleet, changes, version), files)
+    root = sign_with(first_root(settings.fleet, changes, version), root_key or [])
     _finish(home, root, None, anew=anew)
     if settings.release.expire_days is None:
         text = (

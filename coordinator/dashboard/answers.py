@@ -25,6 +25,8 @@ class Dashboard:
     now_ns: Callable[[], int]
     learning: bool = True
     """Whether the fleet learns; where it does not, pages about learning are not in the way."""
+    trial: bool = False
+    """Whether the fleet is for trying, and needs no keys."""
 
 
 def frame_of(request: Request, **values: object) -> PageFrame:
@@ -38,6 +40,7 @@ def frame_of(request: Request, **values: object) -> PageFrame:
         "now_ns": dashboard.now_ns(),
         "path": request.url.path,
         "learning": dashboard.learning,
+        "trial": dashboard.trial,
     }
     return PageFrame(**(made | values))  # type: ignore[arg-type]
 

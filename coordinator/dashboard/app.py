@@ -71,7 +71,13 @@ def make_app(
     settings, verification = load(home), Verification(home, now_ns)
     method = settings.method.name if settings.learning else "none"
     dashboard = Dashboard(
-        home, settings.fleet, method, installed_version(), now_ns, settings.learning
+        home,
+        settings.fleet,
+        method,
+        installed_version(),
+        now_ns,
+        settings.learning,
+        settings.trial,
     )
     doors, follower = doors or Doors.of(home, now_ns), LedgerFollower(home, now_ns)
     app = Starlette(

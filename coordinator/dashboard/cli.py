@@ -15,6 +15,7 @@ from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import logging_on
+from schemas.private_file import keep_private
 from transport.pages.doors import Doors
 from transport.pages.people import Person, Role, own_name
 from transport.pages.serving import ListenAddress
@@ -68,6 +69,7 @@ def dashboard(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
     listening = replace(listening, proxy=behind_proxy)
     with logging_on(log_format, log_level):
+        keep_private(home)
         serve(home, listening, own_name(), _say, per_device=per_device)
 
 

@@ -40,6 +40,8 @@ class PageFrame:
     json_url: str = ""
     learning: bool = True
     """Whether the fleet learns."""
+    trial: bool = False
+    """Whether the fleet is for trying, and needs no keys."""
 
     @property
     def place(self) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field
 from schemas.health import DeviceHealth
 from schemas.message import Strict
 from schemas.values import BootId, DeviceId
+from transport.brokers.log_watch import PasswordMisuse
 
 Labels = dict[str, str]
 
@@ -35,6 +36,8 @@ class CoordinatorNow(Strict):
     """When the open stage closes at the latest, by this machine's calendar."""
     hindered: str = ""
     """What keeps it from its work, such as a full disk, in words."""
+    misused: tuple[PasswordMisuse, ...] = ()
+    """Users of the broker whose password somebody else may have."""
 
 
 class DeviceNow(Strict):

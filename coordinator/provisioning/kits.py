@@ -20,11 +20,18 @@ from pathlib import Path
 
 from coordinator.core.commands import Command
 from coordinator.errors import CommandError, ProvisionError
+from coordinator.provisioning.broker_access import (
+    AUTHORITY,
+    BROKER,
+    DEVICES,
+    KnownBroker,
+    local_port_of,
+    write_access,
+)
 from coordinator.provisioning.device_table import NO_DATA, TableRow
 from coordinator.serving.inviting import invite_all
 from coordinator.serving.operator import here, send_all
-from coordinator.settings import FILE_NAME, CoordinatorSettings, load
-from coordinator.topics.devices import views as device_views
+from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from coordinator.topics.devices.commands import TagDevices
 from coordinator.topics.releases.views import newest_root
 from schemas.envelope import COORDINATOR, PROXY
@@ -43,12 +50,10 @@ from schemas.tags import TagName, TagValue
 from schemas.token import Token
 from schemas.values import DeviceId
 from transport.brokers.authority import Authority, Issued, names_of
-from transport.brokers.folder import PASSWORDS, SECRETS, BrokerFolder, write_broker_folder
-from transport.brokers.mosquitto_configuration import ServerCertificates
+from transport.brokers.folder import SECRETS, BrokerFolder
 from transport.brokers.private_files import make_private_folder, write_secret
 from transport.tls import TlsSettings
 
-BROKER, DEVICES, AUTHORITY = "broker", "devices", "ca"
 SERVER_CERTIFICATE, SERVER_KEY = "server.pem", "server.key"
 
 
@@ -64,6 +69,9 @@ class Provisioning:
     """Host names and addresses that the broker's certificate has besides."""
     place: Path | None = None
     """Where the folder of the broker will be on its host; where it is if left out."""
+    local_port: int | None = None
+    """Of the coordinator's listener on the broker's host; the next port if left out and the broker
+    is here, 0 for none."""
     passwords: bool = False
     """Whether users log in by password over TLS, and not by a certificate."""
     hours: float = 720.0
@@ -91,6 +99,7 @@ class _Making:
     what: Provisioning
     settings: CoordinatorSettings
     authority: Authority
+    broker: BrokerFolder
     root: bytes | None
     passwords: Mapping[str, str] = field(default_factory=dict)
 
@@ -120,6 +129,7 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
         what,
         settings,
         authority,
+        broker,
         None if root is None else root.canonical_bytes() + b"\n",
         _passwords(broker),
     )
@@ -152,7 +162,7 @@ def _check(what: Provisioning, settings: CoordinatorSettings) -> None:
             f"{file}: broker.password_file: is missing; set password_file = "
             f'"{KIT_PASSWORD_FILE}" below [broker], and the password is put there'
         )
-    if (what.out / BROKER).exists() and what.passwords != (what.out / BROKER / PASSWORDS).exists():
+    if (what.out / BROKER).exists() and what.passwords == (what.out / PROXY).exists():
         raise ProvisionError(
             f"{what.out}: its kits log in by {'certificate' if what.passwords else 'password'}; "
             "choose the same --login, or another --out"
@@ -192,27 +202,24 @@ def _write_broker(
         )
     write_secret(folder / CA_FILE, authority.certificate)
     place = (what.place or folder).absolute()
-    broker = BrokerFolder(
-        folder=folder,
+    written = KnownBroker(
+        folder=folder.absolute(),
         place=place,
-        port=settings.broker.port,
-        devices=[DeviceId(row.device) for row in device_views.devices(what.home)],
-        certificates=ServerCertificates(
-            place / SERVER_CERTIFICATE,
-            place / SERVER_KEY,
-            None if what.passwords else place / CA_FILE,
-        ),
+        certificate_file=place / SERVER_CERTIFICATE,
+        key_file=place / SERVER_KEY,
+        client_ca_file=None if what.passwords else place / CA_FILE,
+        local_port=local_port_of(settings, what.local_port, here=what.place is None),
+        kits=what.out.absolute(),
     )
-    write_broker_folder(broker)
-    return broker
+    return write_access(what.home, written)
 
 
 def _passwords(broker: BrokerFolder) -> dict[str, str]:
-    """Return the text of each user's password file; nothing where users have certificates."""
-    if broker.by_certificate:
-        return {}
+    """Return the text of the password file of each user who has one."""
     secrets = broker.folder / SECRETS
-    return {user: (secrets / user).read_text(encoding="utf-8") for user in broker.users}
+    return {
+        user: (secrets / user).read_text(encoding="utf-8") for user in broker.users_with_passwords
+    }
 
 
 def _equip_coordinator(making: _Making) -> bool:
@@ -224,20 +231,30 @@ def _equip_coordinator(making: _Making) -> bool:
         make_private_folder(folder)
         write_secret(folder / CA_FILE, making.authority.certificate)
         _write_issued(making.authority.user(PROXY), certificate, key)
-    password = settings.broker.password_file
-    if password is not None and making.passwords and not (home / password).exists():
-        write_secret(home / password, making.passwords[COORDINATOR])
-    if settings.broker.tls is not None:
+    sections: list[TlsSettings | LocalBrokerSettings] = []
+    if settings.broker.tls is None:
+        write_secret(home / CA_FILE, making.authority.certificate)
+        tls = TlsSettings(ca_file=Path(CA_FILE))
+        if not making.what.passwords:
+            names = Path(f"{COORDINATOR}.pem"), Path(f"{COORDINATOR}.key")
+            _write_issued(making.authority.user(COORDINATOR), *(home / name for name in names))
+            tls = TlsSettings(ca_file=Path(CA_FILE), certificate_file=names[0], key_file=names[1])
+        sections.append(tls)
+    local = settings.broker.local
+    if local is None and making.broker.local_port is not None:
+        local = LocalBrokerSettings(port=making.broker.local_port)
+        sections.append(local)
+    files = {settings.broker.password_file, None if local is None else local.password_file}
+    for password in files - {None}:
+        assert password is not None
+        if COORDINATOR in making.passwords and not (home / password).exists():
+            write_secret(home / password, making.passwords[COORDINATOR])
+    if not sections:
         return False
-    write_secret(home / CA_FILE, making.authority.certificate)
-    tls = TlsSettings(ca_file=Path(CA_FILE))
-    if not making.what.passwords:
-        names = Path(f"{COORDINATOR}.pem"), Path(f"{COORDINATOR}.key")
-        _write_issued(making.authority.user(COORDINATOR), *(home / name for name in names))
-        tls = TlsSettings(ca_file=Path(CA_FILE), certificate_file=names[0], key_file=names[1])
     file = home / FILE_NAME
     mode = file.stat().st_mode & 0o777
-    write_secret(file, f"{file.read_text(encoding='utf-8').rstrip()}\n\n{tls.toml()}\n")
+    text = "\n\n".join((file.read_text(encoding="utf-8").rstrip(), *(s.toml() for s in sections)))
+    write_secret(file, f"{text}\n")
     file.chmod(mode)
     return True
 

@@ -13,6 +13,7 @@ from coordinator.topics.releases.views import WaitingPush
 from schemas.message import Strict
 from schemas.shown import Report
 from schemas.times import IsoTime
+from transport.brokers.log_watch import PasswordMisuse
 
 DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
 """`unknown` where no coordinator runs, so that nobody knows; `doubled` where two installations
@@ -150,6 +151,8 @@ class CoordinatorRun(Strict):
     making_model: bool = False
     hindered: str = ""
     """What keeps it from its work, in words."""
+    misused: tuple[PasswordMisuse, ...] = ()
+    """Users of the broker whose password somebody else may have, of the last day."""
 
 
 class LedgerNow(Strict):
@@ -264,6 +267,8 @@ class FleetNow(Report):
 
     fleet: str
     """Its name; empty where it is not known."""
+    trial: bool = False
+    """Whether the fleet is for trying, and needs no keys."""
     learning: bool = True
     """Whether it learns; where it does not, it only runs models."""
     time: IsoTime

@@ -151,6 +151,7 @@ def _run(live: LiveSnapshot | None, time_ns: int) -> CoordinatorRun:
         connection=now.connection if running else "",
         making_model=running and now.making_model,
         hindered=now.hindered if running else "",
+        misused=now.misused if running else (),
     )
 
 

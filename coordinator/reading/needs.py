@@ -19,6 +19,7 @@ from coordinator.topics.devices.views import ProblemRow, TwinsRow
 from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
 from coordinator.topics.stages.views import ReportRow, UnseenClasses
+from schemas.envelope import COORDINATOR, PROXY
 from schemas.times import iso_time
 
 _ON_DEVICES = "fleetledger agent "
@@ -55,6 +56,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
     """Return what needs a person: what cannot wait first, and in each half the gravest first."""
     found = [
         *_of_the_coordinator(known),
+        *_of_passwords(known),
         *_of_twins(known),
         *_of_replaced(known),
         *_of_rollouts(known),
@@ -111,6 +113,28 @@ def _not_running(run: CoordinatorRun) -> str:
         f"No coordinator runs: it {how} {when} {iso_time(run.last_written)}. Nothing is taken in, "
         "and nothing goes out."
     )
+
+
+def _of_passwords(known: KnownFleet) -> Iterator[Need]:
+    there = {device.name for device in known.devices if device.state != "revoked"}
+    for seen in known.run.misused:
+        own = seen.user in there
+        if not own and seen.user not in {COORDINATOR, PROXY}:
+            continue  # who was shut out or retired meanwhile
+        seen_at = f"{seen.sentence}, the last time at {iso_time(seen.last_ns)}."
+        if own:
+            yield Need(
+                urgency="now",
+                sentence=f"{seen_at} Somebody else may have its password.",
+                devices=(seen.user,),
+                command=f"fleetledger coordinator revoke {seen.user}",
+            )
+        else:
+            yield Need(
+                urgency="now",
+                sentence=f"{seen_at} Somebody else may have its password: delete it in the folder "
+                "`passwords` of `broker-config`, and run that again.",
+            )
 
 
 def _of_twins(known: KnownFleet) -> Iterator[Need]:

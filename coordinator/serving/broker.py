@@ -5,22 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.settings import CoordinatorSettings, password_file
+from schemas.settings_file import find_secret
 from transport.access import fresh_client_id
+from transport.brokers.mosquitto_configuration import LOOPBACK
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
 
 
 def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> MqttSettings:
-    """Return how the coordinator connects.
+    """Return how the coordinator connects: to the listener of this machine, where there is one.
 
     Raises `SettingsError` for a wrong password file, and `TlsError` for wrong certificates.
     """
+    user, local = settings.broker.username, settings.broker.local
+    if local is not None:
+        return MqttSettings(
+            client_id=fresh_client_id(user, role),
+            host=LOOPBACK,
+            port=local.port,
+            user=user,
+            password=find_secret(home, local.password_file),
+        )
     password = password_file(home, settings)
     return MqttSettings(
-        client_id=fresh_client_id(settings.broker.username, role),
+        client_id=fresh_client_id(user, role),
         host=settings.broker.host,
         port=settings.broker.port,
-        user=settings.broker.username if password is not None else None,
+        user=user if password is not None else None,
         password=password,
-        tls=find_tls(settings.broker.tls, home, settings.broker.username),
+        tls=find_tls(settings.broker.tls, home, user),
     )

@@ -28,6 +28,7 @@ from transport.interface import Connected, ConnectionProblem, Disconnected
 COORDINATOR_EVENTS = {
     "device.online": "a device is there; where its run is new, the entry `device.born` says it",
     "device.away": "it is gone, and why",
+    "broker.password_misused": "a user of the broker connects as somebody else, or too often",
 }
 """What the coordinator says of devices that is no entry."""
 

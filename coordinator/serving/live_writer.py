@@ -13,6 +13,7 @@ from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
 from coordinator.serving.live_snapshot import LiveView
 from coordinator.serving.refusing_disk import RefusingDisk
 from schemas.installed import installed_version
+from transport.brokers.log_watch import PasswordMisuse
 from transport.clock import Clock
 
 WRITE_SECONDS = 2.0
@@ -37,8 +38,16 @@ class SnapshotFile(Protocol):
 class LiveWriter:
     """Writes snapshots to a file that is opened, and opened again, when it can be."""
 
-    def __init__(self, open_file: Callable[[], SnapshotFile], fleet: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        open_file: Callable[[], SnapshotFile],
+        fleet: str,
+        clock: Clock,
+        misused: Callable[[int], tuple[PasswordMisuse, ...]] = lambda _: (),
+    ) -> None:
+        """`misused` returns users whose password somebody else may have, at a time in ns."""
         self._open = open_file
+        self._misused = misused
         self._clock = clock
         self._disk = RefusingDisk(clock)
         self._file: SnapshotFile | None = None
@@ -70,6 +79,7 @@ class LiveWriter:
             written_ns=self._clock.time_ns(),
             ledger_size=ledger_size,
             making_model=core.live.making_model,
+            misused=self._misused(self._clock.time_ns()),
         )
         began = self._clock.seconds()
         try:

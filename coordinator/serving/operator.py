@@ -24,6 +24,7 @@ from coordinator.core.entry import OPERATOR
 from coordinator.core.inputs import OperatorCommand
 from coordinator.errors import CommandError, InboxError, OperatorTimeoutError, QuestionError
 from schemas.message import explain
+from schemas.private_file import make_home
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
@@ -80,7 +81,7 @@ class OperatorInbox:
 
     def __init__(self, home: Path) -> None:
         """Open the file, making it where there is none; raise `InboxError`, as all methods do."""
-        home.mkdir(parents=True, exist_ok=True)
+        make_home(home)
         self._path = home / FILE_NAME
         with self._translated("opened"):
             self._database = Database(self._path)

@@ -147,6 +147,11 @@ def test_the_broker_sees_its_own_folder_alone() -> None:
     assert SERVICES["broker"]["volumes"] == ["./fleet/kits/broker:/mosquitto/fleet"]
 
 
+def test_the_dashboard_sees_the_home_and_no_key_of_the_ca_beside_it() -> None:
+    home = "/fleet/coordinator-home"
+    assert SERVICES["dashboard"]["volumes"] == [f".{home}:{home}"]
+
+
 def test_coordinator_broker_dashboard_and_simulator_are_there() -> None:
     assert set(SERVICES) == {"coordinator", "broker", "dashboard", "simulator"}
 

@@ -78,7 +78,8 @@ class ProcessFleet:
     def set_up_coordinator(self, settings: str) -> None:
         """Make the coordinator's home; `settings` stand where `coordinator init` names a method."""
         write_password(self.home, self.broker, "coordinator")
-        self.operator("coordinator", "init", "--fleet", self.name, *self.access(self.broker.port))
+        access = self.access(self.broker.port)
+        self.operator("coordinator", "init", "--trial", "--fleet", self.name, *access)
         path = self.home / "coordinator.toml"
         before, _, _ = path.read_text(encoding="utf-8").partition("[method]")
         path.write_text(before + settings, encoding="utf-8")

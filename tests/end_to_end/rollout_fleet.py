@@ -92,7 +92,7 @@ class RolloutFleet(ProcessFleet):
         self.broker.add_users(DEVICES)
         write_password(self.home, self.broker, "coordinator")
         self.operator(
-            "coordinator", "init", "--fleet", self.name, "--no-learning",
+            "coordinator", "init", "--fleet", self.name, "--no-learning", "--trial",
             *self.access(self.broker.port),
         )  # fmt: skip
         root_key = self.folder / "safe" / "root.pem"

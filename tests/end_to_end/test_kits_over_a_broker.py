@@ -42,7 +42,7 @@ class KitFleet:
     def __init__(self, folder: Path, children: Children, *login: str) -> None:
         self.folder, self.children, self.login = folder, children, login
         self.home, self.kits = folder / "coordinator", folder / "kits"
-        self.port = free_port("127.0.0.1")
+        self.port, self.local_port = free_port("127.0.0.1"), free_port("127.0.0.1")
         words = ("--broker-host", "localhost", "--broker-port", str(self.port), "--no-learning")
         words += ("--password-file", "broker.password") if login else ()
         say("coordinator", "init", "--fleet", "mill", *words, "--home", str(self.home))
@@ -58,6 +58,8 @@ class KitFleet:
             str(table),
             "--out",
             str(self.kits),
+            "--local-port",
+            str(self.local_port),
             "--home",
             str(self.home),
             *self.login,

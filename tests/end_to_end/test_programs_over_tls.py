@@ -54,7 +54,7 @@ def port(home: Authority, mosquitto: MosquittoBroker, tmp_path: Path) -> Iterato
     server = home.server("localhost")
     files = ServerCertificates(server, server.with_suffix(".key"), home.ca_file)
     folder, chosen = tmp_path / "broker", free_port("127.0.0.1")
-    write_broker_folder(BrokerFolder(folder, folder, chosen, (DEVICE,), files))
+    write_broker_folder(BrokerFolder(folder, folder, chosen, "+", (DEVICE,), certificates=files))
     with running(folder, chosen):
         yield chosen
 

@@ -24,7 +24,7 @@ def set_up(folder: Path, program: str) -> list[str]:
     if program == "agent":
         words = ["agent", "init", "--device", "a", "--no-data"]
     else:
-        words = ["coordinator", "init", "--no-learning"]
+        words = ["coordinator", "init", "--no-learning", "--trial"]
     home = ["--home", str(folder / "home")]
     done = CliRunner().invoke(app, [*words, "--fleet", "mill", "--broker-port", port, *home])
     assert done.exit_code == 0, done.output

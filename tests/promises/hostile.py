@@ -6,10 +6,11 @@ where a body has a number or a list, each of them a fault that is to be told.
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, cycle
+from itertools import count, cycle, product
 
 from benchmarks.transport_rate.raw import Peer, bare_client
 from schemas.envelope import MAX_HEADER_BYTES, MAX_HEADER_VALUES, Envelope, Sender
@@ -90,3 +91,37 @@ def send(port: int, attacker: Attacker) -> None:
         client.publish(attacker.topic, next(made), qos=1).wait_for_publish(_PATIENCE_SECONDS)
     client.disconnect()
     client.loop_stop()
+
+
+ROLES = ("", ".control", ".data", ".intake-0", ".watch", ".ready")
+
+
+def connect_as(port: int, peer: Peer, users: Sequence[str], seconds: float) -> None:
+    """Connect with one password under every name that a program may have, all of them each second.
+
+    A session stays open until the next one of its name.
+    """
+    held: dict[str, socket.socket] = {}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        for user, role in product(users, ROLES):
+            session = socket.create_connection(("127.0.0.1", port), _PATIENCE_SECONDS)
+            session.sendall(connect_packet(user + role, peer.user, peer.password))
+            former = held.pop(user + role, None)
+            held[user + role] = session
+            if former is not None:
+                former.close()
+        time.sleep(max(0.0, began + 1.0 - time.monotonic()))
+    for one in held.values():
+        one.close()
+
+
+def connect_packet(client_id: str, user: str, password: str) -> bytes:
+    """Return a CONNECT of MQTT 3.1.1 with a clean session."""
+    fields = b"".join(
+        len(text).to_bytes(2, "big") + text
+        for text in (client_id.encode(), user.encode(), password.encode())
+    )
+    body = b"\x00\x04MQTT\x04\xc2\x00\x3c" + fields
+    return b"\x10" + bytes((len(body) & 0x7F | 0x80, len(body) >> 7)) + body

@@ -1,8 +1,9 @@
 """Promise 9 over a real Mosquitto: how long receipts take while one device does harm.
 
-A real coordinator process and nine devices that send five contributions a second each; every other
+A real coordinator process and nine devices that send five contributions a second each. Every other
 time another one sends ten times what the default settings let it, or a hundred of the costliest
-header lines a second. Both take turns, so that what else the machine does falls on both alike.
+header lines a second, or connects under everybody's name each second. Both take turns, so that what
+else the machine does falls on both alike.
 
 python -m tests.promises.quota [--attacks numerous ...] [--rounds 3] [--seconds 10]
 """
@@ -38,15 +39,17 @@ from benchmarks.contribution_rate.serving import serving
 from benchmarks.transport_rate.raw import Peer, bare_client
 from coordinator.core.rules import IntakeRules
 from coordinator.ledger.reader import LedgerReader
+from coordinator.live.file import read_live
 from coordinator.paths import ledger_path
 from coordinator.topics.contributions.entries import ContributionAccepted
 from coordinator.topics.lineages.entries import BackboneImported
-from schemas.envelope import Sender, decode
+from schemas.envelope import COORDINATOR, Sender, decode
 from schemas.keys import SigningKey
 from schemas.receipts import Accepted, Later, Receipt
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, Digest
-from tests.promises.hostile import Attacker, send
+from tests.promises.hostile import Attacker, connect_as, send
+from transport.access import fresh_client_id
 from transport.brokers import MosquittoBroker
 
 TOPICS = FleetTopics(FLEET)
@@ -110,6 +113,8 @@ class Attack:
     """Whether it sends what is costly to read, and else very many contributions."""
     admitted: bool = True
     """In a fleet with keys it has one then, and signs well."""
+    renames: bool = False
+    """Whether it sends nothing, and connects under everybody's name once a second."""
 
 
 ATTACKS = {
@@ -119,6 +124,7 @@ ATTACKS = {
     "stranger": Attack(
         "costly header lines of a stranger, keys required", keyed=True, admitted=False
     ),
+    "names": Attack("sessions under everybody's name, once a second", costly=False, renames=True),
 }
 
 
@@ -130,6 +136,8 @@ class Measured:
     """Sorted."""
     processor_seconds: float
     loud_accepted: int
+    named: tuple[str, ...]
+    """Users of whom the coordinator says that somebody else may have their password."""
 
     @property
     def p95(self) -> float:
@@ -175,6 +183,11 @@ class Scene:
     def noise(self, birth: Digest, seconds: float) -> Process:
         """Return the attacker, a process that takes no time of those who measure."""
         seat = Peer(*self.broker.credentials(self.attacker))
+        if self.attack.renames:
+            users = (str(COORDINATOR), *self.plan.names)
+            return Process(
+                target=connect_as, args=(self.broker.port, seat, users, seconds), daemon=True
+            )
         if not self.attack.costly:
             plan = replace(self.plan, devices=1, parts=round(LOUD_PER_SECOND * seconds))
             (messages,) = make_messages(plan, self.lineage)
@@ -214,7 +227,9 @@ def measure(
                 one.client.disconnect()
                 one.client.loop_stop()
         waits = sorted(wait for one in quiet for wait in one.waited.values())
-        return Measured(waits, spent, taken_from(here.home, here.attacker))
+        live = read_live(here.home)
+        named = () if live is None else tuple(one.user for one in live.coordinator.misused)
+        return Measured(waits, spent, taken_from(here.home, here.attacker), named)
 
 
 @contextmanager
@@ -236,7 +251,8 @@ def processor_seconds(process: int) -> float:
 
 
 def connected(broker: MosquittoBroker, name: DeviceId) -> Client:
-    return bare_client(broker.host, broker.port, Peer(*broker.credentials(name)), name)
+    session = fresh_client_id(name, "control")
+    return bare_client(broker.host, broker.port, Peer(*broker.credentials(name)), session)
 
 
 def shout(port: int, peer: Peer, messages: Sequence[bytes]) -> None:
@@ -282,7 +298,8 @@ def side_by_side(attack: Attack, seconds: float, *, calm_first: bool) -> float:
     sys.stdout.write(
         f"p95 {calm.p95 * 1000:.0f} ms, beside the attack {noisy.p95 * 1000:.0f} ms, "
         f"{ratio:.2f} times; processor {calm.processor_seconds:.1f} s and "
-        f"{noisy.processor_seconds:.1f} s; {noisy.loud_accepted} of its contributions taken in\n"
+        f"{noisy.processor_seconds:.1f} s; {noisy.loud_accepted} of its contributions taken in; "
+        f"named: {', '.join(noisy.named) or 'nobody'}\n"
     )
     sys.stdout.flush()
     return ratio

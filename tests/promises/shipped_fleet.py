@@ -152,7 +152,8 @@ class ShippedFleet(ProcessFleet):
         )
         write_new(self.home, settings)
         tokens = {name: invite(self.home, DeviceId(name), 1).text for name in self.devices}
-        self.operator("coordinator", "broker-config", "--out", str(self.broker.folder))
+        words = ("--out", str(self.broker.folder), "--local-port", "0")
+        self.operator("coordinator", "broker-config", *words)
         write_password(self.home, self.broker, COORDINATOR)
         keys = (str(self.folder / "safe" / f"{name}.pem") for name in "abc")
         self.operator("trust", "init", *(word for key in keys for word in ("--root-key", key)))

@@ -20,9 +20,16 @@ FLEET = FleetId("mill")
 ORDINARY = FleetTopics(FLEET)
 
 
+UNUSED = ("up/dev-a/of-its-own", "up/dev-a/msg/deeper", "down/dev-a/msg", "all/of-its-own")
+"""Topics below everybody's own branches that nobody uses."""
+PROXY_LEAVES = {"up": ("msg", "req", "blk"), "down": ("rcpt", "req", "blk")}
+
+
 def all_topics() -> list[str]:
-    """Return every topic of a fleet of the three devices."""
+    """Return every topic of a fleet of the three devices, some unused ones, and another fleet's."""
     found = [str(ORDINARY.coordinator_state)]
+    found += [f"fleetledger/1/{FLEET}/{below}" for below in UNUSED]
+    found.append(str(FleetTopics(FleetId("other")).up(A, "msg")))
     for branch in get_args(Branch):
         topics = FleetTopics(FLEET, branch)
         for device in DEVICES:
@@ -31,8 +38,17 @@ def all_topics() -> list[str]:
     return found
 
 
+def _is_used(topic: str) -> bool:
+    _, _, fleet, *below = topic.split("/")
+    if fleet != FLEET or "/".join(below) in UNUSED:
+        return False
+    return below[0] != "proxy" or below[-1] in PROXY_LEAVES[below[1]]
+
+
 def may_publish(user: str, topic: str) -> bool:
     """Say whether `user` may publish on `topic` of the fleet."""
+    if not _is_used(topic):
+        return False
     match topic.split("/")[3:]:
         case ["all", _]:
             return user == COORDINATOR
@@ -49,6 +65,8 @@ def may_publish(user: str, topic: str) -> bool:
 
 def may_receive(user: str, topic: str) -> bool:
     """Say whether `user` may be given what was published on `topic`."""
+    if not _is_used(topic):
+        return False
     match topic.split("/")[3:]:
         case ["all", _]:
             return True
@@ -74,5 +92,5 @@ def deliveries() -> Iterator[tuple[str, str, str]]:
 def matrix_folder(folder: Path) -> int:
     """Write the folder of a Mosquitto for the three devices, and return its port."""
     port = free_port("127.0.0.1")
-    write_broker_folder(BrokerFolder(folder, folder, port, DEVICES))
+    write_broker_folder(BrokerFolder(folder, folder, port, FLEET, DEVICES))
     return port

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from tests.transport.worlds import PATIENCE
 from transport.brokers.child import free_port
 from transport.brokers.lifeline import end_with_parent
@@ -35,6 +37,14 @@ class RunningBroker:
     def secret(self, user: str) -> str:
         return (self.folder / "passwords" / user).read_text().strip()
 
+    def memory(self) -> int:
+        """Return its resident bytes."""
+        return psutil.Process(self._process.pid).memory_info().rss
+
+    def written(self) -> int:
+        """Return the bytes that it has written to disks."""
+        return psutil.Process(self._process.pid).io_counters().write_chars
+
     def reload(self) -> None:
         self._process.send_signal(signal.SIGHUP)
 
@@ -46,6 +56,10 @@ class RunningBroker:
 
     def crash(self) -> None:
         self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        self._process.terminate()
         self._process.wait()
 
     def start_again(self) -> None:

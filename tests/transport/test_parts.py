@@ -85,6 +85,8 @@ def test_a_filter_covers_another_only_if_it_covers_all_its_topics() -> None:
         ("publish", "fleetledger/1/f/down/dev-a/rcpt", False),
         ("publish", "fleetledger/1/f/all/state", False),
         ("publish", "fleetledger/2/f/up/dev-a/msg", False),
+        ("publish", "fleetledger/1/f/up/dev-a/of-its-own", False),
+        ("publish", "fleetledger/1/f/up/dev-a/msg/deeper", False),
         ("receive", "fleetledger/1/f/down/dev-a/rcpt", True),
         ("receive", "fleetledger/1/f/down/dev-b/rcpt", False),
         ("receive", "fleetledger/1/f/up/dev-a/msg", False),
@@ -99,6 +101,7 @@ def test_a_filter_covers_another_only_if_it_covers_all_its_topics() -> None:
 )
 def test_a_device_reaches_its_own_branch_only(action: str, topic: str, expected: bool) -> None:
     leads = topic.startswith("fleetledger/1/") and "/proxy/" not in topic
+    leads &= "of-its-own" not in topic and "deeper" not in topic
     assert is_allowed("dev-a", action, topic) is expected  # type: ignore[arg-type]
     assert is_allowed(COORDINATOR, action, topic) is leads  # type: ignore[arg-type]
 
@@ -127,9 +130,13 @@ def test_a_client_id_belongs_to_the_user_it_begins_with() -> None:
     assert client_id_belongs_to("dev-a", "dev-a.data")
     assert not client_id_belongs_to("dev-a", "dev-a2")
     assert not client_id_belongs_to("dev-a", "dev-b.data")
-    assert allowed_filters("dev-a", "publish") == (
-        "fleetledger/1/+/up/dev-a/#",
-        "fleetledger/1/+/proxy/up/dev-a/#",
+    assert allowed_filters("dev-a", "publish", "mill") == tuple(
+        f"fleetledger/1/mill/{branch}/dev-a/{leaf}"
+        for branch, leaves in (
+            ("up", ("state", "msg", "hb", "req", "blk")),
+            ("proxy/up", ("msg", "req", "blk")),
+        )
+        for leaf in leaves
     )
 
 

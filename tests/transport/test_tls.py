@@ -52,7 +52,7 @@ def start(mosquitto: MosquittoBroker, tmp_path: Path) -> Iterator[Start]:
         def begin(certificate: Path, client_ca_file: Path | None = None) -> RunningBroker:
             files = ServerCertificates(certificate, certificate.with_suffix(".key"), client_ca_file)
             folder, port = tmp_path / "broker", free_port("127.0.0.1")
-            write_broker_folder(BrokerFolder(folder, folder, port, (A, B), files))
+            write_broker_folder(BrokerFolder(folder, folder, port, "+", (A, B), certificates=files))
             broker: AbstractContextManager[RunningBroker] = running(folder, port)
             return stack.enter_context(broker)
 

@@ -144,7 +144,7 @@ def test_a_network_thread_that_hangs_is_left_behind_and_nothing_is_lost(
 def test_a_broker_that_falls_silent_is_noticed(tmp_path: Path, mosquitto: MosquittoBroker) -> None:
     """It keeps the connection open, and says nothing: only the clock tells."""
     folder, port = tmp_path / "broker", free_port("127.0.0.1")
-    write_broker_folder(BrokerFolder(folder, folder, port, (A,)))
+    write_broker_folder(BrokerFolder(folder, folder, port, "+", (A,)))
     with running(folder, port) as broker:
         device = MqttConnection(
             MqttSettings(A, port=port, user=A, password=broker.secret(A), keepalive_seconds=1)

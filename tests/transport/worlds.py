@@ -3,7 +3,6 @@
 import itertools
 import secrets
 import time
-from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.topics import FleetTopics
@@ -187,11 +186,3 @@ def messages(events: list[Event]) -> list[bytes]:
 
 def send(connection: Connection, topic: str, payload: bytes, **options: Any) -> None:
     connection.publish(OutgoingMessage(topic, payload, **options))
-
-
-def until_saved(database: Path, payload: bytes) -> None:
-    """Wait until a broker has written a message to its disk."""
-    end = time.monotonic() + PATIENCE
-    while not database.exists() or payload not in database.read_bytes():
-        assert time.monotonic() < end, "nothing was saved"
-        time.sleep(0.1)

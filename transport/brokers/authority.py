@@ -1,6 +1,8 @@
 """A certificate authority for one fleet: its folder has the CA, and it signs broker and users.
 
     ca.pem, ca.key    the CA; the key, mode 0600, stays where the folder is
+    issued/USER       serial numbers of the user's certificates that still count, one a line
+    crl.pem           the list of those that count no more (RFC 5280)
 
 Keys are ECDSA on P-256 (FIPS 186-5), which every TLS 1.2 knows. Certificates begin a day before
 they are made, because clocks of devices differ, and end after `YEARS`.
@@ -20,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from typing_extensions import Self
 
-from transport.brokers.private_files import make_private_folder, write_secret
+from transport.brokers.private_files import forget_secret, make_private_folder, write_secret
 from transport.errors import BrokerFilesError
 
 YEARS = 10
@@ -28,6 +30,7 @@ _DAY = timedelta(days=1)
 _LONGEST_NAME = 64
 """Of a common name (RFC 5280)."""
 CA_CERTIFICATE, CA_KEY = "ca.pem", "ca.key"
+ISSUED, REVOKED = "issued", "crl.pem"
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,10 @@ class Issued:
 class Authority:
     """A CA that signs for one fleet alone."""
 
-    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-        self._certificate, self._key = certificate, key
+    def __init__(
+        self, folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+    ) -> None:
+        self._folder, self._certificate, self._key = folder, certificate, key
 
     @classmethod
     def of(cls, folder: Path, fleet: str) -> Self:
@@ -70,7 +75,7 @@ class Authority:
             raise BrokerFilesError(
                 f"{folder}: {CA_CERTIFICATE} is not of {CA_KEY}; put the right one back"
             )
-        return cls(certificate, key)
+        return cls(folder, certificate, key)
 
     @property
     def certificate(self) -> str:
@@ -84,7 +89,55 @@ class Authority:
 
     def user(self, name: str) -> Issued:
         """Return a certificate of a user of the broker, whose common name is the user name."""
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH)
+        issued = self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH)
+        serial = x509.load_pem_x509_certificate(issued.certificate.encode()).serial_number
+        make_private_folder(self._folder / ISSUED)
+        lines = "".join(f"{known:x}\n" for known in (*self._issued(name), serial))
+        write_secret(self._folder / ISSUED / name, lines)
+        return issued
+
+    def revoke(self, names: Iterable[str] = ()) -> str:
+        """Take back every certificate of these users; return the list of all that are, PEM.
+
+        A list is newer than the one before by a second at least, for that is how a broker that
+        reads it again chooses between them.
+        """
+        names, out = tuple(names), self._revoked()
+        serials = {entry.serial_number for entry in out or ()}
+        added = {serial for name in names for serial in self._issued(name)} - serials
+        if out is not None and not added:
+            return _pem(out)
+        now = datetime.now(timezone.utc)
+        begins = now - _DAY
+        if out is not None:
+            begins = max(begins, out.last_update_utc + timedelta(seconds=1))
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self._certificate.subject)
+            .last_update(begins)
+            .next_update(now + YEARS * 365 * _DAY)
+        )
+        for serial in sorted(serials | added):
+            entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(begins)
+            builder = builder.add_revoked_certificate(entry.build())
+        made = _pem(builder.sign(self._key, hashes.SHA256()))
+        write_secret(self._folder / REVOKED, made)
+        for name in names:
+            forget_secret(self._folder / ISSUED / name)
+        return made
+
+    def _issued(self, name: str) -> tuple[int, ...]:
+        try:
+            text = (self._folder / ISSUED / name).read_text(encoding="ascii")
+        except FileNotFoundError:
+            return ()
+        return tuple(int(line, 16) for line in text.split())
+
+    def _revoked(self) -> x509.CertificateRevocationList | None:
+        try:
+            return x509.load_pem_x509_crl((self._folder / REVOKED).read_bytes())
+        except FileNotFoundError:
+            return None
 
     def _issue(
         self,
@@ -163,8 +216,8 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode("ascii")
+def _pem(signed: x509.Certificate | x509.CertificateRevocationList) -> str:
+    return signed.public_bytes(serialization.Encoding.PEM).decode("ascii")
 
 
 def _private(key: ec.EllipticCurvePrivateKey) -> str:

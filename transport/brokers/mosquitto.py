@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import secrets
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from pathlib import Path
 from schemas.private_file import write_private
 from transport.access import mosquitto_access_file
 from transport.brokers.child import ChildBroker
-from transport.brokers.mosquitto_configuration import LIMITS, persistence
+from transport.brokers.mosquitto_configuration import LIMITS, LOG, persistence
 from transport.errors import BrokerStartError
 
 _USUAL_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
@@ -30,7 +29,7 @@ def find_mosquitto() -> str | None:
 
 
 class MosquittoBroker(ChildBroker):
-    """Mosquitto; with `persistent` it saves its state after every change, within a second."""
+    """Mosquitto; with `persistent` it saves its state every five minutes, and at its end."""
 
     kind = "mosquitto"
 
@@ -50,7 +49,7 @@ class MosquittoBroker(ChildBroker):
     def description(self) -> str:
         """Which Mosquitto runs, where, and what it keeps."""
         keeps = (
-            f"saves sessions and messages to {self.directory} within a second"
+            f"saves sessions and messages to {self.directory} every five minutes, and at its end"
             if self.persistent
             else "keeps sessions and messages in memory only; after a restart clients send again"
         )
@@ -82,7 +81,7 @@ class MosquittoBroker(ChildBroker):
             f"password_file {self.directory / 'passwords'}",
             f"acl_file {self.directory / 'access'}",
             *LIMITS,
-            "connection_messages false",
+            *LOG,
         ]
         if os.geteuid() == 0:
             lines.append("user root")  # else it becomes a user who cannot read these files
@@ -106,7 +105,8 @@ class MosquittoBroker(ChildBroker):
 
 def password_hash(secret: str) -> str:
     """Return `secret` as Mosquitto 2 stores it: `$7$rounds$salt$hash`, PBKDF2 with SHA-512."""
-    salt = secrets.token_bytes(12)
+    # Of the secret, so that a file that is written again is the same: nobody else has this secret.
+    salt = hashlib.sha256(b"salt of " + secret.encode()).digest()[:12]
     digest = hashlib.pbkdf2_hmac("sha512", secret.encode(), salt, _PBKDF2_ROUNDS)
     encoded = (base64.b64encode(part).decode() for part in (salt, digest))
     return "$".join(("", "7", str(_PBKDF2_ROUNDS), *encoded))

@@ -43,6 +43,16 @@ def secrets_of(folder: Path, users: Iterable[str]) -> dict[str, str]:
     return {user: _secret(folder / user) for user in users}
 
 
+def forget_secret(path: Path) -> None:
+    """Delete a user's secret, where there is one; raise `BrokerFilesError`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise BrokerFilesError(
+            f"{path}: cannot be deleted: {error.strerror}; delete it yourself"
+        ) from error
+
+
 def _secret(path: Path) -> str:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

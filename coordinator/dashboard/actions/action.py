@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 
 from coordinator.core.commands import Command
@@ -42,6 +43,8 @@ class Action:
     line: Callable[[Values], tuple[str, ...]]
     """The same as words of the command line, after `fleetledger`."""
     fields: tuple[ActionField, ...] = ()
+    then: Callable[[Path], Iterable[str]] = lambda _: ()
+    """What follows in the coordinator's home once it is done; returns lines to show."""
 
     def command_line(self, values: Values) -> str:
         """Return what does the same on the command line; what is missing is in capitals."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.errors import CommandError
+from coordinator.provisioning.broker_access import close_access
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -102,6 +103,7 @@ _DEVICES = (
         lambda values: RevokeKey(device=DeviceId(values["device"]), reason=values["reason"]),
         lambda values: ("coordinator", "revoke", values["device"], "--reason", values["reason"]),
         (DEVICE, REASON),
+        then=close_access,
     ),
     Action(
         "retire",
@@ -111,6 +113,7 @@ _DEVICES = (
         lambda values: RetireDevice(device=DeviceId(values["device"]), reason=values["reason"]),
         lambda values: ("device", "retire", values["device"], "--reason", values["reason"]),
         (DEVICE, REASON),
+        then=close_access,
     ),
     Action(
         "tag",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -168,7 +168,15 @@ def _carried_out(
         return ActionOutcome(done=False, text=str(error)), 409
     except OperatorTimeoutError as error:
         return ActionOutcome(done=False, text=str(error)), 504
-    return ActionOutcome(done=True, text=text), 200
+    return ActionOutcome(done=True, text="; ".join((text, *_followed(action, home)))), 200
+
+
+def _followed(action: Action, home: Path) -> Iterator[str]:
+    """Carry out what follows an action here, where this program can."""
+    try:
+        yield from action.then(home)
+    except FleetledgerError as error:
+        yield f"not done here: {error}; run the command where the broker's folder is"
 
 
 def _drawn(

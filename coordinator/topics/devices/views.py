@@ -422,6 +422,12 @@ def retired(ledger: LedgerReader) -> list[RetiredRow]:
     return [RetiredRow(*row) for row in rows.fetchall()]
 
 
+def retired_names(home: Path) -> list[DeviceId]:
+    """Return the names of devices that were retired."""
+    with ledger_of(home) as ledger:
+        return [DeviceId(row.device) for row in retired(ledger)]
+
+
 def twins(home: Path) -> list[TwinsRow]:
     """Return the devices whose name two installations have, and that wait for the operator."""
     with ledger_of(home) as ledger:

@@ -16,7 +16,7 @@ from schemas.settings_file import SettingsError
 from schemas.topics import FleetTopics
 from schemas.values import DeviceId, FleetId
 from tests.transport.standalone import RunningBroker, free_port, running
-from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard, until_saved
+from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard
 from transport.brokers import MosquittoBroker
 from transport.errors import BrokerFilesError, NotAuthorisedError
 from transport.interface import Connection, IncomingMessage
@@ -48,7 +48,10 @@ def home(tmp_path: Path) -> Path:
 
 def write(home: Path, *arguments: str) -> Path:
     out = home.parent / "broker"
-    fleetledger("broker-config", "--out", str(out), "--home", str(home), *arguments)
+    given = ("--out", str(out), "--home", str(home), *arguments)
+    if "--local-port" not in given:
+        given = (*given, "--local-port", "0")  # the next one may be another test's
+    fleetledger("broker-config", *given)
     return out
 
 
@@ -93,7 +96,7 @@ def test_a_mosquitto_on_that_folder_carries_the_fleets_topics(
 
 
 @pytest.mark.broker
-def test_that_mosquitto_keeps_what_was_retained_over_a_crash(
+def test_that_mosquitto_keeps_what_was_retained_over_a_restart(
     home: Path, mosquitto: MosquittoBroker
 ) -> None:
     topic = TOPICS.down(A, "desired")
@@ -101,9 +104,9 @@ def test_that_mosquitto_keeps_what_was_retained_over_a_crash(
         coordinator = started(connection(broker, COORDINATOR))
         send(coordinator, topic, b"version 7", retain=True)
         coordinator.stop()
-        until_saved(broker.folder / "state" / "mosquitto.db", b"version 7")
 
-        broker.crash()
+        broker.stop()
+        assert b"version 7" in (broker.folder / "state" / "mosquitto.db").read_bytes()
         broker.start_again()
 
         device = started(connection(broker, A), topic)
@@ -150,6 +153,7 @@ def test_without_certificates_it_listens_on_its_own_host_only(home: Path) -> Non
     assert [line for line in text if line.startswith("listener")] == [
         f"listener {port_of(home)} 127.0.0.1"
     ]
+    assert "max_connections 400000" in text
     assert "allow_anonymous false" in text
 
 
@@ -210,3 +214,15 @@ def test_another_user_name_of_the_coordinator_is_refused(tmp_path: Path) -> None
     write_new(tmp_path, CoordinatorSettings(fleet=TOPICS.fleet, broker=broker))
     with pytest.raises(SettingsError, match=r"broker.username: 'boss'.*'coordinator'"):
         fleetledger("broker-config", "--out", str(tmp_path / "b"), "--home", str(tmp_path))
+
+
+def test_the_coordinator_has_a_listener_of_its_own_where_the_broker_is_here(home: Path) -> None:
+    port = port_of(home)
+    told = fleetledger("broker-config", "--out", str(home / "b"), "--home", str(home))
+    text = (home / "b" / "mosquitto.conf").read_text()
+    assert f"listener {port + 1} 127.0.0.1\nmax_connections 64\n" in text
+    assert f"[broker.local]   port = {port + 1}   password_file" in told
+    away = write(home, "--place", "/srv/b", "--local-port", str(port + 7))
+    assert f"listener {port + 7} 127.0.0.1" in (away / "mosquitto.conf").read_text()
+    fleetledger("broker-config", "--out", str(away), "--place", "/srv/b", "--home", str(home))
+    assert (away / "mosquitto.conf").read_text().count("listener ") == 1

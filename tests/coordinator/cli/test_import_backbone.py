@@ -20,7 +20,7 @@ def test_layers_and_mirror_images_become_part_of_the_frozen_model(
     options: tuple[str, ...], width: int, tmp_path: Path
 ) -> None:
     home, backbone = tmp_path / "home", tmp_path / "backbone.onnx"
-    run(home, "coordinator", "init", "--fleet", "birds")
+    run(home, "coordinator", "init", "--trial", "--fleet", "birds")
     backbone.write_bytes(variant_models.backbone())
     described = tmp_path / "backbone.json"
     described.write_text(GREY_8.model_dump_json(), encoding="utf-8")

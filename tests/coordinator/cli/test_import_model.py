@@ -31,7 +31,7 @@ input_name = "image"
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "home"
-    run(folder, "coordinator", "init", "--fleet", "birds")
+    run(folder, "coordinator", "init", "--trial", "--fleet", "birds")
     (tmp_path / "birds.onnx").write_bytes(data(classifier(softmax=True)))
     (tmp_path / "later.onnx").write_bytes(data(classifier(seed=8, softmax=True)))
     (tmp_path / "scenes.onnx").write_bytes(data(segmenter()))

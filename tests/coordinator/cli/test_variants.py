@@ -20,7 +20,7 @@ from tests.device_agent.making import GREY_8
 def home(tmp_path: Path) -> Path:
     """A coordinator with a network of convolutions as its frozen model."""
     folder = tmp_path / "home"
-    run(folder, "coordinator", "init", "--fleet", "birds")
+    run(folder, "coordinator", "init", "--trial", "--fleet", "birds")
     (tmp_path / "backbone.onnx").write_bytes(variant_models.backbone())
     (tmp_path / "backbone.json").write_text(GREY_8.model_dump_json(), encoding="utf-8")
     words = ("--preprocessing", str(tmp_path / "backbone.json"))
@@ -99,6 +99,6 @@ def test_what_makes_no_sense_is_refused_in_words(home: Path, tmp_path: Path) -> 
 
 
 def test_a_fleet_without_a_frozen_model_is_told_how_to_have_one(tmp_path: Path) -> None:
-    run(tmp_path / "home", "coordinator", "init", "--fleet", "birds")
+    run(tmp_path / "home", "coordinator", "init", "--trial", "--fleet", "birds")
     run(tmp_path / "home", "coordinator", "admit", "camera-1")
     assert "`fleetledger model import-backbone` brings one" in refused(tmp_path / "home")

@@ -254,7 +254,7 @@ def test_rounds_show_what_a_phase_follows_and_who_declined_why(tmp_path: Path) -
 def test_status_and_rounds_say_that_a_stage_asks_nothing_more_until_it_goes_on(
     tmp_path: Path,
 ) -> None:
-    CliRunner().invoke(app, ["init", "--fleet", "bench", "--home", str(tmp_path)])
+    CliRunner().invoke(app, ["init", "--trial", "--fleet", "bench", "--home", str(tmp_path)])
     bench = VoidBench()
     bench.lead()
     reason = bench.stop().reason
@@ -273,7 +273,7 @@ def test_status_and_rounds_say_that_a_stage_asks_nothing_more_until_it_goes_on(
 
 
 def test_status_names_silent_devices_and_a_ledger_ahead_of_the_calendar(tmp_path: Path) -> None:
-    CliRunner().invoke(app, ["init", "--fleet", "bench", "--home", str(tmp_path)])
+    CliRunner().invoke(app, ["init", "--trial", "--fleet", "bench", "--home", str(tmp_path)])
     bench = Bench(now_ns=time.time_ns() + 365 * 86_400 * SECOND)
     bench.begin("dev-1", "dev-2", "dev-3")
     for body in (

@@ -1,0 +1,186 @@
+"""Who may log in at the fleet's Mosquitto: its folder is written again from the ledger.
+
+The home remembers each folder that `broker-config` or `provision` wrote, with the options it was
+written with. So whoever shuts a device out has the folder follow, and the broker read it again:
+Mosquitto then ends the sessions of passwords that count no more. A session by a certificate stays
+until it ends by itself, and may publish and receive nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import Field, TypeAdapter
+
+from coordinator.settings import CoordinatorSettings, load
+from coordinator.topics.devices import views as device_views
+from schemas.message import Strict
+from schemas.private_file import write_private
+from schemas.values import DeviceId
+from transport.brokers.folder import (
+    ACCESS,
+    PASSWORDS,
+    PROCESS,
+    STATE,
+    BrokerFolder,
+    write_broker_folder,
+)
+from transport.brokers.mosquitto_configuration import ServerCertificates
+from transport.brokers.private_files import write_secret
+from transport.errors import BrokerFilesError
+
+FILE_NAME = "broker-folders.json"
+AUTHORITY, BROKER, DEVICES = "ca", "broker", "devices"
+"""Folders of `provision`."""
+REVOCATIONS = "crl.pem"
+RELOAD = "systemctl reload mosquitto"
+
+
+class KnownBroker(Strict):
+    """A folder for a Mosquitto, and how it was written."""
+
+    folder: Path
+    place: Path
+    """Where it is on the broker's host."""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    client_ca_file: Path | None = None
+    local_port: int | None = Field(default=None, ge=1, le=65535)
+    kits: Path | None = None
+    """Folder of `provision`, with the CA and the kits, where that wrote it."""
+
+    @property
+    def here(self) -> bool:
+        """Whether the broker reads the folder where it was written."""
+        return self.place == self.folder
+
+
+def local_port_of(settings: CoordinatorSettings, wanted: int | None, *, here: bool) -> int | None:
+    """Return the port of the coordinator's own listener, None for none; `wanted` is 0 then.
+
+    By default it is that of the settings, or where the broker is here the one after the devices'.
+    """
+    if wanted is not None:
+        return wanted or None
+    if settings.broker.local is not None:
+        return settings.broker.local.port
+    return settings.broker.port + 1 if here and settings.broker.port < 65535 else None
+
+
+_KNOWN: TypeAdapter[tuple[KnownBroker, ...]] = TypeAdapter(tuple[KnownBroker, ...])
+
+
+def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
+    """Write the folder for the devices that the ledger lets in, and remember it in the home.
+
+    Raises `BrokerFilesError` for what cannot be read or written.
+    """
+    rows = device_views.devices(home)
+    revoked = [DeviceId(row.device) for row in rows if row.key == "revoked"]
+    shut_out = sorted({*revoked, *device_views.retired_names(home)})
+    settings = load(home)
+    what = BrokerFolder(
+        folder=broker.folder,
+        place=broker.place,
+        port=settings.broker.port,
+        fleet=settings.fleet,
+        devices=[DeviceId(row.device) for row in rows if row.key != "revoked"],
+        shut_out=shut_out,
+        certificates=_certificates(broker, settings.fleet, shut_out),
+        local_port=broker.local_port,
+    )
+    write_broker_folder(what)
+    others = [known for known in known_brokers(home) if known.folder != broker.folder]
+    write_private(home / FILE_NAME, _KNOWN.dump_json((*others, broker), indent=1))
+    return what
+
+
+def _certificates(
+    broker: KnownBroker, fleet: str, shut_out: list[DeviceId]
+) -> ServerCertificates | None:
+    if broker.certificate_file is None or broker.key_file is None:
+        return None
+    revoked = None
+    if broker.kits is not None and broker.client_ca_file is not None:
+        from transport.brokers.authority import Authority  # noqa: PLC0415 - it makes certificates
+
+        text = Authority.of(broker.kits / AUTHORITY, fleet).revoke(shut_out)
+        write_secret(broker.folder / REVOCATIONS, text)
+        revoked = broker.place / REVOCATIONS
+    return ServerCertificates(
+        broker.certificate_file, broker.key_file, broker.client_ca_file, revoked
+    )
+
+
+def known_brokers(home: Path) -> tuple[KnownBroker, ...]:
+    """Return the folders that were written for the fleet; raise `BrokerFilesError`."""
+    try:
+        return _KNOWN.validate_json((home / FILE_NAME).read_bytes())
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise BrokerFilesError(
+            f"{home / FILE_NAME}: cannot be read: {error}; delete it, and run `fleetledger "
+            "coordinator broker-config` again"
+        ) from error
+
+
+def close_access(home: Path) -> Iterator[str]:
+    """Take devices that are shut out from every broker's folder; yield what happened, in lines.
+
+    The ledger says who they are. Kits of theirs are deleted. A broker that runs here from the
+    folder reads it again; of any other the command is told.
+    """
+    known = known_brokers(home)
+    if not known:
+        yield (
+            "no folder of `broker-config` is known in this home: delete the device's password and "
+            "rules at the broker yourself, and reload it"
+        )
+    for broker in known:
+        what = write_access(home, broker)
+        for device in what.shut_out:
+            if broker.kits is not None:
+                shutil.rmtree(broker.kits / DEVICES / device, ignore_errors=True)
+        yield from _reloaded(broker, what)
+
+
+def _reloaded(broker: KnownBroker, what: BrokerFolder) -> Iterator[str]:
+    files = [PASSWORDS] if what.users_with_passwords else []
+    files += [ACCESS, *([REVOCATIONS] if (broker.folder / REVOCATIONS).exists() else [])]
+    named = ", ".join(files)
+    if not broker.here:
+        yield (
+            f"broker: copy {named} of {broker.folder} to {broker.place} on its host, and there: "
+            f"{RELOAD}"
+        )
+    elif _hang_up(broker.folder / STATE / PROCESS):
+        yield f"broker: {named} of {broker.folder} no longer let it in, and the broker read them"
+    else:
+        running = broker.folder / STATE / PROCESS
+        yield (
+            f"broker: {named} of {broker.folder} no longer let it in; now run: {RELOAD}   (or, "
+            f"where it is no service: kill -HUP $(cat {running}))"
+        )
+    if what.by_certificate:
+        yield (
+            "broker: a session that is open by a certificate may do nothing any more; it ends "
+            "with the next `systemctl restart mosquitto` at the latest"
+        )
+
+
+def _hang_up(process_file: Path) -> bool:
+    """Have the Mosquitto of this folder read its files again; return whether it runs here."""
+    try:
+        process = int(process_file.read_text(encoding="ascii"))
+        name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip()
+        if name != "mosquitto":
+            return False
+        os.kill(process, signal.SIGHUP)
+    except (OSError, ValueError):
+        return False
+    return True
