@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +46,7 @@ class HttpsRules:
     """From where files may be had by HTTPS."""
 
     hosts: frozenset[str] = frozenset()
-    """Names of hosts; any where it is empty."""
+    """Names of hosts; where it is empty, any that are reached by public addresses."""
     ca_file: Path | None = None
     """Certificates of the CAs that are believed; the system's where left out."""
 
@@ -76,6 +78,42 @@ class HttpsRules:
         if self.hosts and host.lower() not in self.hosts:
             raise BlockError(f"files.hosts: {host} is not among them; it is not asked")
         return parts
+
+    def connect(
+        self,
+        address: tuple[str, int],
+        timeout: float | None = None,
+        source_address: tuple[str, int] | None = None,
+    ) -> socket.socket:
+        """Connect as `socket.create_connection` does, to addresses that may be asked.
+
+        A URL may lead into the network that a device stands in, or to the device itself, by an
+        address or by a name that somebody else resolves. Only a host that the owner names may.
+        Raises `BlockError` where no address is left, and `OSError`.
+        """
+        host, port = address
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(item[4][0]) for item in found]
+        if host.lower() not in self.hosts:
+            addresses = [one for one in addresses if _is_public(one)]
+            if not addresses:
+                raise BlockError(
+                    f"files.hosts: {host} is in a private network or on this device, and is not "
+                    "among them; it is not asked"
+                )
+        failure: OSError | None = None
+        for one in addresses:
+            try:
+                return socket.create_connection((one, port), timeout, source_address)
+            except OSError as error:
+                failure = error
+        raise failure or OSError(f"{host}: has no address")
+
+
+def _is_public(address: str) -> bool:
+    known = ipaddress.ip_address(address.partition("%")[0])
+    mapped = known.ipv4_mapped if isinstance(known, ipaddress.IPv6Address) else None
+    return (mapped or known).is_global and not known.is_multicast
 
 
 OpenElsewhere: TypeAlias = "Callable[[Offer, Sequence[int]], BlockSourceElsewhere | None]"

@@ -138,6 +138,8 @@ class HttpsSource:
         connection = http.client.HTTPSConnection(
             parts.hostname or "", parts.port, timeout=ANSWER_SECONDS, context=self._context
         )
+        # The one place where the library takes another way to connect; the name is checked as ever.
+        connection._create_connection = self._rules.connect  # type: ignore[attr-defined]
         try:
             connection.connect()
             self._socket = connection.sock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ DATA = data_of(40 * BLOCK + 17)
 SOURCE = BlockSource(DATA, BLOCK)
 OFFER = SOURCE.offer
 FILE = "file?token=secret"
+HERE = frozenset({"localhost"})
 
 
 def start_host(folder: Path, data: bytes = DATA) -> WebHost:
@@ -80,7 +82,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_file_comes_from_the_server_and_only_its_list_by_the_broker(
     fleet: Fleet, host: WebHost, tmp_path: Path, way: str
 ) -> None:
-    device = taking(fleet, HttpsRules(ca_file=host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     assert fetched(device, tmp_path, host.url(f"{way}/{FILE}")) < 2 * BLOCK
     assert device.traffic().bytes_down >= len(DATA)
 
@@ -103,7 +105,7 @@ WAYS_TO_FAIL = (
 def test_whatever_a_server_does_the_file_comes_by_the_broker(
     fleet: Fleet, host: WebHost, tmp_path: Path, way: str
 ) -> None:
-    device = taking(fleet, HttpsRules(frozenset({"localhost"}), host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     assert fetched(device, tmp_path, host.url(f"{way}/{FILE}")) > len(DATA)
 
 
@@ -111,7 +113,7 @@ def test_a_server_that_is_killed_in_mid_transfer_leaves_the_rest_to_the_broker(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     host = start_host(tmp_path)
-    device = taking(fleet, HttpsRules(ca_file=host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     future = device.fetch(
         OFFER, tmp_path / "model", A, seconds=PATIENCE, url=host.url(f"slow/{FILE}")
     )
@@ -130,7 +132,7 @@ def test_a_file_that_was_begun_is_resumed_from_its_part_file(
         part.write(index, DATA[index * BLOCK : (index + 1) * BLOCK])
     part.write(7, b"torn" * (BLOCK // 4))
     part.close()
-    device = taking(fleet, HttpsRules(ca_file=host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     assert fetched(device, tmp_path, host.url(f"ranges/{FILE}")) < 2 * BLOCK
     came = device.traffic().bytes_down - device.connection.meter.total().bytes_down
     # The torn one, and all behind what was there; the gap of one block comes with it.
@@ -184,11 +186,11 @@ def test_a_way_that_would_not_be_done_in_time_is_left_at_half_of_it(
     [
         (None, "https://localhost:{port}/ranges/file"),
         (HttpsRules(frozenset({"files.example.org"})), "https://localhost:{port}/ranges/file"),
-        (HttpsRules(), "https://localhost:{port}/ranges/file"),
-        (HttpsRules(), "https://user:password@localhost:{port}/ranges/file"),
-        (HttpsRules(), "https://localhost:1/ranges/file"),
-        (HttpsRules(), "https://localhost:99999999/ranges/file"),
-        (HttpsRules(ca_file=Path("/nothing/ca.pem")), "https://localhost:{port}/ranges/file"),
+        (HttpsRules(HERE), "https://localhost:{port}/ranges/file"),
+        (HttpsRules(HERE), "https://user:password@localhost:{port}/ranges/file"),
+        (HttpsRules(HERE), "https://localhost:1/ranges/file"),
+        (HttpsRules(HERE), "https://localhost:99999999/ranges/file"),
+        (HttpsRules(HERE, Path("/nothing/ca.pem")), "https://localhost:{port}/ranges/file"),
     ],
     ids=["off", "another host", "unknown CA", "password", "closed port", "no port", "no CA file"],
 )
@@ -203,7 +205,7 @@ def test_the_end_of_a_fetch_ends_its_connection(
     fleet: Fleet, host: WebHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(block_receiver, "ELSEWHERE_SECONDS", PATIENCE)
-    device = taking(fleet, HttpsRules(ca_file=host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     future = device.fetch(
         OFFER, tmp_path / "model", A, seconds=PATIENCE, url=host.url(f"trickle/{FILE}")
     )
@@ -219,7 +221,7 @@ def test_the_end_of_a_fetch_ends_its_connection(
 def test_what_is_logged_of_a_server_names_its_host_and_no_secret(
     fleet: Fleet, host: WebHost, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    device = taking(fleet, HttpsRules(ca_file=host.ca_file))
+    device = taking(fleet, HttpsRules(HERE, host.ca_file))
     with caplog.at_level("INFO", "transport.blocks"):
         fetched(device, tmp_path, host.url(f"missing/{FILE}"))
     said = " ".join(record.getMessage() for record in caplog.records)
@@ -233,3 +235,31 @@ def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     for file in (tmp_path / "ca.pem", tmp_path / "nothing.pem"):
         with pytest.raises(TlsError, match=r"files\.ca_file.*pem"):
             HttpsRules(ca_file=file).context()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost", "127.0.0.1", "127.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.7",
+        "192.168.1.1", "169.254.169.254", "0.0.0.0", "[fe80::1]", "[fd00::1]", "100.64.0.1",
+    ],
+)  # fmt: skip
+def test_a_url_leads_into_no_private_network_unless_its_owner_says_so(host: str) -> None:
+    rules = HttpsRules()
+    name = rules.allowed(f"https://{host}/file").hostname
+    assert name is not None
+    with pytest.raises(BlockError, match="is in a private network or on this device"):
+        rules.connect((name, 9), 1.0)
+
+
+def test_a_host_that_is_named_may_be_anywhere() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        HttpsRules(frozenset({"127.0.0.1"})).connect(("127.0.0.1", port), PATIENCE).close()
+
+
+def test_a_name_is_judged_by_what_it_resolves_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 443))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(BlockError, match=r"files\.example\.org is in a private network"):
+        HttpsRules().connect(("files.example.org", 443), 1.0)
