@@ -11,6 +11,7 @@ from pathlib import Path
 from device_agent.errors import HomeError
 from device_agent.settings import AgentSettings
 from schemas.keys import VerifyKey
+from schemas.private_file import OWNER_AND_GROUP, make_home
 from schemas.roots import SignedRoot
 from schemas.settings_file import find_secret, load_settings
 from schemas.toml_text import toml_value
@@ -290,7 +291,7 @@ def write_home(folder: Path, new: NewHome) -> Path:
     if path.exists():
         raise HomeError(f"{path}: is there already; edit it, or choose another --home")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_home(folder, OWNER_AND_GROUP)
         if new.root is not None:
             write_whole(folder / ROOT_FILE, new.root.canonical_bytes() + b"\n")
         write_whole(path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -10,12 +11,16 @@ from device_agent.assembling import AgentSurroundings, Connect, assemble
 from device_agent.home import AgentHome, lock_home
 from device_agent.memory import frugal_allocation, keep_loaded
 from schemas.home_identity import remember
+from schemas.log_lines import about
+from schemas.private_file import OWNER_AND_GROUP, keep_private
 from schemas.service_manager import ServiceManager
 from transport.access import fresh_client_id
 from transport.interface import Connection, OutgoingMessage
 from transport.mqtt import MqttConnection
 from transport.mqtt_settings import MqttSettings
 from transport.tls import find_tls
+
+log = logging.getLogger(__name__)
 
 
 def run_agent(folder: Path) -> None:
@@ -26,6 +31,9 @@ def run_agent(folder: Path) -> None:
     frugal_allocation()
     home = AgentHome.open(folder)
     lock = lock_home(folder)
+    could_be_read = keep_private(folder, OWNER_AND_GROUP)
+    if could_be_read:
+        log.warning("%s", could_be_read, extra=about("home.was_open"))
     try:
         names = {"device": str(home.settings.device), "fleet": str(home.settings.fleet)}
         remember(home.state_folder, home.settings_file, names)

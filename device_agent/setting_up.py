@@ -35,7 +35,7 @@ from schemas.kits import (
     read_kit,
 )
 from schemas.message import explain
-from schemas.private_file import write_private
+from schemas.private_file import OWNER_AND_GROUP, make_home, write_private
 from schemas.regular_files import read_regular
 from schemas.settings_file import SettingsError
 from schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
@@ -121,7 +121,7 @@ class KitInstallation:
         kit, root = self.kit, self.folder / KIT_ROOT_FILE
         certificate = (self.folder / CERTIFICATE_FILE).exists()
         password = (self.folder / KIT_PASSWORD_FILE).exists()
-        self.home.mkdir(mode=0o750, parents=True, exist_ok=True)
+        make_home(self.home, OWNER_AND_GROUP)
         write_home(
             self.home,
             NewHome(

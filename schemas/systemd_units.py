@@ -200,7 +200,7 @@ class ServiceUnit:
         home = self.used_home
         if home.parent == _STATE:
             yield f"StateDirectory={home.name}"
-            yield "StateDirectoryMode=0750"
+            yield f"StateDirectoryMode={'0700' if home == _COORDINATOR_HOME else '0750'}"
         else:
             yield f"ReadWritePaths={home}"
         seen = any(path.is_relative_to(place) for path in self._used for place in _HOMES)

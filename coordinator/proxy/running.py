@@ -26,6 +26,7 @@ from schemas.home_identity import remember
 from schemas.installing import pip_install
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
+from schemas.private_file import keep_private
 from schemas.topics import FleetTopics
 from schemas.values import BootId
 from transport.access import fresh_client_id
@@ -118,7 +119,7 @@ def take_home(home: Path) -> WriterLock:
             f"torch: not installed, and a proxy computes with it; {pip_install('train')}"
         )
     # Pictures lie here that nobody else should see.
-    home.chmod(0o700)
+    keep_private(home)
     try:
         return WriterLock(home / "lock")
     except LedgerLockedError as error:

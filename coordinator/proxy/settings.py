@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.message import Strict
+from schemas.private_file import make_home
 from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import FleetId
@@ -80,7 +81,7 @@ def write_new(home: Path, settings: ProxyHomeSettings) -> Path:
     if path.exists():
         raise SettingsError(f"{path}: exists already; edit it, or choose another --home")
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        make_home(home)
         write_whole(path, text)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written: {error.strerror}") from error
