@@ -217,9 +217,10 @@ def test_names_that_no_device_may_have_are_refused(tmp_path: Path, name: str) ->
         MosquittoBroker(tmp_path, [name])
 
 
-def test_password_hashes_are_salted_and_in_mosquittos_format() -> None:
-    first, second = password_hash("secret"), password_hash("secret")
+def test_password_hashes_are_salted_by_their_secret_and_in_mosquittos_format() -> None:
+    first, second = password_hash("secret"), password_hash("another")
 
-    assert first != second
+    assert first == password_hash("secret"), "a file that is written again stays as it is"
+    assert first.split("$")[3] != second.split("$")[3]
     assert first.startswith("$7$101$")
     assert len(first.split("$")) == 5
