@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ LocalPort = Annotated[
     typer.Option(
         help="Port of a listener on the broker's host for the coordinator alone; by default the "
         "next one where the folder stays here, 0 for none.",
+        metavar="PORT",
         min=0,
         max=65535,
     ),
@@ -60,7 +62,7 @@ def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command
         client_ca_file=certificates and certificates.client_ca_file,
         local_port=local_port_of(settings, local_port, here=place is None),
     )
-    what = write_access(home, known)
+    what = replace(write_access(home, known), folder=out)
     console = Console()
     for line in _words(settings, what):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
