@@ -63,8 +63,9 @@ class Quarter:
     groups: int = 0
     deciding: float = 0.0
     """Processor seconds of deciding and committing."""
-    solving: float = 0.0
-    """Processor seconds of sums and solves."""
+    solving: list[float] = field(default_factory=list)
+    """Processor seconds of the sum and the solve of each model; after a start all parts are added
+    anew."""
     exporting: float = 0.0
     largest: Counter[str] = field(default_factory=Counter)
     """Bytes of the largest body, by kind of entry."""
@@ -187,7 +188,7 @@ class Fleet:
         finished = self.office.maker.make(request)
         used = time.process_time() - began
         if isinstance(request, SolveHead):
-            self.quarter.solving += used
+            self.quarter.solving.append(used)
             self.quarter.models += 1
         else:
             self.quarter.exporting += used

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import tempfile
 import time
 from collections import defaultdict
@@ -80,7 +81,8 @@ def _costs(quarter: Quarter) -> dict[str, Any]:
         "entries": quarter.entries,
         "models": quarter.models,
         "decide_ms_per_entry": round(1000 * quarter.deciding / max(quarter.entries, 1), 3),
-        "solve_ms_per_model": round(1000 * quarter.solving / max(quarter.models, 1), 1),
+        "solve_ms_median": round(1000 * statistics.median(quarter.solving or [0.0]), 1),
+        "solve_ms_longest": round(1000 * max(quarter.solving, default=0.0), 1),
         "export_ms_per_model": round(1000 * quarter.exporting / max(quarter.models, 1), 1),
         "largest_body": dict(sorted(quarter.largest.items(), key=lambda item: -item[1])[:6]),
     }
