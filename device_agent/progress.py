@@ -2,7 +2,7 @@
 
 A job is told to hang by what it does not get on with, never by how long it takes: a folder of a
 million files takes long, and a file on a share that is gone never comes. Whatever may not return
-says before it begins what it is at (`working_at`); the thread that works has bound its `Progress`.
+says before it begins what it is at (`working_at`); its thread has bound its `JobProgress`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A job, by the clock of its `Progress`."""
+    """A job, by the clock of its `JobProgress`."""
 
     job: str
     began: float
@@ -33,7 +33,7 @@ class UnderWay:
     """When it began that."""
 
 
-class Progress:
+class JobProgress:
     """The job of one thread, which any thread may look at."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -103,7 +103,7 @@ class Progress:
         return grown > 0
 
 
-_bound: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_bound: ContextVar[JobProgress | None] = ContextVar("progress", default=None)
 
 
 def working_at(what: str | PathLike[str]) -> None:

@@ -27,7 +27,7 @@ from device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from device_agent.progress import Progress
+from device_agent.progress import JobProgress
 from transport.errors import ThreadEndedError
 
 _JOBS: dict[type[object], str] = {
@@ -64,7 +64,7 @@ class AgentWorker(Protocol):
         """Queue a request."""
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> JobProgress | None:
         """Return what the work is at; None where it is done before anybody could look."""
 
     def put(self, event: Input) -> None:
@@ -86,7 +86,7 @@ class WorkerThread:
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
         self._stopping = threading.Event()
-        self.progress = Progress()
+        self.progress = JobProgress()
         """What the work is at."""
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
