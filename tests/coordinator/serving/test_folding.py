@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import logging
 import shutil
 import time
@@ -31,9 +32,12 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.trust.keys import coordinator_key
 from schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import FLEET
-from tests.coordinator.every_kind.facts import unpack
+from tests.coordinator.every_kind.facts import FACTS, unpack
 from tests.coordinator.serving.test_engine import begun
 from tests.simulator.chaos.cutting import cuts
+
+SIZE: int = json.loads(FACTS.read_text("utf-8"))["size"]
+"""Entries of the stored ledger."""
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +171,7 @@ def test_a_kept_state_says_when_the_last_entry_was_made(tmp_path: Path) -> None:
     body = ClockCorrected(by_ns=5)
     engine.ledger.append([engine_module._draft(engine_module.NewEntry(body, "operator"), now + 9)])
     engine.close()
+    coordinator_key(tmp_path, FLEET)
     for size in (0, 7):
         if size:
             keep(tmp_path, size)
@@ -178,7 +183,7 @@ def test_a_kept_state_says_when_the_last_entry_was_made(tmp_path: Path) -> None:
 def test_after_a_long_replay_the_state_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_LONG", 50)
     whole, _ = opened(home)
-    assert opened(home) == (whole, 137)
+    assert opened(home) == (whole, SIZE)
 
 
 def test_a_start_goes_on_where_no_snapshot_can_be_written(
@@ -211,6 +216,7 @@ def test_cut_at_any_point_of_a_snapshot_a_ledger_opens_with_the_same_state(
 
         for root in cuts(tmp_path / "cut", prepare, work, seeds=1 + power_cut, power_cut=power_cut):
             shutil.copy(home / "ledger" / "ledger.db", root / "ledger")
+            shutil.copytree(home / "keys", root / "keys", dirs_exist_ok=True)
             found, size = opened(root)
             assert found == whole
             sizes.add(size)
@@ -238,7 +244,7 @@ def test_a_large_state_is_read_at_once_and_never_collected(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = opened(home)
-    keep(home, 137)
+    keep(home, SIZE)
     monkeypatch.setattr(folding, "_LARGE_BYTES", 0)
     try:
         with ledger_of(home) as ledger:

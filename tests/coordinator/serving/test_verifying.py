@@ -23,8 +23,8 @@ from coordinator.serving import verifying
 from coordinator.serving.folding import fold, snapshots_of
 from coordinator.serving.verifying import VerifiedHome, verify_home
 from coordinator.settings import load
-from coordinator.trust.keys import coordinator_key
-from schemas.values import FleetId
+from coordinator.trust.keys import key_folder
+from schemas.keys import KeyName, SigningKey
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
 
@@ -66,7 +66,10 @@ def what(home: Path) -> VerifiedHome:
 
 def keep(home: Path, size: int, change: Callable[[State], None] = lambda _: None) -> Path:
     """Keep the state of so many entries, changed."""
-    coordinator_key(home, FleetId("kept"))
+    file = key_folder(home) / "coordinator.pem"
+    if not file.exists():  # the public half stays: checkpoints are signed by another one
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(SigningKey.fresh(KeyName("own/coordinator")).pem)
     with ledger_of(home) as ledger:
         state = State()
         fold(state, ledger.entries(0, size))
