@@ -27,6 +27,7 @@ from coordinator.trust.keys import key_folder
 from schemas.keys import KeyName, SigningKey
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
+from tests.coordinator.serving.test_folding import SIZE
 
 EDITED = "UPDATE entry SET actor = 'x' WHERE idx = 7"
 ENTRIES = 2 * RANGE + 100
@@ -79,9 +80,9 @@ def keep(home: Path, size: int, change: Callable[[State], None] = lambda _: None
 
 def test_kept_states_that_the_entries_give_are_counted(home: Path) -> None:
     keep(home, 60)
-    keep(home, 137)
+    keep(home, SIZE)
     report = verify_home(what(home))
-    assert (report.ok, report.entries, report.snapshots) == (True, 137, 2), str(report)
+    assert (report.ok, report.entries, report.snapshots) == (True, SIZE, 2), str(report)
     assert "2 kept states are what they give" in str(report)
 
 
@@ -90,7 +91,7 @@ def hold(state: State) -> None:
 
 
 def test_a_kept_state_that_is_another_one_is_named_and_thrown_away(home: Path) -> None:
-    wrong, right = keep(home, 60, hold), keep(home, 137)
+    wrong, right = keep(home, 60, hold), keep(home, SIZE)
     report = verify_home(what(home))
     assert str(report).startswith("kept state of 60 entries: digest should be ")
     assert "thrown away" in str(report)
