@@ -125,6 +125,8 @@ class CoordinatorBirth(Message):
     time. Left out in smaller fleets."""
     beside: Items[BootId] = Field(default=(), max_length=MAX_BESIDE, exclude_if=is_absent)
     """Other coordinators of this fleet that are alive: devices give nothing until one is left."""
+    heard: Items[BootId] = Field(default=(), max_length=MAX_BESIDE, exclude_if=is_absent)
+    """Other runs of which something came, perhaps late: one that is alive answers by a birth."""
 
 
 class CoordinatorHeartbeat(Message):

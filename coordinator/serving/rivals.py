@@ -2,11 +2,12 @@
 
 The broker gives a coordinator its own births back, and those of any other one. So:
 
-- A birth or a heartbeat of another run that comes anew is of a coordinator that is alive. This one
-  names it in a birth of its own, by which the other one finds it, too.
-- What the broker had kept may be of a run that is over, and counts for nothing: whoever is alive
-  answers to our own birth.
-- A run is gone when its death comes, which the broker tells where the connection is lost.
+- A birth or a heartbeat of another run may come late, of a run that is over. This one names it as
+  heard in a birth of its own, and counts it as alive once a birth of it names this run in turn:
+  nobody could name it who had not heard it.
+- What the broker had kept counts for nothing: whoever is alive answers to our own birth.
+- A run is gone when its death comes, which the broker tells where the connection is lost. With a
+  new connection of our own all are asked again.
 
 While there is another one, nothing is taken in and nothing is decided, on both sides: devices keep
 what they have until one is left.
@@ -40,15 +41,28 @@ class Rivals:
     fleet: FleetId
     boot: BootId
     key: VerifyKey | None
+    heard: set[BootId] = field(default_factory=set)
+    """Other runs that did not name this one so far."""
     alive: set[BootId] = field(default_factory=set)
-    """Other runs."""
+    """Other runs that named this one."""
     copies: set[BootId] = field(default_factory=set)
     """Runs whose words this coordinator's own key signed."""
 
     @property
     def names(self) -> tuple[BootId, ...]:
-        """The other runs, as a birth names them."""
+        """The other runs that are alive, as a birth names them."""
         return tuple(sorted(self.alive))[:MAX_BESIDE]
+
+    @property
+    def asked(self) -> tuple[BootId, ...]:
+        """The runs that are to name this one if they are alive, as a birth names them."""
+        return tuple(sorted(self.heard))[:MAX_BESIDE]
+
+    def forget(self) -> None:
+        """Ask all anew: deaths may have been told while there was no connection."""
+        self.heard.clear()
+        self.alive.clear()
+        self.copies.clear()
 
     @property
     def text(self) -> str:
@@ -89,14 +103,28 @@ class Rivals:
         boot = envelope.header.boot
         if boot in self.alive:
             return False
+        if not self._names_this_one(envelope):
+            self.heard.add(boot)
+            return True
+        self.heard.discard(boot)
         self.alive.add(boot)
         if self._is_copy(envelope, topic):
             self.copies.add(boot)
         log.error("%s", self.text, extra=about("coordinator.doubled", other=str(boot)))
         return True
 
+    def _names_this_one(self, envelope: Envelope) -> bool:
+        if envelope.header.kind != CoordinatorBirth.kind:
+            return False
+        try:
+            birth = envelope.read(CoordinatorBirth)
+        except SchemaError:
+            return False
+        return self.boot in (*birth.heard, *birth.beside)
+
     def _gone(self, boot: BootId) -> bool:
         """Forget a run; its death stands in place of our birth at the broker."""
+        self.heard.discard(boot)
         if boot in self.alive:
             self.alive.discard(boot)
             if not self.alive:

@@ -329,6 +329,8 @@ class Shell:
                 self._journal.broker(event)
                 self._note_link(None)
                 self._next_announcement = 0.0  # the broker may know of none
+                self._rivals.forget()
+                self._parts.engine.core.live.beside = ""
                 group.happenings.append(inputs.CoordinatorConnected())
             case Disconnected(reason):
                 self._journal.broker(event)
@@ -480,7 +482,10 @@ class Shell:
         self._next_announcement = now + max(_ANNOUNCE_SECONDS, (spread or 0) / 4)
         self._publish_state(
             CoordinatorBirth(
-                ledger_size=ledger_size, spread_seconds=spread, beside=self._rivals.names
+                ledger_size=ledger_size,
+                spread_seconds=spread,
+                beside=self._rivals.names,
+                heard=self._rivals.asked,
             )
         )
 

@@ -11,17 +11,24 @@ from typing import TypeVar
 import pytest
 
 from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.trust.keys import coordinator_key
+from schemas.envelope import Sender, encode
 from schemas.message import Message
 from schemas.presence import CoordinatorBirth
 from schemas.receipts import Later, Receipt
+from schemas.values import BootId
 from tests.coordinator.serving.test_shell import samples
 from tests.coordinator.shell_harness import (
+    COORDINATOR,
+    FLEET,
     PATIENCE,
+    TOPICS,
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
+from transport.interface import OutgoingMessage
 from transport.memory import InMemoryBroker
 
 Found = TypeVar("Found", bound=Message)
@@ -115,3 +122,26 @@ def test_the_run_before_is_no_other_one(tmp_path: Path, broker: InMemoryBroker) 
             run.shell.step(0.02)
         assert not beside(run)
         run.close()
+
+
+def test_late_words_of_a_run_that_is_over_stop_nobody(
+    tmp_path: Path, broker: InMemoryBroker
+) -> None:
+    write_home(tmp_path, map_width=8, form="exact")
+    run = MemoryCoordinator(tmp_path, broker)
+    other = broker.connection("late")
+    other.start()
+    over = Sender(FLEET, COORDINATOR, BootId.fresh(), signer=coordinator_key(tmp_path, FLEET))
+    topic = TOPICS.coordinator_state
+    birth = over.seal(CoordinatorBirth(ledger_size=1), topic=topic, sent_ms=1)
+    other.publish(OutgoingMessage(topic, encode(birth), qos=1, retain=False))
+    boot = over.boot
+    until(lambda: boot in run.shell._rivals.asked, run)
+    for _ in range(20):
+        run.shell.step(0.02)
+    assert not beside(run)
+    answer = CoordinatorBirth(ledger_size=1, heard=(run.shell._parts.sender.boot,))
+    alive = over.seal(answer, topic=topic, sent_ms=2)
+    other.publish(OutgoingMessage(topic, encode(alive), qos=1, retain=False))
+    until(lambda: beside(run), run)
+    run.close()
