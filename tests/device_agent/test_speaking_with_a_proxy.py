@@ -233,8 +233,9 @@ def test_only_the_proxy_answers_for_gradients_and_only_for_them(fleet: Fleet) ->
     fleet.coordinator.send("rcpt", making.accepted("gradients", body.key))
     fleet.proxy.say(making.accepted("contribution", body.key))
     fleet.proxy.say(making.accepted("gradients", body.key), sender=DeviceId(COORDINATOR))
-    eventually(lambda: len(fleet.running.agent._problems) == 3)
-    problems = sorted(fleet.running.agent._problems)
+    book = fleet.running.agent._watch.book
+    eventually(lambda: len(book.past) == 3)
+    problems = sorted(problem.text for problem in book.past)
     assert problems[0].startswith("about: a receipt for contribution by the proxy, to whom none")
     assert problems[1].startswith("about: a receipt for gradients by the coordinator, to whom")
     assert "where only the proxy may" in problems[2]

@@ -150,7 +150,8 @@ def test_a_model_is_installed_and_measured_on_texts(workshop: Workshop) -> None:
     desired = models.store_model(workshop.blobs, exported())
     (installed,) = workshop.bench.answer(InstallModel(desired))
     assert isinstance(installed, inputs.ModelInstalled), installed
-    (event,) = workshop.bench.answer(Evaluate(installed.active))
+    left_out, event = workshop.bench.answer(Evaluate(installed.active))
+    assert "space/broken.txt" in left_out.problem.text
     found = event.evaluation.results
     assert {name: (r.correct, r.total) for name, r in found.items()} == {
         "a": (2, 3),

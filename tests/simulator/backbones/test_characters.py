@@ -68,7 +68,7 @@ def test_without_torch_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> No
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    with pytest.raises(BackboneError, match=r"fleetledger\[train\].*network = 'file'"):
+    with pytest.raises(BackboneError, match=r"pip install .*\[train\].*network = 'file'"):
         character_encoder(SMALL, split())
 
 
