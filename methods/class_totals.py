@@ -67,6 +67,14 @@ class ClassTotals(Mapping[ClassName, ClassTotal]):
         """Number of samples per class, sorted by name."""
         return {name: self[name].count for name in sorted(self)}
 
+    def columns_of(self, names: Sequence[ClassName]) -> npt.NDArray[np.float64]:
+        """Return P (M, C) with a column for each of `names`, zeros for those without samples."""
+        sums = np.zeros((self.columns, len(names)))
+        for place, name in enumerate(names):
+            if name in self:
+                sums[:, place] = self[name].correlation.to_float()
+        return sums
+
     def __add__(self, other: ClassTotals) -> Self:
         """Return the totals of both data; raise `MethodError` when they do not fit together."""
         return self._with(other)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from learning.numerics.influence import Moments
 from learning.numerics.score_novelty import ScoreNovelty
 from methods.assignment import FeatureAssignment
 from methods.errors import MethodError
@@ -26,6 +27,7 @@ from schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.generic]
 """Features h (n, M) as `frozen.onnx` puts them out; a method says which numbers it takes."""
+Integers = npt.NDArray[np.int64]
 _LEAST_VARIANCE = 1e-6
 """Of a usual feature's: below it a feature counts as one that does not vary."""
 MapKind = Literal["integer", "gaussian", "none"]
@@ -220,6 +222,29 @@ class StatisticsCoordinator(ABC, Generic[Assignment, Statistics, Aggregate]):
         Raises `MethodError` when the order lacks a class that has data or names one twice, and
         when there is no stable solution.
         """
+
+    def judged_moments(
+        self, assignment: Assignment, aggregate: Aggregate, names: Sequence[ClassName]
+    ) -> Moments | None:
+        """Return what a part is judged by, with a column of P for each of `names`.
+
+        None where the sums hold no Gram matrix of their own.
+        """
+        del assignment, aggregate, names
+        return None
+
+    def judged_ridge(self, assignment: Assignment) -> float:
+        """Return the ridge of the models that parts are judged by."""
+        raise MethodError(f"method: {type(self).__name__} judges no parts")
+
+    def gram_triangle(self, assignment: Assignment, aggregate: Aggregate) -> Integers | None:
+        """Return the triangle of G (M(M+1)/2,) of samples, exactly; None where sums hold none."""
+        del assignment, aggregate
+        return None
+
+    def least_ridge(self, assignment: Assignment) -> float:
+        """Return the least ridge that a head may be solved with."""
+        return self.judged_ridge(assignment)
 
     def feature_moments(self, assignment: Assignment, aggregate: Aggregate) -> FeatureMoments:
         """Return how features lie over all samples; raise `MethodError` where sums do not tell."""

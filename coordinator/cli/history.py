@@ -1,4 +1,4 @@
-"""`fleetledger ledger replay | retract`: past models made again, contributions taken out of them.
+"""`fleetledger ledger replay | retract | count-in`: models made again, contributions out or in.
 
 Exit codes: 0 what was asked for is equal, or within the tolerance; 1 something differs, or the one
 thing that was asked for cannot be made again; 2 usage, also where there is no ledger.
@@ -21,7 +21,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.reports import ReplayedResult, ReplayReport
 from coordinator.settings import FILE_NAME, load
-from coordinator.topics.contributions.commands import RetractContributions
+from coordinator.topics.contributions.commands import CountIn, RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
 from schemas.contributions import PartKey
 from schemas.message import explain
@@ -118,6 +118,30 @@ def retract(
 
     choice = DeviceChoice.read(device, tag)
     for_each(home, choice, retracting, what="Retract what was given by", yes=yes)
+
+
+def count_in(
+    *,
+    device: Annotated[
+        list[str] | None, typer.Argument(help="Devices whose contributions were set aside.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why; the ledger keeps it.")] = "",
+    tag: Tagged = None,
+    part: Annotated[str | None, typer.Option(help="One part alone, as STAGE/PART.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Count what was set aside for what it does to the model, and do not set it aside again."""
+    key = None if part is None else _part(part)
+
+    def counting(one: DeviceId) -> CountIn:
+        try:
+            return CountIn(device=one, part=key, reason=reason)
+        except ValidationError as error:
+            _stop(f"--reason: {explain(error)}", _USAGE)
+
+    choice = DeviceChoice.read(device, tag)
+    for_each(home, choice, counting, what="Count what was set aside of", yes=yes)
 
 
 def _part(text: str) -> PartKey:

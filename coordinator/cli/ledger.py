@@ -70,6 +70,7 @@ app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=Tru
 
 app.command()(history.replay)
 app.command()(history.retract)
+app.command()(history.count_in)
 app.command()(copies.mirror)
 app.command()(copies.restore)
 

@@ -30,6 +30,7 @@ from coordinator.core.work import (
     HeadSolved,
     ModelNotMade,
     NetworkFrozen,
+    PartsJudged,
     RoundAveraged,
     RoundNotAveraged,
     WorkResult,
@@ -212,6 +213,8 @@ class Core:
         match result:
             case HeadSolved(solved):
                 return self.models.solved(solved)
+            case PartsJudged(judged):
+                return self.models.judged(judged)
             case HeadExported(exported):
                 return self.models.exported(exported)
             case ModelNotMade(failed):

@@ -145,6 +145,8 @@ class Live:
     """When the rules of rounds first looked."""
     last_model_ns: int | None = None
     """When the last making of a model began."""
+    solve_again: bool = False
+    """Whether parts were judged since, so that a head is to be solved without a pause."""
     calendar_ns: int | None = None
     """What this machine's calendar says, where that may be another time than entries have."""
     listening_ns: int | None = None

@@ -14,11 +14,13 @@ from coordinator.topics.clock.commands import ClockCommand
 from coordinator.topics.clock.rules import Correcting
 from coordinator.topics.contributions.commands import (
     ContributionCommand,
+    CountIn,
     RetractContributions,
     SettleEarlier,
 )
 from coordinator.topics.contributions.retracting import Retracting
 from coordinator.topics.contributions.rules import Intake
+from coordinator.topics.contributions.setting_aside import count_in
 from coordinator.topics.devices.commands import (
     AdmitDevice,
     DeviceCommand,
@@ -93,6 +95,11 @@ class Operator:
         if isinstance(command, AdaptModel):
             return self.adapting.carry_out(command)
         return resume(self.state)
+
+    def _of_contributions(self, command: ContributionCommand) -> tuple[Decision, str]:
+        if isinstance(command, CountIn):
+            return count_in(self.state, command)
+        return Retracting(self.state).retract(command)
 
     def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:
         if isinstance(command, AdmitDevice):

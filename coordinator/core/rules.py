@@ -192,6 +192,14 @@ class BoundRules(Strict):
     """Of the samples of a class in a stage; 1.0 is no bound."""
     max_round_share: float = Field(default=0.5, gt=0, le=1)
     """Of the samples of a round's answers; 1.0 is no bound."""
+    max_residual: float = Field(default=4.0, gt=0)
+    """Mean squared residual of a device's new parts under the model of the others; parts above it
+    are set aside, as above the next two."""
+    max_pull: float = Field(default=2.0, gt=0)
+    """Move of the others' scores in units of the parts' share of samples, but for chance."""
+    max_move: float = Field(default=0.02, gt=0)
+    """Mean squared move of the others' scores, once `move_from_devices` others count."""
+    move_from_devices: int = Field(default=10, ge=1, le=1_000_000)
     share_from_devices: int = Field(default=3, ge=2, le=1_000_000)
     """The share counts where so many devices give the class, or answer."""
 

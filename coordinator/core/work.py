@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.topics.contributions.entries import ContributionsSetAside, PartBounds
 from coordinator.topics.lineages.entries import (
     Adapts,
     BackboneImported,
@@ -36,6 +37,15 @@ class TakePayload:
 
 
 @dataclass(frozen=True)
+class Judging:
+    """What new parts of a sum are judged by, before a head is solved."""
+
+    since: int
+    """Entry from which on parts are new."""
+    bounds: PartBounds
+
+
+@dataclass(frozen=True)
 class SolveHead:
     """Sum what counts and solve the head: the recipe of a model."""
 
@@ -47,6 +57,8 @@ class SolveHead:
     """Rows of the head, in order."""
     resolution: dict[ClassName, ClassName]
     """Every accepted name with the class that it means."""
+    judging: Judging | None = None
+    """None where what counts was judged before, as in a replay."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +142,13 @@ class HeadSolved:
 
 
 @dataclass(frozen=True)
+class PartsJudged:
+    """A worker found parts that are not to count, or that may again; no head was solved."""
+
+    judged: ContributionsSetAside
+
+
+@dataclass(frozen=True)
 class HeadExported:
     """A worker exported a solved head; the files are in the blob store."""
 
@@ -181,6 +200,7 @@ class AdapterNotPrepared:
 
 WorkResult = (
     HeadSolved
+    | PartsJudged
     | HeadExported
     | ModelNotMade
     | RoundAveraged

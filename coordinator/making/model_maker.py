@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.core.formatting import count_of
 from coordinator.core.work import (
     AdapterNotPrepared,
     AdapterPrepared,
@@ -20,8 +21,10 @@ from coordinator.core.work import (
     ExportHead,
     FreezeNetwork,
     HeadSolved,
+    Judging,
     ModelNotMade,
     PackImported,
+    PartsJudged,
     PrepareAdapter,
     SolveHead,
     Work,
@@ -30,11 +33,13 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.making.adapters import adapter_of
 from coordinator.making.held_parts import HeldParts
+from coordinator.making.judging import Judgement, SummedParts, disproved, judged
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.making.packing import facts_of, handed_over, packed
 from coordinator.making.variants import variants_of
 from coordinator.making.workshop import Finished
 from coordinator.paths import ledger_path
+from coordinator.topics.contributions.entries import ContributionsSetAside
 from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from coordinator.topics.models.entries import ModelSolved, not_made, not_solved
 from export.head import RowsHead
@@ -89,8 +94,7 @@ class ModelMaker:
         """Return the solved head, or why there is none."""
         try:
             with self._blobs() as blobs:
-                solved, weights = self._solve(request, blobs)
-                return Finished(HeadSolved(solved), blobs.stage([weights]))
+                return self._judged_or_solved(request, blobs)
         except (FleetledgerError, LearningError) as error:
             self._sum = None
             failed = not_solved(str(error), request.ledger_size, request.class_names)
@@ -135,13 +139,39 @@ class ModelMaker:
         except FleetledgerError as error:
             return Finished(ModelNotMade(not_made(str(error))))
 
-    def _solve(self, request: SolveHead, blobs: Blobs) -> tuple[ModelSolved, bytes]:
-        began = time.perf_counter()
+    def parts_of(self, request: SolveHead, blobs: Blobs) -> SummedParts:
+        """Return the sum that a request asks for, with what it is made of."""
         side = statistics_coordinator(request.lineage.method)
         assignment = side.read_assignment(request.lineage.settings)
         summed = self._brought_up(request, side, assignment, blobs)
-        merged = summed.total.renamed(request.resolution)
-        head = side.solve(assignment, merged, request.class_names)
+        counted, names = summed.held.counted, request.resolution
+
+        def part(index: int) -> ExactAggregate:
+            given = counted[index].payload, counted[index].key.stage
+            return _aggregate(side, assignment, given, blobs.get).renamed(names)
+
+        total = summed.total.renamed(names)
+        return SummedParts(side, assignment, summed.lineage, total, names, counted, part)
+
+    def _judged_or_solved(self, request: SolveHead, blobs: Blobs) -> Finished:
+        """Return what is to be set aside before a head is solved, or the head."""
+        summed, judging = self.parts_of(request, blobs), request.judging
+        if judging is not None and (verdict := judged(summed, judging)):
+            return Finished(PartsJudged(_set_aside(request, judging, verdict)))
+        try:
+            solved, weights = self._solve(request, summed)
+        except (FleetledgerError, LearningError):
+            parts, vector = disproved(summed)
+            if not parts or judging is None:
+                raise
+            body = _set_aside(request, judging, Judgement(parts), Digest.of(vector))
+            return Finished(PartsJudged(body), blobs.stage([vector]))
+        return Finished(HeadSolved(solved), blobs.stage([weights]))
+
+    def _solve(self, request: SolveHead, summed: SummedParts) -> tuple[ModelSolved, bytes]:
+        began = time.perf_counter()
+        merged, counted = summed.total, summed.counted
+        head = summed.side.solve(summed.assignment, merged, request.class_names)
         for remark in head.remarks:
             log.warning("model %d: %s", request.version, remark)
         weights = encode_head(head)
@@ -149,14 +179,14 @@ class ModelMaker:
             version=request.version,
             lineage=request.lineage.frozen.digest,
             ledger_size=request.ledger_size,
-            contributions=len(summed.added),
+            contributions=counted.sum_of(summed.lineage).parts,
             class_names=request.class_names,
             aggregate=merged.digest,
             head=Digest.of(weights),
             method=request.lineage.method,
             fingerprint=platform_fingerprint(),
             seconds=time.perf_counter() - began,
-            remarks=head.remarks,
+            remarks=(*head.remarks, *_of_set_aside(summed)),
         )
         return solved, weights
 
@@ -207,6 +237,30 @@ class ModelMaker:
     def _blobs(self) -> Iterator[Blobs]:
         with LedgerReader.open_read_only(self._ledger) as ledger:
             yield Blobs(ledger, self._store)
+
+
+def _set_aside(
+    request: SolveHead, judging: Judging, verdict: Judgement, vector: Digest | None = None
+) -> ContributionsSetAside:
+    return ContributionsSetAside(
+        lineage=request.lineage.frozen.digest,
+        ledger_size=request.ledger_size,
+        since=judging.since,
+        bounds=judging.bounds,
+        set_aside=verdict.set_aside,
+        again=verdict.again,
+        vector=vector,
+    )
+
+
+def _of_set_aside(summed: SummedParts) -> tuple[str, ...]:
+    """Return a remark on how much is set aside; which parts these are, entries before say."""
+    counted = summed.counted
+    aside = [i for i in counted.set_aside if counted[i].lineage == summed.lineage]
+    if not aside:
+        return ()
+    devices = count_of(len({counted[i].device for i in aside}), "device")
+    return (f"{count_of(len(aside), 'contribution')} of {devices} set aside",)
 
 
 def _aggregate(

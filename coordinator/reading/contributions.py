@@ -26,7 +26,7 @@ class ContributionFacts:
     classes: dict[str, int]
     """Samples by class."""
     left_out: bool
-    """Whether it is left out of the sum for now, because its device gave too much."""
+    """Whether it is not in the sum for now: its device gave too much, or it is set aside."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ AND (:model IS NULL OR (state NOT IN ('answer', 'late') AND EXISTS (
     AND contribution.idx < ledger_size AND coalesce(left_index, ledger_size) >= ledger_size
     AND NOT EXISTS (
         SELECT 1 FROM left_out_part AS part WHERE part.idx = contribution.idx
+        AND since < ledger_size AND coalesce(until, ledger_size) >= ledger_size)
+    AND NOT EXISTS (
+        SELECT 1 FROM set_aside AS part WHERE part.idx = contribution.idx
         AND since < ledger_size AND coalesce(until, ledger_size) >= ledger_size))))
 """
 _COLUMNS = """
@@ -92,8 +95,11 @@ def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> list[StateCoun
 
 
 def left_out(ledger: LedgerReader) -> frozenset[int]:
-    """Return the contributions that are left out of the sum for now."""
-    rows = ledger.db.execute("SELECT idx FROM left_out_part WHERE until IS NULL").fetchall()
+    """Return the contributions that are left out of the sum, or set aside, for now."""
+    rows = ledger.db.execute(
+        "SELECT idx FROM left_out_part WHERE until IS NULL"
+        " UNION SELECT idx FROM set_aside WHERE until IS NULL"
+    ).fetchall()
     return frozenset(index for (index,) in rows)
 
 

@@ -98,6 +98,7 @@ def _fleet_now(
                 unseen=stage_views.unseen_in(ledger),
                 earlier=tuple(contribution_views.earlier_in(ledger)),
                 left_out=tuple(contribution_views.left_out_in(ledger)),
+                set_aside=tuple(contribution_views.set_aside_in(ledger)),
                 proxy_problems=_of_others(ledger, devices),
                 last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
                 time_ns=time_ns,

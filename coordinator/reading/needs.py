@@ -14,7 +14,7 @@ from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, Stage
 from coordinator.reading.rollouts.report import RolloutSummary
 from coordinator.settings import DEFAULT_HOME
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
-from coordinator.topics.contributions.views import EarlierRow, LeftOutRow
+from coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
 from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
@@ -46,6 +46,7 @@ class KnownFleet:
     left_out: tuple[LeftOutRow, ...]
     earlier: tuple[EarlierRow, ...]
     unseen: UnseenClasses | None
+    set_aside: tuple[SetAsideRow, ...]
     proxy_problems: tuple[ProblemRow, ...]
     last_entry_ns: int
     time_ns: int
@@ -67,6 +68,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *_of_models_on_devices(known),
         *_of_problems(known),
         *_of_models_that_wait(known),
+        *_of_parts_set_aside(known),
         *_of_shares(known),
         *_of_unseen(known),
         *_of_reports(known),
@@ -316,6 +318,23 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
             "back.",
             devices=names,
             command=f"fleetledger model push {version}",
+        )
+
+
+def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
+    for row in known.set_aside:
+        why = (
+            "no samples have this Gram matrix"
+            if row.disproved
+            else f"residual {row.residual:g}, pull {row.pull:g}, move {row.move:g}"
+        )
+        yield Need(
+            urgency="today",
+            sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {why}. "
+            f"`fleetledger ledger retract {row.device}` takes out what it gave.",
+            devices=(row.device,),
+            index=row.index,
+            command=f"fleetledger ledger count-in {row.device}",
         )
 
 

@@ -17,6 +17,7 @@ from coordinator.topics.contributions.views import (
     CONTRIBUTION_CLASS,
     LEFT_OUT,
     LEFT_OUT_PART,
+    SET_ASIDE,
 )
 from coordinator.topics.devices.views import (
     DEVICE,
@@ -74,6 +75,7 @@ TABLES = Projections(
             CONTRIBUTION_CLASS,
             LEFT_OUT,
             LEFT_OUT_PART,
+            SET_ASIDE,
             ROUND,
             STOPPED,
             DECLINED,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
-from coordinator.replay.recipes import AveragedRecipe, Recipe, TakenRecipe, recipes
+from coordinator.replay.recipes import AveragedRecipe, JudgedRecipe, Recipe, TakenRecipe, recipes
 
 
 def everything(ledger: LedgerReader, until: int | None = None) -> list[Recipe]:
@@ -26,7 +26,10 @@ def newest(made: list[Recipe]) -> list[Recipe]:
 def version(made: list[Recipe], wanted: int) -> list[Recipe]:
     """Return one version, with what it was taken from; raise `CommandError` for none."""
     for recipe in made:
-        if not isinstance(recipe, AveragedRecipe) and recipe.recorded.version == wanted:
+        if (
+            not isinstance(recipe, AveragedRecipe | JudgedRecipe)
+            and recipe.recorded.version == wanted
+        ):
             return _with_its_round(recipe, made)
     raise CommandError(f"--version: {wanted} is not a model; see `fleetledger model list`")
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Place
 from coordinator.core.state import read_entry
-from coordinator.core.work import AverageInput, AverageRound, SolveHead
+from coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
 from coordinator.errors import LedgerError, UnknownClassError
 from coordinator.ledger.entries import Entry
 from coordinator.making.held_parts import HeldParts
 from coordinator.topics.classes.entries import CLASSES
 from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.contributions.entries import ContributionAccepted
+from coordinator.topics.contributions.entries import ContributionAccepted, ContributionsSetAside
 from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
 from coordinator.topics.models.entries import ModelImported, ModelSolved
 from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
@@ -64,7 +64,16 @@ class ImportedRecipe:
     recorded: ModelImported
 
 
-Recipe = SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
+@dataclass(frozen=True)
+class JudgedRecipe:
+    """Parts that were set aside, or that count again."""
+
+    index: int
+    recorded: ContributionsSetAside
+    request: SolveHead
+
+
+Recipe = JudgedRecipe | SolvedRecipe | AveragedRecipe | TakenRecipe | ImportedRecipe
 
 
 def recipes(entries: Iterable[Entry]) -> Iterator[Recipe]:
@@ -90,6 +99,7 @@ _KINDS = {
         BackboneImported,
         NetworkImported,
         ContributionAccepted,
+        ContributionsSetAside,
         RoundClosed,
         RoundOpened,
         WeightsAveraged,
@@ -141,6 +151,8 @@ class _Told:
             return AveragedRecipe(index, body, self._average(index, body))
         if isinstance(body, ModelImported):
             return ImportedRecipe(index, body)
+        if isinstance(body, ContributionsSetAside):
+            return JudgedRecipe(index, body, self._judge(index, body))
         if not isinstance(body, ModelSolved):
             return None
         lineage = self._lineage(index, body.lineage)
@@ -152,13 +164,7 @@ class _Told:
         return TakenRecipe(index, body, weights)
 
     def _solve(self, index: int, body: ModelSolved, lineage: BackboneImported) -> SolveHead:
-        if not self._held.size <= body.ledger_size <= index:
-            raise LedgerError(
-                f"entry {index}: it is of {body.ledger_size} entries, and has to be of "
-                f"{self._held.size} to {index}"
-            )
-        while self.unfolded and self.unfolded[0].index < body.ledger_size:
-            self._held.take(self.unfolded.popleft())
+        self._fold(index, body.ledger_size)
         summed = self._held.counted.sum_of(lineage.digest)
         if summed.parts != body.contributions:
             raise LedgerError(
@@ -172,6 +178,30 @@ class _Told:
             class_names=body.class_names,
             resolution=self._resolution(body, set(summed.names)),
         )
+
+    def _judge(self, index: int, body: ContributionsSetAside) -> SolveHead:
+        lineage = self._lineage(index, body.lineage)
+        if not isinstance(lineage, BackboneImported):
+            raise LedgerError(f"entry {index}: its lineage {body.lineage.short} has no sums")
+        self._fold(index, body.ledger_size)
+        return SolveHead(
+            version=0,
+            lineage=lineage,
+            ledger_size=body.ledger_size,
+            class_names=(),
+            resolution=self._registries[-1].resolution(),
+            judging=Judging(body.since, body.bounds),
+        )
+
+    def _fold(self, index: int, size: int) -> None:
+        """Fold the entries up to a size that an entry names."""
+        if not self._held.size <= size <= index:
+            raise LedgerError(
+                f"entry {index}: it is of {size} entries, and has to be of {self._held.size} to "
+                f"{index}"
+            )
+        while self.unfolded and self.unfolded[0].index < size:
+            self._held.take(self.unfolded.popleft())
 
     def _average(self, index: int, body: WeightsAveraged) -> AverageRound:
         lineage, opened = self._lineage(index, body.lineage), self._opened.get(body.number)

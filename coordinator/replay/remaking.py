@@ -17,10 +17,12 @@ from coordinator.making.model_maker import ModelMaker
 from coordinator.making.workshop import Finished
 from coordinator.reading.reports import ReplayState
 from coordinator.replay import comparing
+from coordinator.replay.judging import judged_again, proven
 from coordinator.replay.keeping import KeepingStore
 from coordinator.replay.recipes import (
     AveragedRecipe,
     ImportedRecipe,
+    JudgedRecipe,
     Recipe,
     SolvedRecipe,
     TakenRecipe,
@@ -83,6 +85,8 @@ class Remaking:
         found = self._lacking(recipe)
         if found is not None:
             return found
+        if isinstance(recipe, JudgedRecipe):
+            return self._judged(recipe)
         if isinstance(recipe, SolvedRecipe):
             return self._solved(recipe, self._maker.solve(recipe.request))
         side = training_coordinator(recipe.request.lineage.method)
@@ -92,7 +96,20 @@ class Remaking:
             return "cannot be made again", _needs_torch()
         return self._averaged(recipe, self._maker.networks.average(recipe.request))
 
-    def _lacking(self, recipe: SolvedRecipe | AveragedRecipe) -> tuple[ReplayState, str] | None:
+    def _judged(self, recipe: JudgedRecipe) -> tuple[ReplayState, str]:
+        """Judge the same parts again, by the sum or by the vector that was recorded."""
+        recorded = recipe.recorded
+        try:
+            summed = self._maker.parts_of(recipe.request, self._blobs)
+            if recorded.vector is not None:
+                return proven(summed, recorded, self._blobs.get(recorded.vector))
+            return judged_again(summed, recorded)
+        except (FleetledgerError, LearningError) as error:
+            return "differs", str(error)
+
+    def _lacking(
+        self, recipe: JudgedRecipe | SolvedRecipe | AveragedRecipe
+    ) -> tuple[ReplayState, str] | None:
         """Return what comes of it where a blob was deleted, or is not what it was."""
         pruned: list[str] = []
         for digest, source in self._needed(recipe):
@@ -106,9 +123,11 @@ class Remaking:
             return "cannot be made again", f"deleted by retention: {'; '.join(pruned)}"
         return None
 
-    def _needed(self, recipe: SolvedRecipe | AveragedRecipe) -> Iterator[tuple[Digest, str]]:
+    def _needed(
+        self, recipe: JudgedRecipe | SolvedRecipe | AveragedRecipe
+    ) -> Iterator[tuple[Digest, str]]:
         """Yield every blob that a recipe needs, with whose it is."""
-        if isinstance(recipe, SolvedRecipe):
+        if isinstance(recipe, JudgedRecipe | SolvedRecipe):
             size, lineage = recipe.request.ledger_size, recipe.request.lineage.digest
             if size < self._held.size:
                 self._held = HeldParts()
@@ -234,6 +253,8 @@ def _title(recipe: Recipe) -> str:
     if isinstance(recipe, AveragedRecipe):
         phase = f", phase {recipe.recorded.phase}" if recipe.recorded.phase else ""
         return f"round {recipe.recorded.number}{phase}"
+    if isinstance(recipe, JudgedRecipe):
+        return f"parts set aside by entry {recipe.index}"
     return f"model {recipe.recorded.version}"
 
 

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from learning.errors import LearningError
+from learning.numerics.influence import Moments
 from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
 from methods.errors import ContributionError, MethodError
@@ -25,6 +27,8 @@ from methods.linear_head import LinearHead, cosine_weights, rows_in_order
 from methods.statistics import FeatureMoments, StatisticsCoordinator
 from schemas.errors import SchemaError
 from schemas.values import ClassName
+
+Integers = npt.NDArray[np.int64]
 
 
 class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, Fed3rAggregate]):
@@ -77,6 +81,25 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
             rows = dict(zip(samples, cosine_weights(solution, usual).T, strict=True))
         weights = rows_in_order(rows, class_order, aggregate.classes.columns)
         return LinearHead(weights, tuple(class_order))
+
+    def judged_moments(
+        self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate, names: Sequence[ClassName]
+    ) -> Moments | None:
+        """Return G, P and the samples."""
+        del assignment
+        sums = aggregate.classes.columns_of(names)
+        return Moments(aggregate.gram_matrix(), sums, sum(aggregate.samples.values()))
+
+    def judged_ridge(self, assignment: Fed3rAssignment) -> float:
+        """Return the ridge of the settings."""
+        return assignment.settings.added_ridge
+
+    def gram_triangle(
+        self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate
+    ) -> Integers | None:
+        """Return the exact triangle of G."""
+        del assignment
+        return aggregate.gram.values
 
     def feature_moments(
         self, assignment: Fed3rAssignment, aggregate: Fed3rAggregate

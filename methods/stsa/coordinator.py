@@ -19,8 +19,10 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
+from learning.numerics.influence import Moments
 from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
+from learning.numerics.ridge_choice import RIDGES
 from learning.numerics.score_novelty import ScoreNovelty
 from methods.errors import ContributionError, MethodError
 from methods.linear_head import cosine_weights, rows_in_order, whitened_weights
@@ -109,6 +111,34 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
             remarks=_remarks(aggregate),
             novelty=solved.novelty(places) if settings.novelty == "distance" else None,
         )
+
+    def judged_moments(
+        self, assignment: StsaAssignment, aggregate: StsaAggregate, names: Sequence[ClassName]
+    ) -> Moments | None:
+        """Return G, P and the samples; None where parts told class sums of groups."""
+        if aggregate.groups:
+            return None
+        gram = aggregate.gram_matrix(assignment.settings)
+        return Moments(gram, aggregate.classes.columns_of(names), sum(aggregate.samples.values()))
+
+    def judged_ridge(self, assignment: StsaAssignment) -> float:
+        """Return the ridge of the settings, or the default where sums decide."""
+        return assignment.settings.ridge_value
+
+    def gram_triangle(
+        self, assignment: StsaAssignment, aggregate: StsaAggregate
+    ) -> Integers | None:
+        """Return the exact triangle of G; None where it is estimated, noisy or rounded."""
+        settings = assignment.settings
+        told = assignment.integer and settings.noise not in ("sums", "both")
+        return aggregate.gram.values if told and not aggregate.groups else None
+
+    def least_ridge(self, assignment: StsaAssignment) -> float:
+        """Return the ridge of the settings, or the least that sums may choose."""
+        settings = assignment.settings
+        if settings.ridge == "from-sums":
+            return float(settings.largest**2 * min(RIDGES))
+        return settings.ridge_value
 
     def feature_moments(
         self, assignment: StsaAssignment, aggregate: StsaAggregate

@@ -31,4 +31,14 @@ class SettleEarlier(Strict):
     """Whether it stays in the sum."""
 
 
-ContributionCommand = RetractContributions | SettleEarlier
+class CountIn(Strict):
+    """Let contributions of a device count that were set aside for what they do to the model."""
+
+    verb: Literal["count_in"] = "count_in"
+    device: DeviceId
+    part: PartKey | None = None
+    """One part alone; None for all that are set aside."""
+    reason: str = Field(default="", max_length=MAX_REASON)
+
+
+ContributionCommand = RetractContributions | SettleEarlier | CountIn

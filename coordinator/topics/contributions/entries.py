@@ -19,6 +19,7 @@ from coordinator.topics.contributions.state import (
     Retracted,
 )
 from schemas.contributions import PartKey
+from schemas.message import Strict
 from schemas.rounds import Observation, RoundAnswer, RoundNumber
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
@@ -209,6 +210,121 @@ def _say_left_out(body: ContributionsLeftOut, _: Place) -> str:
     return f"{changed}: {told}." if told else f"{changed}."
 
 
+class JudgedPart(Strict):
+    """Parts of one device that were judged together, by entry, with figures of what they do.
+
+    `learning.numerics.influence` defines the figures; -1 where none was needed.
+    """
+
+    device: DeviceId
+    indices: tuple[int, ...] = Field(min_length=1, max_length=MAX_MOVED)
+    residual: float
+    """Mean squared residual under the model of the others."""
+    pull: float
+    """Move of the others' scores in units of the parts' share of samples."""
+    move: float
+    """Mean squared move of the others' scores."""
+
+    @property
+    def figures(self) -> str:
+        """The figures in words."""
+        return f"residual {self.residual:g}, pull {self.pull:g}, move {self.move:g}"
+
+
+class PartBounds(Strict):
+    """Largest figures with which parts count; infinite where they were not asked for."""
+
+    residual: float
+    pull: float
+    move: float
+    move_from_devices: int
+    """Devices among the others from which on the last one holds."""
+
+
+class ContributionsSetAside(EntryBody):
+    """Contributions that do not count until the operator decides or a later model clears them.
+
+    It names what changes. A `vector` v proves that the Gram matrix G of each part is that of no
+    samples: v^T G v is below zero, in integers.
+    """
+
+    kind: ClassVar[str] = "contributions.set_aside"
+    lineage: Digest
+    ledger_size: int = Field(ge=0)
+    """Number of entries after which the sum was as they were judged by it."""
+    since: int = Field(ge=0)
+    """Entry from which on parts were new then."""
+    bounds: PartBounds
+    """What held then."""
+    set_aside: tuple[JudgedPart, ...] = Field(max_length=MAX_TOLD)
+    again: tuple[JudgedPart, ...] = Field(default=(), max_length=MAX_TOLD)
+    """Parts that a later model clears."""
+    vector: Digest | None = None
+    """Blob of v: int16, little-endian (M,)."""
+
+    @property
+    def blobs(self) -> tuple[Digest, ...]:
+        """The vector, where there is one."""
+        return () if self.vector is None else (self.vector,)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """A sentence for each device of which something is set aside, with the way out."""
+        return tuple(self._sentence(part) for part in self.set_aside)
+
+    def _sentence(self, part: JudgedPart) -> str:
+        parts = count_of(len(part.indices), "contribution")
+        if self.vector is not None:
+            why = "no samples have this Gram matrix, which a vector proves"
+        else:
+            why = f"the others' model would move too far ({part.figures})"
+        return (
+            f"{parts} of device {part.device} set aside: {why}; `fleetledger ledger count-in "
+            f"{part.device}` lets it count, `fleetledger ledger retract {part.device}` takes it out"
+        )
+
+
+def _set_aside(contributions: ContributionsState, body: ContributionsSetAside, at: Place) -> None:
+    for part in body.set_aside:
+        for index in part.indices:
+            contributions.counted.put_aside(index, at.index)
+    for part in body.again:
+        for index in part.indices:
+            contributions.counted.take_back(index, at.index)
+
+
+def _say_set_aside(body: ContributionsSetAside, _: Place) -> str:
+    again = (
+        f"{count_of(len(part.indices), 'contribution')} of device {part.device} cleared by the "
+        f"model of the others ({part.figures})"
+        for part in body.again
+    )
+    return f"{'. '.join((*body.sentences, *again))}."
+
+
+class ContributionsCountedIn(EntryBody):
+    """The operator lets contributions count that were set aside."""
+
+    kind: ClassVar[str] = "contributions.counted_in"
+    device: DeviceId
+    indices: tuple[int, ...] = Field(min_length=1, max_length=MAX_MOVED)
+    reason: str = Field(default="", max_length=MAX_REASON)
+
+
+def _count_in(contributions: ContributionsState, body: ContributionsCountedIn, at: Place) -> None:
+    for index in body.indices:
+        contributions.counted.take_back(index, at.index)
+        contributions.counted.let_in.add(index)
+
+
+def _say_counted_in(body: ContributionsCountedIn, _: Place) -> str:
+    because = f": {body.reason}" if body.reason else ""
+    return (
+        f"The operator lets {count_of(len(body.indices), 'contribution')} of device {body.device} "
+        f"count{because}."
+    )
+
+
 def moves(index: int, body: EntryBody) -> tuple[int, ...]:
     """Return the contributions that an entry may take into a sum or out of it, by their entries."""
     match body:
@@ -218,6 +334,10 @@ def moves(index: int, body: EntryBody) -> tuple[int, ...]:
             return () if former is None else (former,)
         case ContributionsLeftOut():
             return (*body.left_out, *body.again)
+        case ContributionsSetAside():
+            return tuple(i for part in (*body.set_aside, *body.again) for i in part.indices)
+        case ContributionsCountedIn():
+            return body.indices
         case _:
             return ()
 
@@ -293,6 +413,14 @@ CONTRIBUTIONS = LedgerTopic(
             worth=TOLD,
             trouble=lambda body: bool(body.left_out),
         ),
+        Kind(
+            ContributionsSetAside,
+            _set_aside,
+            _say_set_aside,
+            worth=TOLD,
+            trouble=lambda body: bool(body.set_aside),
+        ),
+        Kind(ContributionsCountedIn, _count_in, _say_counted_in),
         Kind(NothingReported, _note_nothing, _say_nothing),
     ),
     follows=(Follows(ClockCorrected, _move_times),),

@@ -88,6 +88,12 @@ class CountedParts(Mapping[int, CountedContribution]):
     """An entry of each payload of a device."""
     left_out: dict[int, DeviceId] = field(default_factory=dict)
     """Entries that are held and left out of the sum, with their devices."""
+    set_aside: dict[int, int] = field(default_factory=dict)
+    """Entries that are held and wait for the operator, by the entry that set each aside."""
+    returned: dict[int, int] = field(default_factory=dict)
+    """Entries that were left out and count again, by the entry that let them."""
+    let_in: set[int] = field(default_factory=set)
+    """Entries that the operator has let count, whatever their figures are."""
     sums: dict[Digest, LineageSum] = field(default_factory=dict)
     """Sums by lineage."""
 
@@ -117,6 +123,9 @@ class CountedParts(Mapping[int, CountedContribution]):
         if item is None:
             return
         self.leave_out(index, at)
+        self.set_aside.pop(index, None)
+        self.let_in.discard(index)
+        self.returned.pop(index, None)
         del self.by_index[index], self.left_out[index]
         place = (item.device, item.lineage, item.key.stage)
         self.of_stage[place].discard(index)
@@ -129,19 +138,41 @@ class CountedParts(Mapping[int, CountedContribution]):
         """Leave a contribution that is held out of the sum, by the entry `at`."""
         item = self.by_index.get(index)
         if item is not None and index not in self.left_out:
+            self._move(index, item, -1, at)
             self.left_out[index] = item.device
-            self.sums[item.lineage].move(item, -1, at)
 
     def count_again(self, index: int, at: int) -> None:
         """Let a contribution that was left out be in the sum again, by the entry `at`."""
         if self.left_out.pop(index, None) is not None:
-            item = self.by_index[index]
-            self.sums[item.lineage].move(item, 1, at)
+            self._move(index, self.by_index[index], 1, at)
+            self.returned[index] = at
+
+    def put_aside(self, index: int, at: int) -> None:
+        """Let a contribution that is held wait for the operator, by the entry `at`."""
+        item = self.by_index.get(index)
+        if item is not None and index not in self.set_aside:
+            self._move(index, item, -1, at)
+            self.set_aside[index] = at
+
+    def take_back(self, index: int, at: int) -> None:
+        """Let a contribution that was set aside count, by the entry `at`."""
+        if self.set_aside.pop(index, None) is not None:
+            self._move(index, self.by_index[index], 1, at)
+
+    def _move(self, index: int, item: CountedContribution, by: int, at: int) -> None:
+        if index not in self.left_out and index not in self.set_aside:
+            self.sums[item.lineage].move(item, by, at)
+
+    def counts_since(self, index: int) -> int:
+        """Return the entry by which a contribution that is held came, or came back."""
+        return self.returned.get(index, index)
 
     def is_summed(self, index: int, lineage: Digest) -> bool:
         """Return whether a contribution is in a lineage's sum."""
         item = self.by_index.get(index)
-        return item is not None and item.lineage == lineage and index not in self.left_out
+        if item is None or item.lineage != lineage:
+            return False
+        return index not in self.left_out and index not in self.set_aside
 
     def sum_of(self, lineage: Digest) -> LineageSum:
         """Return what is known of a lineage's sum, to read."""

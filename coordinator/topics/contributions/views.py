@@ -15,7 +15,9 @@ from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionRetracted,
+    ContributionsCountedIn,
     ContributionsLeftOut,
+    ContributionsSetAside,
     ContributionWithdrawn,
     EarlierSettled,
 )
@@ -127,6 +129,44 @@ LEFT_OUT = Projection(
 """Who meets the bound on what one device may weigh, in words."""
 
 
+def _set_aside(db: Database, entry: Entry) -> None:
+    for part in entry.body["set_aside"]:
+        said = (entry.index, part["device"], part["residual"], part["pull"], part["move"])
+        disproved = entry.body["vector"] is not None
+        db.conn.executemany(
+            "INSERT INTO set_aside VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
+            [(index, *said, disproved) for index in part["indices"]],
+        )
+    _end_aside(db, entry, [i for part in entry.body["again"] for i in part["indices"]])
+
+
+def _counted_in(db: Database, entry: Entry) -> None:
+    _end_aside(db, entry, entry.body["indices"])
+
+
+def _end_aside(db: Database, entry: Entry, indices: Sequence[int]) -> None:
+    ended = "UPDATE set_aside SET until = ? WHERE idx = ? AND until IS NULL"
+    db.conn.executemany(ended, [(entry.index, index) for index in indices])
+
+
+SET_ASIDE = Projection(
+    "set_aside",
+    {
+        "idx": int,
+        "since": int,
+        "device": str,
+        "residual": float,
+        "pull": float,
+        "move": float,
+        "disproved": int,
+        "until": int,
+    },
+    ("idx", "since"),
+    {ContributionsSetAside.kind: _set_aside, ContributionsCountedIn.kind: _counted_in},
+)
+"""Contributions that are set aside, from one entry until another; NULL for still."""
+
+
 def _left_out_parts(db: Database, entry: Entry) -> None:
     out = [(index, entry.index, None) for index in entry.body["left_out"]]
     db.conn.executemany("INSERT INTO left_out_part VALUES (?, ?, ?)", out)
@@ -203,6 +243,30 @@ def left_out_in(ledger: LedgerReader) -> list[LeftOutRow]:
     """Return who meets the bound on what one device may weigh, by name."""
     rows = ledger.db.execute("SELECT device, idx, text FROM left_out ORDER BY device").fetchall()
     return [LeftOutRow(*row) for row in rows]
+
+
+@dataclass(frozen=True)
+class SetAsideRow:
+    """Contributions of a device that one entry set aside, with their figures."""
+
+    device: str
+    index: int
+    parts: int
+    residual: float
+    pull: float
+    move: float
+    disproved: int
+    """Whether a vector proves that no samples have their Gram matrix."""
+
+
+def set_aside_in(ledger: LedgerReader) -> list[SetAsideRow]:
+    """Return what waits for the operator, by device."""
+    rows = ledger.db.execute(
+        "SELECT device, since, count(*), residual, pull, move, disproved FROM set_aside"
+        " JOIN contribution USING (idx, device) WHERE until IS NULL AND state = 'held'"
+        " GROUP BY since, device ORDER BY device, since"
+    ).fetchall()
+    return [SetAsideRow(*row) for row in rows]
 
 
 def contributors(ledger: LedgerReader, stage: int) -> frozenset[str]:

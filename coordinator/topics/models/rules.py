@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 from coordinator.core.decision import Decision, ask, record, record_for, together
@@ -12,9 +13,14 @@ from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.requests import TellOperator
 from coordinator.core.rules import Rules
 from coordinator.core.state import State
-from coordinator.core.work import ExportHead, PackImported, SolveHead
+from coordinator.core.work import ExportHead, Judging, PackImported, SolveHead
 from coordinator.errors import CommandError
 from coordinator.topics.contributions.bounds import Bounds
+from coordinator.topics.contributions.entries import (
+    ContributionsSetAside,
+    JudgedPart,
+    PartBounds,
+)
 from coordinator.topics.devices.choosing import DeviceChoice, chosen
 from coordinator.topics.devices.entries import MAX_NAMED
 from coordinator.topics.models.commands import (
@@ -70,6 +76,7 @@ class Models:
         self._outlet = outlet
         self._rules = rules.models
         self._rollouts = rules.rollouts
+        self._bound_rules = rules.bounds
         self._bounds = Bounds(rules.bounds, state)
         self._state = state
         self._live = live
@@ -125,7 +132,7 @@ class Models:
             return weighed  # what counts is decided before it is summed
         if not self._waiting() or not self._due(now_ns):
             return Decision()
-        self._live.making_model = True
+        self._live.making_model, self._live.solve_again = True, False
         self._live.last_model_ns = now_ns
         return ask(self._recipe())
 
@@ -163,6 +170,21 @@ class Models:
         return record(
             body.model_copy(update={"descends": self._state.rounds.descending(self._state.size)})
         )
+
+    def judged(self, body: ContributionsSetAside) -> Decision:
+        """Record which parts are set aside or count again; a head is solved with the next look."""
+        self._live.making_model, self._live.solve_again = False, True
+        known = self._state.contributions.counted
+        inside = partial(known.is_summed, lineage=body.lineage)
+        changed = body.model_copy(
+            update={
+                "set_aside": _still(body.set_aside, inside),
+                "again": _still(body.again, known.set_aside.__contains__),
+            }
+        )
+        if body.lineage != self._lineage() or not (changed.set_aside or changed.again):
+            return Decision()
+        return record(changed) + ask(*map(TellOperator, changed.sentences))
 
     def exported(self, body: ModelExported) -> Decision:
         """Record an exported model; make it desired unless models are held."""
@@ -422,6 +444,8 @@ class Models:
         return not same or not given.unchanged_since(solved.ledger_size)
 
     def _due(self, now_ns: int) -> bool:
+        if self._live.solve_again:
+            return True
         if self._closed_since() and self._state.models.learning_failed is None:
             return True
         models, last = self._state.models, self._live.last_model_ns
@@ -448,11 +472,28 @@ class Models:
             ledger_size=state.size,
             class_names=state.contributions.learned_names(),
             resolution=state.classes.resolution(),
+            judging=self._judging(),
         )
+
+    def _judging(self) -> Judging:
+        rules, newest = self._bound_rules, self._state.models.newest_of(self._lineage())
+        bounds = PartBounds(
+            residual=rules.max_residual,
+            pull=rules.max_pull,
+            move=rules.max_move,
+            move_from_devices=rules.move_from_devices,
+        )
+        return Judging(0 if newest is None else newest.solved.ledger_size, bounds)
 
     def _lineage(self) -> Digest:
         assert self._state.lineages.current is not None
         return self._state.lineages.current.digest
+
+
+def _still(parts: tuple[JudgedPart, ...], holds: Callable[[int], bool]) -> tuple[JudgedPart, ...]:
+    """Return the parts of which something is still where it was when they were judged."""
+    found = ((part, tuple(filter(holds, part.indices))) for part in parts)
+    return tuple(part.model_copy(update={"indices": left}) for part, left in found if left)
 
 
 def _lists(devices: Sequence[DeviceId]) -> Iterator[tuple[DeviceId, ...]]:

@@ -42,6 +42,8 @@ NOT_IN_IT: frozenset[str] = frozenset(
         "answers.pruned",
         "cohort.continued",
         "contributions.earlier_settled",
+        "contributions.counted_in",
+        "contributions.set_aside",
         "device.pinned",
         "device.retired",
         "device.tagged",

@@ -1,0 +1,243 @@
+"""Judges new parts of a sum by the model of the others, and finds whose Gram matrix is none.
+
+Parts that came since the newest model are judged together, device by device, each against the sum
+without them; devices are dealt to a few groups, each with one model of all but the group. When the
+samples of a device have doubled, all of it is judged too, so that many small parts do not add up
+unseen. Parts that were set aside before the newest model are judged again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.work import Judging
+from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, JudgedPart
+from coordinator.topics.contributions.state import CountedParts
+from learning.errors import SingularError
+from learning.numerics.influence import Influence, OthersModel
+from learning.numerics.witness import form_along, negative_direction
+from methods.registry import AnyStatisticsCoordinator
+from methods.statistics import ExactAggregate, StatisticsAssignment
+from schemas.values import ClassName, DeviceId, Digest
+
+Integers = npt.NDArray[np.int64]
+
+log = logging.getLogger("coordinator.making.judging")
+
+_GROUPS = 4
+_NOTHING = Influence(0.0, 0.0, 0.0)
+_NO_BOUND = Influence(inf, inf, inf)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Parts to set aside, and parts that may count again."""
+
+    set_aside: tuple[JudgedPart, ...] = ()
+    again: tuple[JudgedPart, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.set_aside or self.again)
+
+
+@dataclass(frozen=True)
+class SummedParts:
+    """A sum with what is held of its lineage, and how one part of it is read."""
+
+    side: AnyStatisticsCoordinator
+    assignment: StatisticsAssignment
+    lineage: Digest
+    total: ExactAggregate
+    """With classes under the names that they have now."""
+    resolution: Mapping[ClassName, ClassName]
+    counted: CountedParts
+    part: Callable[[int], ExactAggregate]
+    """Aggregate of one part, by its entry, with the same names."""
+
+    def sum_of(self, indices: Iterable[int]) -> ExactAggregate:
+        """Return the sum of some parts, at least one."""
+        first, *others = indices
+        total = self.part(first)
+        for index in others:
+            total = total + self.part(index)
+        return total
+
+
+def judged(summed: SummedParts, judging: Judging) -> Judgement:
+    """Return which parts change sides; nothing for methods whose sums hold no Gram matrix."""
+    counted, lineage = summed.counted, summed.lineage
+    inside = [i for i in counted if counted.is_summed(i, lineage)]
+    new = _by_device(
+        counted,
+        (i for i in inside if counted.counts_since(i) >= judging.since and i not in counted.let_in),
+    )
+    aside = _by_device(
+        counted,
+        (
+            i
+            for i, at in counted.set_aside.items()
+            if at < judging.since and counted[i].lineage == lineage
+        ),
+    )
+    bench = _Bench(summed, judging, _by_device(counted, inside))
+    try:
+        out = [found for group in _groups(new) for found in bench.beyond(group)]
+        again = [found for group in _groups(aside) for found in bench.cleared(group)]
+    except SingularError as error:
+        # Intake lets no part in that could do this; the solve fails as well, and names whose it is.
+        log.warning("new parts cannot be judged: %s", error)
+        return Judgement()
+    return Judgement(tuple(out[:MAX_TOLD]), tuple(again[:MAX_TOLD]))
+
+
+def disproved(summed: SummedParts) -> tuple[tuple[JudgedPart, ...], bytes]:
+    """Return the parts whose Gram matrix is that of no samples, with the vector that proves it.
+
+    Nothing where the sum has a solution, or no part is below zero along its vector.
+    """
+    side, assignment = summed.side, summed.assignment
+    triangle = side.gram_triangle(assignment, summed.total)
+    moments = side.judged_moments(assignment, summed.total, ())
+    if triangle is None or moments is None:
+        return (), b""
+    vector = negative_direction(moments.gram, side.least_ridge(assignment))
+    if vector is None:
+        return (), b""
+    found: dict[DeviceId, list[int]] = defaultdict(list)
+    for index in summed.counted:
+        if summed.counted.is_summed(index, summed.lineage):
+            own = side.gram_triangle(assignment, summed.part(index))
+            if own is not None and form_along(own, vector) < 0:
+                found[summed.counted[index].device].append(index)
+    parts = (
+        JudgedPart(device=device, indices=tuple(of_one), residual=-1, pull=-1, move=-1)
+        for device, of_one in sorted(found.items())
+    )
+    return tuple(parts)[:MAX_TOLD], vector.astype("<i2").tobytes()
+
+
+@dataclass(frozen=True)
+class _Others:
+    """A model of others, and the bounds that hold beside so many of them."""
+
+    model: OthersModel
+    names: Sequence[ClassName]
+    most: Influence
+
+
+class _Bench:
+    """Judges parts beside others, whose models are made as they are needed."""
+
+    def __init__(
+        self, summed: SummedParts, judging: Judging, inside: Mapping[DeviceId, Sequence[int]]
+    ) -> None:
+        self._summed, self._judging, self._inside = summed, judging, inside
+        self._names = _names(summed)
+
+    def beyond(self, group: Mapping[DeviceId, Sequence[int]]) -> list[JudgedPart]:
+        """Return the new parts of a group's devices that move the others too far."""
+        of_group = self._summed.sum_of(i for new in group.values() for i in new)
+        others = self._others(self._summed.total - of_group, group.keys())
+        out = []
+        for device, new in group.items():
+            own = self._summed.sum_of(new) if len(group) > 1 else of_group
+            found, most = self._influence(others, own)
+            if found.within(most) and self._has_doubled(device, new):
+                found, most = self._whole(device)
+            if not found.within(most):
+                out.append(_said(device, new, found))
+        return out
+
+    def cleared(self, group: Mapping[DeviceId, Sequence[int]]) -> list[JudgedPart]:
+        """Return the parts of a group, set aside before, that are within the bounds by now."""
+        others = self._others(self._summed.total, group.keys())
+        again = []
+        for device, parts in group.items():
+            found, most = self._influence(others, self._summed.sum_of(parts))
+            if found.within(most):
+                again.append(_said(device, parts, found))
+        return again
+
+    def _others(self, aggregate: ExactAggregate, without: Iterable[DeviceId]) -> _Others | None:
+        """Return the model of an aggregate; None where it has no samples, or no Gram matrix."""
+        side, assignment = self._summed.side, self._summed.assignment
+        moments = side.judged_moments(assignment, aggregate, self._names)
+        if moments is None or not moments.samples:
+            return None
+        bounds = self._judging.bounds
+        most = Influence(bounds.residual, bounds.pull, bounds.move)
+        if len(self._inside.keys() - set(without)) < bounds.move_from_devices:
+            most = replace(most, move=inf)
+        return _Others(OthersModel(moments, side.judged_ridge(assignment)), self._names, most)
+
+    def _influence(
+        self, others: _Others | None, own: ExactAggregate
+    ) -> tuple[Influence, Influence]:
+        """Return the figures of some parts beside others, and the bounds that hold for them."""
+        side, assignment = self._summed.side, self._summed.assignment
+        part = side.judged_moments(assignment, own, self._names)
+        if others is None or part is None or not part.samples:
+            return _NOTHING, _NO_BOUND
+        return others.model.influence(part, others.most), others.most
+
+    def _has_doubled(self, device: DeviceId, new: Sequence[int]) -> bool:
+        """Return whether a device's samples have passed a power of two, and not by these alone."""
+        counted = self._summed.counted
+        fresh = sum(sum(counted[i].samples.values()) for i in new)
+        whole = sum(sum(counted[i].samples.values()) for i in self._inside[device])
+        return whole - fresh > 0 and (whole - fresh).bit_length() < whole.bit_length()
+
+    def _whole(self, device: DeviceId) -> tuple[Influence, Influence]:
+        """Return the figures of all that a device gave; its residual has no bound."""
+        own = self._summed.sum_of(self._inside[device])
+        found, most = self._influence(self._others(self._summed.total - own, (device,)), own)
+        return found, replace(most, residual=inf)
+
+
+def _names(summed: SummedParts) -> tuple[ClassName, ...]:
+    """Return the classes of everything that is held of the lineage, set aside or not."""
+    counted = summed.counted
+    held = (item for item in counted.values() if item.lineage == summed.lineage)
+    told = {name for item in held for name in item.samples}
+    return tuple(sorted({summed.resolution.get(name, name) for name in told}))
+
+
+def _by_device(counted: CountedParts, indices: Iterable[int]) -> dict[DeviceId, list[int]]:
+    found: dict[DeviceId, list[int]] = defaultdict(list)
+    for index in sorted(indices):
+        found[counted[index].device].append(index)
+    return {device: found[device][:MAX_MOVED] for device in sorted(found)}
+
+
+def _groups(devices: Mapping[DeviceId, Sequence[int]]) -> list[dict[DeviceId, Sequence[int]]]:
+    """Return the devices dealt to a few groups, by their names."""
+    dealt: list[dict[DeviceId, Sequence[int]]] = [{} for _ in range(min(_GROUPS, len(devices)))]
+    for place, (device, parts) in enumerate(devices.items()):
+        dealt[place % _GROUPS][device] = parts
+    return dealt
+
+
+def _said(device: DeviceId, indices: Sequence[int], found: Influence) -> JudgedPart:
+    return JudgedPart(
+        device=device,
+        indices=tuple(indices),
+        residual=_rounded(found.residual),
+        pull=_rounded(found.pull),
+        move=_rounded(found.move),
+    )
+
+
+def _rounded(figure: float) -> float:
+    return float(f"{figure:.4g}")
+
+
+def vector_of(blob: bytes) -> Integers:
+    """Return the vector (M,) that the blob of a proof holds."""
+    return np.frombuffer(blob, "<i2").astype(np.int64)

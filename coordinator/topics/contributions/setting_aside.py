@@ -1,0 +1,34 @@
+"""Contributions that were set aside, and the operator's word that they count."""
+
+from __future__ import annotations
+
+from coordinator.core.decision import Decision, record
+from coordinator.core.entry import OPERATOR
+from coordinator.core.formatting import count_of
+from coordinator.core.state import State
+from coordinator.errors import CommandError
+from coordinator.topics.contributions.commands import CountIn
+from coordinator.topics.contributions.entries import MAX_MOVED, ContributionsCountedIn
+
+
+def count_in(state: State, command: CountIn) -> tuple[Decision, str]:
+    """Let parts of a device count that were set aside; raise `CommandError` for none.
+
+    They are not set aside again.
+    """
+    counted = state.contributions.counted
+    found = sorted(
+        index
+        for index in counted.set_aside
+        if counted[index].device == command.device and command.part in (None, counted[index].key)
+    )
+    if not found:
+        raise CommandError(
+            f"device: nothing of {str(command.device)!r} is set aside; `fleetledger coordinator "
+            "status` names what is"
+        )
+    body = ContributionsCountedIn(
+        device=command.device, indices=tuple(found[:MAX_MOVED]), reason=command.reason
+    )
+    said = count_of(len(body.indices), "contribution")
+    return record(body, actor=OPERATOR), f"{said} of device {command.device} counted in"

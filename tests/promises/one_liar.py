@@ -1,0 +1,293 @@
+"""One device against the others: samples made by gradient, and what the bounds leave of them.
+
+    python -m tests.promises.one_liar [--width 500] [--steps 150]
+
+The liar knows every feature of the others. It makes samples in the range of real ones, two a class,
+by Adam on the share of wrong answers, through the closed form of the model that they lead to:
+W = W0 + A h^T (D^-1 + h A h^T)^-1 (Y - h W0), A = (G0 + ridge I)^-1, D their weights. Its payload
+obeys every rule of intake, since it is of samples. It gives them whole, among honest samples, split
+over parts, or against one class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coordinator.core.rules import BoundRules
+from coordinator.core.work import Judging
+from coordinator.making.judging import Judgement, SummedParts, judged
+from coordinator.topics.contributions.entries import PartBounds
+from coordinator.topics.contributions.state import CountedContribution, CountedParts
+from learning.numerics.counter_generator import integer_map
+from learning.numerics.integer_features import project_integer, quantise_features
+from methods.registry import statistics_coordinator, statistics_device
+from methods.statistics import ExactAggregate
+from schemas.contributions import PartKey
+from schemas.values import ClassName, DeviceId, Digest
+
+Floats = npt.NDArray[np.float64]
+Samples = tuple[Floats, npt.NDArray[np.int64]]
+"""Features (n, M), and their classes (n,)."""
+CLASSES = tuple(ClassName(str(digit)) for digit in range(10))
+LINEAGE = Digest("0" * 64)
+LARGEST = 127
+_RULES = BoundRules()
+_SIDE = statistics_coordinator("stsa")
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Handwritten digits behind the random map: what a fleet learns from, and a test."""
+
+    told: Any
+    train: Samples
+    test: Samples
+
+    @classmethod
+    def behind(cls, width: int, **settings: object) -> Digits:
+        """Return the digits as features of so many numbers."""
+        from sklearn.datasets import load_digits
+
+        data = load_digits()
+        told: Any = _SIDE.assign({"map_width": width, "max_samples_per_part": 2000, **settings}, 64)
+        matrix = integer_map(told.settings.map_seed, 64, width)
+        pixels = (data.images.reshape(len(data.images), -1) / 16).astype(np.float32)
+        h = project_integer(quantise_features(pixels), matrix, 7).astype(np.float64)
+        order = np.random.default_rng(0).permutation(len(h))
+        test, train = order[:400], order[400:]
+        return cls(told, (h[train], data.target[train]), (h[test], data.target[test]))
+
+    def dealt(self, devices: int, beta: float, seed: int) -> list[Samples]:
+        """Return the samples of devices whose classes a Dirichlet distribution shares out."""
+        h, y = self.train
+        rng, whose = np.random.default_rng(seed), np.empty(len(y), int)
+        for name in range(10):
+            of_class = rng.permutation(np.flatnonzero(y == name))
+            ends = np.cumsum(rng.dirichlet([beta] * devices)) * len(of_class)
+            place = np.searchsorted(ends, np.arange(len(of_class)) + 0.5)
+            whose[of_class] = place.clip(0, devices - 1)
+        found = [(h[whose == device], y[whose == device]) for device in range(devices)]
+        return [samples for samples in found if len(samples[1])]
+
+    def payload(self, samples: Samples) -> bytes:
+        """Return what a device sends of samples."""
+        h, y = samples
+        labels = [CLASSES[number] for number in y]
+        device = statistics_device("stsa")
+        return device.finish(self.told, h.astype(np.float32), labels).payload
+
+    def accuracy(self, parts: Sequence[Samples]) -> tuple[float, Floats]:
+        """Return the accuracy in % of a head that is solved from parts, in all and by class."""
+        total = _total([self.aggregate(self.payload(part)) for part in parts])
+        head = _SIDE.solve(self.told, total, CLASSES)
+        h, y = self.test
+        right = (h @ head.weights.T.astype(np.float64)).argmax(axis=1) == y
+        return 100 * right.mean(), np.array([100 * right[y == c].mean() for c in range(10)])
+
+    def aggregate(self, payload: bytes) -> ExactAggregate:
+        """Return the sum of one payload, after every check of intake."""
+        return _SIDE.aggregate_type.of(self.told, _SIDE.check(self.told, payload), 1)
+
+
+def _total(parts: Sequence[ExactAggregate]) -> ExactAggregate:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+class Fleet:
+    """Parts that came, by device, and how the coordinator judges them."""
+
+    def __init__(self, digits: Digits) -> None:
+        self.digits = digits
+        self.counted = CountedParts()
+        self._parts: list[ExactAggregate] = []
+
+    def give(self, device: str, samples: Samples) -> int:
+        """Take in a part of a device; return its entry."""
+        index, payload = len(self._parts), self.digits.payload(samples)
+        self._parts.append(self.digits.aggregate(payload))
+        counts = np.bincount(samples[1], minlength=10)
+        told = {CLASSES[c]: int(n) for c, n in enumerate(counts) if n}
+        key = PartKey(stage=1, part=index)
+        item = CountedContribution(DeviceId(device), key, Digest.of(payload), LINEAGE, told)
+        self.counted.put(index, item)
+        return index
+
+    def judge(self, since: int, rules: BoundRules = _RULES) -> Judgement:
+        """Judge what came since an entry, and set aside what is to be."""
+        bounds = PartBounds(
+            residual=rules.max_residual,
+            pull=rules.max_pull,
+            move=rules.max_move,
+            move_from_devices=rules.move_from_devices,
+        )
+        inside = [i for i in self.counted if self.counted.is_summed(i, LINEAGE)]
+        total = _total([self._parts[i] for i in inside])
+        summed = SummedParts(
+            _SIDE, self.digits.told, LINEAGE, total, {}, self.counted, self._parts.__getitem__
+        )
+        verdict = judged(summed, Judging(since, bounds))
+        for part in verdict.set_aside:
+            for index in part.indices:
+                self.counted.put_aside(index, len(self._parts))
+        for part in verdict.again:
+            for index in part.indices:
+                self.counted.take_back(index, len(self._parts))
+        return verdict
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a liar wants: `weights` samples of each of `labels`, against a class or all of them."""
+
+    labels: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.int64]
+    target: int | None = None
+    steps: int = 150
+
+    @classmethod
+    def of(cls, samples: int, target: int | None = None, steps: int = 150) -> Aim:
+        """Return the aim of so many samples, at most two different ones a class."""
+        kinds = min(20 if target is None else 4, samples)
+        labels = np.arange(kinds) % 10 if target is None else (target + 1 + np.arange(kinds)) % 10
+        weights = np.full(kinds, samples // kinds)
+        weights[: samples - weights.sum()] += 1
+        return cls(labels, weights, target, steps)
+
+
+class Liar:
+    """Makes samples against a fleet whose every feature it knows."""
+
+    def __init__(self, digits: Digits) -> None:
+        self._h, self._y = digits.train
+        ridge = digits.told.settings.ridge_value
+        system = self._h.T @ self._h + ridge * np.eye(self._h.shape[1])
+        self._inverse = np.linalg.inv(system)
+        self._weights = self._inverse @ (self._h.T @ np.eye(10)[self._y])
+
+    def samples(self, aim: Aim, seed: int = 0) -> Samples:
+        """Return the liar's samples, each as often as its weight says."""
+        rng = np.random.default_rng(seed)
+        seen = rng.permutation(len(self._y))[:800]
+        if aim.target is not None:
+            seen = np.flatnonzero(self._y == aim.target)
+        x, told = self._h[seen], self._y[seen]
+        best, h = (-1.0, self._begin(aim)), self._begin(aim)
+        first, second = np.zeros_like(h), np.zeros_like(h)
+        for step in range(1, aim.steps + 1):
+            wrong, slope = self._slope(h, aim, x, told)
+            if wrong > best[0]:
+                best = wrong, h.copy()
+            first = 0.9 * first + 0.1 * slope
+            second = 0.999 * second + 0.001 * slope**2
+            far = np.sqrt(second / (1 - 0.999**step)) + 1e-12
+            h = np.clip(h - 6.0 * (first / (1 - 0.9**step)) / far, 0, LARGEST)
+        made = np.rint(best[1])
+        return np.repeat(made, aim.weights, axis=0), np.repeat(aim.labels, aim.weights)
+
+    def _begin(self, aim: Aim) -> Floats:
+        """Return the corners that raise the score of a class on images of the next one."""
+        rows = []
+        for label in aim.labels:
+            of = (label + 1) % 10 if aim.target is None else aim.target
+            mean = self._h[self._y == of].mean(axis=0)
+            rows.append(np.where(self._inverse @ mean > 0, LARGEST, 0) * 0.8)
+        return np.array(rows)
+
+    def _slope(
+        self, h: Floats, aim: Aim, x: Floats, told: npt.NDArray[np.int64]
+    ) -> tuple[float, Floats]:
+        """Return the share of wrong answers, and the slope of its smooth form at h (k, M)."""
+        ha, xa = h @ self._inverse, x @ self._inverse
+        inner = np.diag(1.0 / aim.weights) + ha @ h.T
+        solved = np.linalg.solve(inner, np.eye(10)[aim.labels] - h @ self._weights)
+        near = xa @ h.T
+        scores = x @ self._weights + near @ solved
+        rows, temperature = np.arange(len(x)), 0.05
+        others = scores.copy()
+        others[rows, told] = -1e9
+        top = others.max(axis=1, keepdims=True)
+        soft = np.exp((others - top) / temperature)
+        margin = top[:, 0] + temperature * np.log(soft.sum(axis=1)) - scores[rows, told]
+        chance = 1 / (1 + np.exp(-np.clip(margin / temperature, -50, 50)))
+        weight = -chance * (1 - chance) / temperature / len(x)
+        of_scores = weight[:, None] * soft / soft.sum(axis=1, keepdims=True)
+        of_scores[rows, told] = -weight
+        of_solved = np.linalg.solve(inner, near.T @ of_scores)
+        of_inner = -of_solved @ solved.T
+        slope = (of_scores @ solved.T).T @ xa - of_solved @ self._weights.T
+        slope += (of_inner + of_inner.T) @ ha
+        return float((margin > 0).mean()), slope
+
+
+def diluted(liar: Samples, honest: Samples, extreme: int, seed: int = 0) -> Samples:
+    """Return honest samples with so many of a liar's among them."""
+    pick = np.random.default_rng(seed).permutation(len(liar[1]))[:extreme]
+    return np.concatenate([honest[0], liar[0][pick]]), np.concatenate([honest[1], liar[1][pick]])
+
+
+def _measured(digits: Digits, name: str, parts: Sequence[Samples]) -> None:
+    """Print what a liar's parts cost, and which of them are set aside."""
+    fleet, honest = Fleet(digits), digits.dealt(20, 0.1, 0)
+    for number, samples in enumerate(honest):
+        fleet.give(f"dev-{number}", samples)
+    false = [part.device for part in fleet.judge(0).set_aside]
+    figures, out = [], 0
+    for samples in parts:
+        index = fleet.give("liar", samples)
+        verdict = fleet.judge(index)
+        figures += [part.figures for part in verdict.set_aside]
+        out += len(verdict.set_aside)
+    left = [part for i, part in enumerate(parts) if len(honest) + i not in fleet.counted.set_aside]
+    before, _ = digits.accuracy(honest)
+    open_to_all, of_class = digits.accuracy([*honest, *parts])
+    bounded, of_left = digits.accuracy([*honest, *left])
+    sys.stdout.write(
+        f"{name}: {before:.1f} -> {open_to_all:.1f} % (worst class {of_class.min():.0f}) without "
+        f"bounds, {bounded:.1f} % (worst class {of_left.min():.0f}) with them; {out} of "
+        f"{len(parts)} parts set aside, honest ones {false}; {figures[:1]}\n"
+    )
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Measure liars of 1, 5 and 10 % of all samples."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--width", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=150)
+    given = parser.parse_args()
+    digits = Digits.behind(given.width)
+    liar, honest = Liar(digits), len(digits.train[1])
+    for share in (0.01, 0.05, 0.1):
+        count = round(share / (1 - share) * honest)
+        made = liar.samples(Aim.of(count, steps=given.steps))
+        _measured(digits, f"{share:.0%} whole", [made])
+        order = np.random.default_rng(1).permutation(count)
+        split = [(made[0][rows], made[1][rows]) for rows in np.array_split(order, 8)]
+        _measured(digits, f"{share:.0%} in 8 parts", split)
+        own = np.random.default_rng(2).permutation(honest)
+        for extreme in _fewer(count):
+            rows = own[: count - extreme]
+            among = digits.train[0][rows], digits.train[1][rows]
+            fewer = liar.samples(Aim.of(extreme, steps=given.steps))
+            name = f"{share:.0%}, {extreme} of {count} extreme"
+            _measured(digits, name, [diluted(fewer, among, extreme)])
+        at = liar.samples(Aim.of(count, target=5, steps=given.steps))
+        _measured(digits, f"{share:.0%} against one class", [at])
+
+
+def _fewer(count: int) -> list[int]:
+    return sorted({max(1, round(count * part)) for part in (0.02, 0.04, 0.08)})
+
+
+if __name__ == "__main__":
+    main()
