@@ -81,9 +81,7 @@ def _fleet_now(
         fleet=fleet if live is None else live.coordinator.fleet,
         time=time_ns,
         coordinator=run,
-        ledger=LedgerNow(
-            size=ledger.size, last_commit=None if checkpoint is None else checkpoint.time_ns
-        ),
+        ledger=LedgerNow(size=ledger.size, last_commit=checkpoint and checkpoint.time_ns),
         needs=needs(
             KnownFleet(
                 run=run,
