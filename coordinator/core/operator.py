@@ -96,11 +96,6 @@ class Operator:
             return self.adapting.carry_out(command)
         return resume(self.state)
 
-    def _of_contributions(self, command: ContributionCommand) -> tuple[Decision, str]:
-        if isinstance(command, CountIn):
-            return count_in(self.state, command)
-        return Retracting(self.state).retract(command)
-
     def _of_devices(self, command: DeviceCommand) -> tuple[Decision, str]:
         if isinstance(command, AdmitDevice):
             return admit(self.state, command.device), f"device {command.device} is admitted"
@@ -111,6 +106,8 @@ class Operator:
         return tag(self.state, command)
 
     def _of_contributions(self, command: ContributionCommand) -> tuple[Decision, str]:
+        if isinstance(command, CountIn):
+            return count_in(self.state, command)
         if isinstance(command, SettleEarlier):
             return self.intake.settle_earlier(command)
         return Retracting(self.state).retract(command)
