@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.core.work import AverageRound, HeadSolved, SolveHead
@@ -44,7 +46,7 @@ def test_a_recipe_is_the_request_that_the_maker_was_given(asked: tuple[Bench, So
     bench.handle(HeadSolved(solved(request, 2)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
-    assert recipe.request == request
+    assert recipe.request == replace(request, judging=None)
     assert (recipe.index, recipe.recorded) == (len(bench.entries) - 1, solved(request, 2))
 
 
@@ -58,7 +60,7 @@ def test_what_came_while_the_head_was_solved_is_no_part_of_it(
     bench.handle(HeadSolved(solved(request, 2)))
     (recipe,) = made(bench)
     assert isinstance(recipe, SolvedRecipe)
-    assert recipe.request == request, "with the names of before the renaming"
+    assert recipe.request == replace(request, judging=None), "with the names of before the renaming"
     assert ocelot not in recipe.request.resolution
 
 
@@ -84,7 +86,7 @@ def test_a_round_is_the_request_that_the_maker_was_given() -> None:
     bench.average(request)
     (recipe,) = made(bench)
     assert isinstance(recipe, AveragedRecipe)
-    assert recipe.request == request
+    assert recipe.request == replace(request, judging=None)
 
 
 def test_first_weights_that_are_taken_as_a_model_are_what_was_imported() -> None:
