@@ -25,7 +25,7 @@ OF_AGENTS = (DeviceModelStatus,)
 _LEFT_OUT = {
     "round.closed": {"counted"},
     "weights.averaged": {"inputs", "seconds"},
-    "model.solved": {"inputs", "seconds"},
+    "model.solved": {"ledger_size", "weights_index", "seconds"},
     "model.exported": {"manifest"},
     "old-model.chosen": {"action"},
 }
