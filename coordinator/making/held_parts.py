@@ -15,15 +15,30 @@ from coordinator.core.state import read_entry
 from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.contributions.entries import CONTRIBUTIONS, moves
-from coordinator.topics.contributions.state import ContributionsState, CountedParts
+from coordinator.topics.contributions.entries import CONTRIBUTIONS
+from coordinator.topics.contributions.state import (
+    ContributionsState,
+    CountedContribution,
+    CountedParts,
+)
 from coordinator.topics.lineages.state import LineagesState
 
 _KIND = COLUMNS.index("kind")
 
 
-def _nothing_yet() -> ContributionsState:
-    return ContributionsState(LineagesState(), ClassRegistry())
+@dataclass(eq=False)
+class _MovedParts(CountedParts):
+    """The same, with the entries of contributions that came into a sum or left it."""
+
+    moved: set[int] = field(default_factory=set)
+
+    def put(self, index: int, item: CountedContribution) -> None:
+        super().put(index, item)
+        self.moved.add(index)
+
+    def _move(self, index: int, item: CountedContribution, by: int, at: int) -> None:
+        super()._move(index, item, by, at)
+        self.moved.add(index)
 
 
 @dataclass
@@ -32,9 +47,10 @@ class HeldParts:
 
     size: int = 0
     """Number of entries that were folded."""
-    _state: ContributionsState = field(default_factory=_nothing_yet)
 
     def __post_init__(self) -> None:
+        self._counted = _MovedParts()
+        self._state = ContributionsState(LineagesState(), ClassRegistry(), counted=self._counted)
         self._changes: dict[type[EntryBody], Change] = dict(CONTRIBUTIONS.on(self._state))
         self._kinds = {body.kind for body in self._changes}
 
@@ -72,4 +88,6 @@ class HeldParts:
         if change is None:
             return ()
         change(body, at)
-        return moves(at.index, body)
+        moved = tuple(sorted(self._counted.moved))
+        self._counted.moved.clear()
+        return moved

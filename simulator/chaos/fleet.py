@@ -14,6 +14,7 @@ from coordinator.core.state import State
 from coordinator.ledger.store import Ledger
 from coordinator.proxy.store import ProxyStore
 from coordinator.serving.operator import OperatorInbox
+from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.models.commands import ImportModel
 from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.rollouts.commands import PlanRollout
@@ -25,7 +26,7 @@ from device_agent.store.store import AgentStore
 from schemas.envelope import decode
 from schemas.receipts import Receipt
 from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from schemas.values import BootId, DeviceId
 from simulator.chaos.agent import CrashableAgent
 from simulator.chaos.coordinator import CrashableCoordinator
 from simulator.chaos.crashable import Crashable, FaultyWorld
@@ -75,6 +76,8 @@ class ChaosFleet:
         self.slowest = 0.0
         """Most seconds that the fleet took after a trouble until everything had come to its end."""
         self.loop = Loop(VirtualClock())
+        self._dropped: set[tuple[DeviceId, BootId | None]] = set()
+        """Devices, by their installation, of which the operator said so."""
         self._troubles = troubles
         network = FaultyNetwork(self.loop, troubles.network_faults, troubles.seed, self.tally)
         self.points = CrashPoints(EFFECTS)
@@ -182,6 +185,7 @@ class ChaosFleet:
             look = clock.now + _LOOK_SECONDS
             while self.loop.next_time() <= look:
                 self.loop.step()
+            self._drop_earlier()
             calm = max(began, self._network.calm_since)
             if done():
                 self.slowest = max(self.slowest, clock.now - calm)
@@ -189,6 +193,21 @@ class ChaosFleet:
             if self.loop.next_time() > calm + patience:
                 raise ChaosError(f"{what} does not come to its end: {self._state_of_affairs()}")
             self.loop.step()
+
+    def _drop_earlier(self) -> None:
+        """Say of devices installed anew, as their operator, that they give the same pictures."""
+        state = self.coordinator.state
+        if state is None:
+            return
+        for agent in self.agents:
+            device = agent.device
+            known = state.devices.admitted.get(device)
+            installation = known.installation if known is not None else None
+            if agent.installations == 1 or (device, installation) in self._dropped:
+                continue
+            if state.contributions.of(device).earlier(installation):
+                self._dropped.add((device, installation))
+                self.coordinator.command(SettleEarlier(device=device, kept=False))
 
     def _known(self) -> bool:
         if trainer_of(self.material.scenario) is None:

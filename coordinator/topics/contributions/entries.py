@@ -325,23 +325,6 @@ def _say_counted_in(body: ContributionsCountedIn, _: Place) -> str:
     )
 
 
-def moves(index: int, body: EntryBody) -> tuple[int, ...]:
-    """Return the contributions that an entry may take into a sum or out of it, by their entries."""
-    match body:
-        case ContributionAccepted(replaces=former):
-            return (index,) if former is None else (index, former)
-        case ContributionWithdrawn(replaces=former) | ContributionRetracted(replaces=former):
-            return () if former is None else (former,)
-        case ContributionsLeftOut():
-            return (*body.left_out, *body.again)
-        case ContributionsSetAside():
-            return tuple(i for part in (*body.set_aside, *body.again) for i in part.indices)
-        case ContributionsCountedIn():
-            return body.indices
-        case _:
-            return ()
-
-
 class NothingReported(EntryBody):
     """A device has no data for a stage or a round, or could not train in it."""
 
