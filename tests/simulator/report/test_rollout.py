@@ -42,7 +42,7 @@ def test_gates_stand_by_phase_with_class_value_and_limit(results: RunResults):
     assert table.head == ("gate", "group 1, 1 device", "group 2, 4 devices")
     assert table.rows == (
         ("all", "✓ pass", "✕ fail"),
-        ("no class lost", "–", "✕ 4: 9.5 of 6.9"),
+        ("no class lost", "–", "✕ 4: 9.5 of 7.6"),
     )
 
 

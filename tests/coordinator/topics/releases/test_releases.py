@@ -74,7 +74,7 @@ class ReleasingBench(Bench):
         self.made = self.make()
 
     def make(self) -> list[Request]:
-        (recipe,) = [r for r in self.wait(61) if isinstance(r, SolveHead)]
+        (recipe,) = [r for r in self.wait(600) if isinstance(r, SolveHead)]
         return self.make_model(recipe)
 
     def publish(self, root: SignedRoot) -> AnswerOperator:
