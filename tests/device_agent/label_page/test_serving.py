@@ -41,7 +41,7 @@ def test_without_its_extra_it_says_what_to_install(
 ) -> None:
     for name in ("jinja2", "device_agent.label_page.serving", "transport.pages.serving"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingError, match=r"fleetledger\[label\]|\.\[label\]"):
+    with pytest.raises(MissingError, match=r"\[label\]"):
         run(a_home(tmp_path).folder)
 
 
