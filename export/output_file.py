@@ -25,5 +25,5 @@ def write_described(path: Path, model: bytes, beside: Path, text: str) -> None:
         write_whole(beside, text)
     except OSError as error:
         raise OutputFileError(
-            f"{error.filename}: cannot be written: {error.strerror}; choose another place"
+            f"{error.filename2 or error.filename}: cannot be written: {error.strerror}; choose another place"
         ) from error
