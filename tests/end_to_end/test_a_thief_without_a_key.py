@@ -211,6 +211,8 @@ def test_a_stolen_password_puts_nothing_into_the_ledger(
         fleet.signal("coordinator", signal.SIGKILL)
         fleet._forget("coordinator")
         fleet.start_coordinator()
+        # No session waits for it at the broker: what is said before it is there is lost.
+        fleet.until(lambda: fleet.said("coordinator").count("connected to the broker") == 2)
         thief.speak()
         fleet.until(lambda: lines_about_the_thief(fleet) == 9)
         for device, shown in SHOWN.items():
