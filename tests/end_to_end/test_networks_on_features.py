@@ -25,6 +25,7 @@ from coordinator.reading.sentences import SENTENCES
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from coordinator.topics.lineages.entries import NetworkImported
+from coordinator.topics.models.commands import PushModel
 from coordinator.topics.models.entries import ModelExported, ModelSolved
 from coordinator.topics.rounds.entries import WeightsAveraged
 from coordinator.topics.stages.entries import StageClosed
@@ -250,6 +251,8 @@ def test_a_fleet_goes_from_statistics_to_a_network_on_features_and_back(tmp_path
     assert methods == ["fed3r", "rounds", "fed3r"]
     first, _, last = solved
     assert first.head == last.head
+    # It knows "spot" no more, so it goes out when a person says so.
+    bench.coordinator.command(PushModel(version=3))
     manifests = [bench.installed(version)[0] for version in (1, 2, 3)]
     assert manifests[0].frozen == manifests[2].frozen != manifests[1].frozen
     bench.close()

@@ -114,7 +114,7 @@ def test_a_device_that_joins_late_contributes_at_once_and_brings_its_own_new_cla
 
 
 def test_strange_images_in_a_known_folder_are_reported_by_entropy(fleet: MemoryFleet) -> None:
-    rules = replace(RULES, detection=DetectionRules())
+    rules = replace(RULES, detection=DetectionRules(quiet_images=20))
     one = fleet.add("one", rules)
     put_pictures(one.data, "vertical", range(20))
     put_pictures(one.data, "horizontal", range(20, 40))
