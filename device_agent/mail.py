@@ -40,8 +40,6 @@ from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import PayloadTooLargeError
 from transport.interface import Connection, IncomingMessage, OutgoingMessage
 
-"""Leaves on which a lost message does not matter; they go with QoS 0."""
-
 
 class ComplaintError(SchemaError):
     """The coordinator could not read something of ours; its words are for the log."""
@@ -94,8 +92,8 @@ class AgentMail:
         """Return what it subscribes to as well, once it has messages to the proxy."""
         return self._proxy.to_device(self._device, "rcpt")
 
-    def read(self, message: IncomingMessage) -> inputs.Input:
-        """Return the input that a message means.
+    def read(self, message: IncomingMessage) -> inputs.Input | None:
+        """Return the input that a message means; none if it is for another run under our name.
 
         Raises `SchemaError` for anything that is not sent on that topic, by the coordinator or by
         the proxy, or is not signed by whom it must be, and `ComplaintError` with the text of the
@@ -117,6 +115,9 @@ class AgentMail:
         reader = _READ.get((leaf, header.kind)) if known else None
         if reader is None:
             raise SchemaError(f"kind: {header.kind!r} arrived on {message.topic}; ignored")
+        for_runs = (None, self._sender.boot)
+        if header.kind == Problem.kind and envelope.read(Problem).run not in for_runs:
+            return None
         event = reader(envelope)
         if isinstance(event, inputs.ReceiptArrived):
             _check_receipt(event.receipt, speaker)

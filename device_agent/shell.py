@@ -279,10 +279,12 @@ class Agent:
 
     def _take_message(self, message: IncomingMessage) -> None:
         try:
-            happened = self._urls.noted(self._parts.mail.read(message))
+            happened = self._parts.mail.read(message)
         except SchemaError as error:
             self._watch.note(str(error))
-        else:
+            happened = None
+        if happened is not None:
+            happened = self._urls.noted(happened)
             if isinstance(happened, inputs.DesiredArrived):
                 happened = replace(happened, time_ns=self._parts.clock.time_ns())
             self._give(happened)

@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from schemas.contributions import MAX_CLASSES
 from schemas.message import Items, Message, Strict, is_absent
-from schemas.values import Digest, PerClass
+from schemas.values import BootId, Digest, PerClass
 from schemas.variants import VariantName
 
 MAX_WAITING_CLASSES = 1000
@@ -62,6 +62,8 @@ class Problem(Message):
     about: str = Field(max_length=60)
     """Such as `image`, `class folder`, `model`."""
     text: str = Field(max_length=500)
+    run: BootId | None = Field(default=None, exclude_if=is_absent)
+    """The run that a coordinator tells it, where two may run under one name; absent: any."""
 
 
 class WaitingClasses(Message):

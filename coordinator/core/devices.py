@@ -100,7 +100,7 @@ class Devices:
             return _SILENCE
         text = self._twins.shut_out(device, envelope.header.boot)
         if text and self._live.device(device).may_tell_forgery(now_ns):
-            return found + self._twins.complain(device, text)
+            return found + self._twins.complain(device, envelope.header.boot, text)
         return found
 
     def _unless_shut_out(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
@@ -115,7 +115,7 @@ class Devices:
             return self._by_kind(device, envelope, now_ns)
         if header.kind == Death.kind or not self._live.device(device).may_tell_forgery(now_ns):
             return _SILENCE
-        return self._twins.complain(device, shut_out)
+        return self._twins.complain(device, header.boot, shut_out)
 
     def _by_kind(self, device: DeviceId, envelope: Envelope, now_ns: int) -> Decision:
         if envelope.header.kind in _ANSWERED:
@@ -448,10 +448,13 @@ class Devices:
         return self._state.devices.admitted[device].doubled is not None
 
     def _tell_of_twins(self, device: DeviceId) -> Decision:
-        """Tell whoever is there under a name that two installations have."""
-        boot = self._live.seen(device).boot
-        text = "" if boot is None else self._twins.told(device, boot)
-        return self._twins.complain(device, text) if text else _SILENCE
+        """Tell both runs, and who is there now, of a name that two installations have."""
+        doubled, boot = self._state.devices.admitted[device].doubled, self._live.seen(device).boot
+        told = _SILENCE
+        for run in dict.fromkeys(() if doubled is None else (*doubled.runs, boot)):
+            if run is not None:
+                told += self._twins.complain(device, run, self._twins.told(device, run))
+        return told
 
     def _welcomes(
         self, device: DeviceId, boot: BootId, installation: BootId | None = None

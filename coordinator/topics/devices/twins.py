@@ -190,9 +190,10 @@ class Twins:
         )
         return record(body) + ask(TellOperator(text))
 
-    def complain(self, device: DeviceId, text: str) -> Decision:
-        """Tell a device what was found about its name."""
-        return ask(SendToDevice(device, "ctl", Problem(about="identity", text=text[:500])))
+    def complain(self, device: DeviceId, run: BootId, text: str) -> Decision:
+        """Tell one run of a device what was found about its name."""
+        told = Problem(about="identity", text=text[:500], run=run)
+        return ask(SendToDevice(device, "ctl", told))
 
     def _name(self, known: Device, boot: BootId, run: DeviceRun | None) -> BootId:
         """Return the run by which the operator knows the installation of another run."""
