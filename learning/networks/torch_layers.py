@@ -42,6 +42,12 @@ from learning.networks.torch_tokens import (
 Tensors = Mapping[str, Tensor]
 Dropout = Callable[[Tensor, float, int], Tensor]
 """From values, rate and number of the layer to the values that are left."""
+_WIDE = 16
+"""Channels, below which a strided kernel of one pixel sees a map that was thinned out before.
+
+That is the same sum. oneDNN's backward pass of the strided one writes past its memory where the
+channels lie last and are fewer than it takes at once (uxlfoundation/oneDNN, issue 6035).
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +208,8 @@ class TorchLayers:
         """Return the convolution of values (..., n, c, h, w), padded by half the kernel's span."""
         kernel, bias = self.parameters[f"{name}.weight"], self.parameters.get(f"{name}.bias")
         padding = kernel.shape[-1] // 2 * dilation
+        if stride > 1 and kernel.shape[-1] == 1 and kernel.shape[-3] < _WIDE:
+            values, stride = values[..., ::stride, ::stride], 1
         if self.mode.weight is not None:
             return convolved(values, kernel, bias, Window(stride, padding, dilation, groups))
         return functional.conv2d(values, kernel, bias, stride, padding, dilation, groups)
