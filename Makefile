@@ -46,11 +46,17 @@ BESIDE = log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	$(MAKE) --no-print-directory $(1) >"$$log" 2>&1 & beside=$$!; \
 	$(2); tests=$$?; wait $$beside; types=$$?; cat "$$log"; [ $$types -eq 0 ] && exit $$tests
 
+# With AGAIN=1 what failed runs once more, alone, and what then passes is named: mend it first.
+AGAIN ?=
+TESTS = $(1) $(PYTEST) $(2) $(PYTEST_ARGS) || { [ $$? -eq 1 ] && [ -n "$(AGAIN)" ] && \
+	echo "== Once more, alone. A test that passes now depends on what ran beside it: mend it." && \
+	$(1) -m pytest -n 0 --last-failed --last-failed-no-failures none --maxfail 8 -rp $(2); }
+
 quick: layout
 	@$(call BESIDE,mypy,$(BIN)/python -m tests.quick --workers $(WORKERS) --since "$(SINCE)")
 
 test: layout
-	@$(call BESIDE,types,$(BIN)/python $(PYTEST) $(PYTEST_ARGS))
+	@$(call BESIDE,types,$(call TESTS,$(BIN)/python))
 
 # What takes long and repeats, at more points or in another way, what quicker tests show.
 test-nightly: layout
@@ -58,7 +64,7 @@ test-nightly: layout
 
 # torch is large, and a device needs it only to train: these tests skip in `make test`.
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/python $(PYTEST) $(TORCH_TESTS) $(PYTEST_ARGS)
+	@$(call TESTS,$(VENV)-torch/bin/python,$(TORCH_TESTS))
 
 lint: layout types
 

@@ -19,6 +19,9 @@ from simulator.engines.mqtt.processes import Children
 from tests.end_to_end.rollout_fleet import DEVICES, RolloutFleet
 from transport.brokers import MosquittoBroker
 
+FEWER = ("--gate", "retention=20", "--gate", "no_class_lost=2")
+"""Ten devices can tell no more."""
+
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 
@@ -35,15 +38,14 @@ def test_a_lost_class_ends_it_in_the_shadow_and_a_good_model_arrives_by_an_offli
     fleet: RolloutFleet, tmp_path: Path
 ) -> None:
     fleet.import_model(2, loses="top")
-    lower = ("--gate", "no_class_lost=2")  # ten devices cannot tell more
-    fleet.plan(2, "--start", "--groups", "8,100%", *lower)
+    fleet.plan(2, "--start", "--groups", "8,100%", *FEWER)
     fleet.until(lambda: fleet.entries(RolloutRolledBack))
     check_that_nobody_ran_it(fleet)
     check_verdicts_elsewhere(fleet, tmp_path / "elsewhere")
 
     key = fleet.put_release_key_away()
     fleet.import_model(3, scale=1.01)
-    fleet.plan(3, "--start", "--groups", "6,100%", "--approve", "release-key")
+    fleet.plan(3, "--start", "--groups", "6,100%", "--approve", "release-key", *FEWER)
     check_that_groups_wait_for_the_key(fleet, key)
     devices = [name for name, body in fleet.entries(ModelCompared) if body.comparison.rollout == 2]
     assert sorted(map(str, devices)) == sorted(DEVICES), "each one has measured it once"

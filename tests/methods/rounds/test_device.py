@@ -143,8 +143,10 @@ def test_flwf_2ts_past_client_is_what_the_device_trained_last_in_the_stage_befor
 
     factors, frozen = teachers(second.memory)
     assert factors == {PAST: 0.25, SERVER: 0.25}
-    for name in before[1].arrays:
-        assert np.array_equal(frozen[PAST]["parameters"][name].numpy(), before[1].arrays[name])
+    teacher = {**frozen[PAST]["parameters"], **frozen[PAST]["buffers"]}
+    assert teacher.keys() == before[1].arrays.keys()
+    for name, held in before[1].arrays.items():
+        assert np.array_equal(teacher[name].numpy(), held)
     third = learn(of, asks, new, second.memory)
     assert teachers(third.memory)[0] == factors, "the stage has begun, and its past stays"
     kept = read_memory(third.memory, of.network)
