@@ -15,6 +15,7 @@ from schemas.private_file import OWNER_AND_GROUP, make_home
 from schemas.roots import SignedRoot
 from schemas.settings_file import find_secret, load_settings
 from schemas.toml_text import toml_value
+from schemas.user_text import decode_text
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
 from schemas.whole_file import write_whole
@@ -315,7 +316,7 @@ def write_coordinator_key(home: AgentHome, key: VerifyKey) -> None:
             f"{file}: coordinator_key: has the hash {known.key_hash.hex()}, and the token is of a "
             f"coordinator with {key.key_hash.hex()}; delete the line if you trust that one"
         )
-    text = _with_top_line(file.read_text(encoding="utf-8"), f"coordinator_key = {toml_value(key)}")
+    text = _with_top_line(decode_text(file.read_bytes()), f"coordinator_key = {toml_value(key)}")
     scratch = file.with_name(f"{file.name}.new")
     try:
         scratch.write_text(text, encoding="utf-8")

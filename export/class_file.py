@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from export.errors import ClassFileError
 from schemas.canonical import parse_json
 from schemas.class_names import fault_of, look_alike
 from schemas.contributions import MAX_CLASSES
-from schemas.errors import SchemaError
+from schemas.errors import SchemaError, cut
+from schemas.user_text import decode_text, lines_of
 from schemas.values import ClassName
 
 _MAX_BYTES = 4 * 1024**2
@@ -43,8 +45,17 @@ def load_class_names(path: Path) -> tuple[ClassName, ...]:
 
 
 def _name(path: Path, place: int, text: object) -> ClassName:
+    if not isinstance(text, str):
+        raise ClassFileError(
+            f"{path}: name {place} is {cut(json.dumps(text, ensure_ascii=False), 60)}; the list "
+            'has texts alone, each a name in quotation marks, such as ["cat", "dog"]'
+        )
+    if not text.strip():
+        raise ClassFileError(
+            f"{path}: line {place} is {text!r}; write the name of that score there, or remove it"
+        )
     try:
-        name = ClassName(str(text) if isinstance(text, str) else "")
+        name = ClassName(text)
     except (SchemaError, ValueError) as error:
         raise ClassFileError(f"{path}: name {place}: {error}") from error
     fault = fault_of(name)
@@ -66,13 +77,16 @@ def _names(path: Path) -> list[object]:
         )
     try:
         if path.suffix == ".json":
-            return _listed(path, parse_json(data))
-        return list(data.decode("utf-8").splitlines())
+            return _listed(path, parse_json(decode_text(data).encode("utf-8")))
+        return list(lines_of(decode_text(data)))
     except (SchemaError, UnicodeDecodeError) as error:
         raise ClassFileError(f"{path}: {error}; write it as UTF-8 text, one name a line") from error
 
 
 def _listed(path: Path, value: object) -> list[object]:
     if not isinstance(value, list):
-        raise ClassFileError(f"{path}: no JSON list; give one of names, in the order of the scores")
+        raise ClassFileError(
+            f"{path}: holds {cut(json.dumps(value, ensure_ascii=False), 60)}, no list; give one of "
+            'names in the order of the scores, such as ["cat", "dog"]'
+        )
     return value

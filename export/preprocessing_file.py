@@ -12,9 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from export.errors import PreprocessingFileError
 from schemas.canonical import parse_json
-from schemas.errors import SchemaError
+from schemas.errors import SchemaError, cut
 from schemas.message import explain
 from schemas.models import AnyPreprocessing
+from schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,8 +33,14 @@ def load_preprocessing(path: Path) -> AnyPreprocessing:
 
     Raises `PreprocessingFileError` naming file, field, value and way out.
     """
+    given = _parse(path, _read(path))
+    if not isinstance(given, dict):
+        raise PreprocessingFileError(
+            f"{path}: holds {cut(repr(given), 60)}, no fields with their values; docs/models.md "
+            "lists them"
+        )
     try:
-        return _EITHER.validate_python(_parse(path, _read(path)))
+        return _EITHER.validate_python(given)
     except ValidationError as error:
         raise PreprocessingFileError(
             f"{path}: {explain(error)}; docs/models.md lists the fields"
@@ -88,9 +95,9 @@ def _read(path: Path) -> bytes:
 def _parse(path: Path, data: bytes) -> Any:  # noqa: ANN401 - any JSON or TOML value
     try:
         if path.suffix == ".json":
-            return parse_json(data)
+            return parse_json(decode_text(data).encode("utf-8"))
         if path.suffix == ".toml":
-            return tomllib.loads(data.decode("utf-8"))
+            return tomllib.loads(decode_text(data))
     except (SchemaError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PreprocessingFileError(f"{path}: {error}; mend that line") from error
     raise PreprocessingFileError(

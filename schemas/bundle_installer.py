@@ -84,7 +84,7 @@ def read_keys(text: str) -> dict[str, bytes]:
     """
     if not _KEY.fullmatch(text.strip()):
         try:
-            text = Path(text).read_text(encoding="utf-8")
+            text = Path(text).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
             raise InstallerError(
                 f"--key: {text!r} is neither a key nor a file that can be read: {error}"

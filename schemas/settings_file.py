@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from schemas.errors import FleetledgerError
 from schemas.regular_files import read_regular, regular_status
 from schemas.setting_faults import tell
+from schemas.user_text import decode_text, lines_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +38,7 @@ def read_secret(home: Path, file: Path | None) -> str | None:
     path = home / file
     try:
         mode = stat.S_IMODE(regular_status(path).st_mode)
-        lines = read_regular(path, _LONGEST_SECRET).decode("utf-8").strip().splitlines()
+        lines = lines_of(decode_text(read_regular(path, _LONGEST_SECRET)).strip())
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SettingsError(
@@ -65,7 +66,7 @@ def find_secret(home: Path, file: Path | None) -> Path | None:
 def load_settings(path: Path, model: type[Settings]) -> Settings:
     """Read the TOML file at `path` as `model`; raise `SettingsError` naming file, key, value."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = decode_text(path.read_bytes())
     except FileNotFoundError as error:
         raise SettingsError(
             f"{path}: there is no such settings file; make one with `init`"

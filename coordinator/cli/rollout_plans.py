@@ -15,6 +15,7 @@ from coordinator.errors import CommandError
 from coordinator.topics.rollouts.plan import OFF, GatePlan, RolloutPlan
 from schemas.message import explain
 from schemas.tags import TagSelector
+from schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,7 +66,7 @@ def plan_of(file: Path | None, options: Mapping[str, object]) -> RolloutPlan:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+        found: dict[str, Any] = tomllib.loads(decode_text(file.read_bytes()))
     except OSError as error:
         raise CommandError(f"{file}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from coordinator.errors import ProvisionError
 from schemas.errors import FleetledgerError, shorten
 from schemas.tags import MAX_TAGS, TagName, TagValue
+from schemas.user_text import decode_text
 from schemas.values import DeviceId
 from schemas.variants import VARIANT_CHOICES, VariantChoice
 
@@ -49,7 +50,7 @@ def read_table(file: Path) -> list[TableRow]:
     with a wrong line is used.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")  # spreadsheets write the mark
+        text = decode_text(file.read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         raise ProvisionError(f"{file}: cannot be read: {error}; it must be UTF-8 text") from error
     reader = csv.reader(io.StringIO(text), strict=True)

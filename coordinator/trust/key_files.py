@@ -14,6 +14,7 @@ from coordinator.ledger.folder_store import fsync_folder
 from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private
+from schemas.user_text import decode_text
 from schemas.whole_file import write_whole
 
 
@@ -64,7 +65,7 @@ def read_or_make(file: Path, name: KeyName) -> SigningKey:
 def read_public(file: Path) -> VerifyKey:
     """Read a public key; raise `KeyFileError` where it is none."""
     try:
-        return read_verify_key(file.read_text(encoding="ascii"))
+        return read_verify_key(decode_text(file.read_bytes()))
     except (OSError, UnicodeDecodeError, SignatureError) as error:
         raise KeyFileError(f"{file}: cannot be read as a public key: {error}") from error
 

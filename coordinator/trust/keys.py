@@ -16,6 +16,7 @@ from schemas.errors import SignatureError
 from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 from schemas.private_file import write_private
 from schemas.proofs.checkpoint import Checkpoint
+from schemas.user_text import decode_text
 from schemas.values import FleetId
 from schemas.whole_file import write_whole
 
@@ -57,7 +58,7 @@ def public_key(home: Path) -> VerifyKey | None:
     """Return the public half of the coordinator's key, or None before the first start."""
     file = key_folder(home) / "coordinator.pub"
     try:
-        return read_verify_key(file.read_text(encoding="ascii"))
+        return read_verify_key(decode_text(file.read_bytes()))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, SignatureError) as error:

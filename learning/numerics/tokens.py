@@ -140,7 +140,7 @@ def _id(word: str, vocabulary: int) -> int:
 
 def _decoded(data: bytes) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TextError(
             f"text: not UTF-8 at byte {error.start}; save the file as UTF-8, or take bytes for "

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.setting_faults import tell
+from schemas.user_text import decode_text
 from simulator.errors import ScenarioError
 from simulator.scenario.method_check import check_method
 from simulator.scenario.model import MethodSettings, Scenario
@@ -158,7 +159,7 @@ def _find(path_or_name: str) -> tuple[str, str, Path]:
         return path_or_name, shipped_text(path_or_name), data
     path = Path(path_or_name).expanduser()
     try:
-        return str(path), path.read_text(encoding="utf-8"), path.parent
+        return str(path), decode_text(path.read_bytes()), path.parent
     except FileNotFoundError as error:
         raise ScenarioError(_not_there(path_or_name, names)) from error
     except (OSError, UnicodeDecodeError) as error:

@@ -26,6 +26,7 @@ from pydantic import Field, ValidationError
 
 from schemas.message import Strict
 from schemas.setting_faults import tell
+from schemas.user_text import decode_text
 from simulator.errors import ScenarioError
 from simulator.scenario.loading import (
     changed,
@@ -120,7 +121,7 @@ def _find(path_or_name: str) -> tuple[str, Content, Path] | None:
         return path_or_name, read_toml(path_or_name, study_text(path_or_name)), Path.cwd()
     path = Path(path_or_name).expanduser()
     try:
-        content = read_toml(str(path), path.read_text(encoding="utf-8"))
+        content = read_toml(str(path), decode_text(path.read_bytes()))
     except (OSError, UnicodeDecodeError):
         return None  # whoever loads it as a scenario tells what is wrong
     return (str(path), content, path.parent) if set(OF_STUDIES) & set(content) else None

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.errors import FleetledgerError
-from schemas.settings_file import SettingsError, load_settings
+from schemas.settings_file import SettingsError, load_settings, read_secret
 from schemas.values import FleetId
 
 
@@ -83,3 +83,17 @@ def test_a_wrong_setting_is_named_with_file_and_value(
 ) -> None:
     path.write_text(GOOD.replace(old, new))
     assert refusal(path).startswith(f"{path}: {told}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_an_editor_may_put_its_mark_in_front(encoding: str, path: Path) -> None:
+    path.write_bytes(GOOD.replace("\n", "\r\n").encode(encoding))
+    assert load_settings(path, Settings).fleet == "harbour"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_password_file_has_one_line_in_any_form(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "broker.password"
+    file.write_bytes("se\u2028cret\r\n".encode(encoding))
+    file.chmod(0o600)
+    assert read_secret(tmp_path, Path("broker.password")) == "se\u2028cret"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from schemas.private_file import write_private
+from schemas.user_text import decode_text, lines_of
 from transport.errors import BrokerFilesError
 
 SECRET_BYTES = 32
@@ -55,7 +56,7 @@ def forget_secret(path: Path) -> None:
 
 def _secret(path: Path) -> str:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = lines_of(decode_text(path.read_bytes()))
     except FileNotFoundError:
         secret = secrets.token_hex(SECRET_BYTES)
         write_secret(path, f"{secret}\n")
