@@ -9,12 +9,13 @@ import typer
 
 from coordinator.cli.common import HOME, Home, Tagged, command, for_each
 from coordinator.cli.tables import print_table
+from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.provisioning.broker_access import close_access
 from coordinator.reading.fleet import fleet_now, narrowed
-from coordinator.reading.reports import DevicesReport, ListedDevice
+from coordinator.reading.reports import DeviceReport, DevicesReport, ListedDevice
 from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.commands import RetireDevice, TagDevices
@@ -45,15 +46,56 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
 
 def _draw(report: DevicesReport) -> None:
     rows = [
-        (row.name, row.state, told_tags(row.tags), row.active_version, row.pinned)
+        (
+            row.name,
+            row.state,
+            told_tags(row.tags),
+            row.active_version,
+            row.pinned,
+            None if row.hindered_since is None else iso_time(row.hindered_since),
+        )
         for row in report.devices
     ]
-    print_table("Devices", ("device", "state", "tags", "model", "pinned to"), rows)
+    columns = ("device", "state", "tags", "model", "pinned to", "hindered since")
+    print_table("Devices", columns, rows)
     retired = [
         (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
     ]
     if retired:
         print_table("Retired", ("device", "since", "contributions", "reason"), retired)
+
+
+@app.command()
+def show(
+    device: Annotated[str, typer.Argument(metavar="NAME", help="An admitted device.")],
+    home: Home = HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Show how one device is: since when it is there, what it runs, and what hinders it."""
+    with ledger_of(home) as ledger:
+        fleet = fleet_now(ledger, read_live(home), time.time_ns())
+    found = next((one for one in fleet.devices if one.name == device), None)
+    if found is None:
+        raise CommandError(
+            f"device: {device!r} is not admitted; `fleetledger device list` names those that are"
+        )
+    show_report(DeviceReport(device=found), _draw_one, as_json=as_json)
+
+
+def _draw_one(report: DeviceReport) -> None:
+    one = report.device
+    since = one.online_since or one.absent_since
+    typer.echo(f"{one.name}: {one.state}" + (f" since {iso_time(since)}" if since else ""))
+    if one.last_seen is not None:
+        typer.echo(f"heard: {iso_time(one.last_seen)}")
+    desired = "" if one.desired_version is None else f", to run {one.desired_version}"
+    typer.echo(f"model: {one.active_version or 'none'}{desired}")
+    given = count_of(one.contributions, "contribution")
+    typer.echo(f"gave: {given} of {count_of(one.samples, 'sample')}")
+    if one.outbox is not None:
+        typer.echo(f"outbox: {count_of(one.outbox, 'message')}")
+    for problem in one.problems:
+        typer.echo(f"problem {problem}")
 
 
 @app.command()

@@ -201,7 +201,7 @@ def _right(count: RightCount | None) -> str | None:
 
 def _trouble(device: FleetDevice) -> str | None:
     told = [f"silent since {iso_time(device.silent_since)}"] if device.silent_since else []
-    told += [f"{item.about}: {item.text}" for item in device.problems]
+    told += map(str, device.problems)
     more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
     return told[0] + more if told else None
 

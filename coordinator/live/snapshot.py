@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.health import DeviceHealth
+from schemas.health import DeviceHealth, HealthProblem
 from schemas.message import Strict
 from schemas.values import BootId, DeviceId
 from transport.brokers.log_watch import PasswordMisuse
 
 Labels = dict[str, str]
+_SECOND_NS = 1_000_000_000
 
 
 class CoordinatorNow(Strict):
@@ -60,6 +61,25 @@ class DeviceNow(Strict):
     health: DeviceHealth | None = None
     health_ns: int | None = None
     """When `health` came."""
+
+    @property
+    def hindered(self) -> tuple[tuple[HealthProblem, int | None], ...]:
+        """What keeps it from its work now, by its own words, each with when it began.
+
+        Nobody knows it of a device that is away.
+        """
+        if not self.online or self.health is None or self.health_ns is None:
+            return ()
+        told_ns = self.health_ns
+        return tuple(
+            (one, None if one.seconds is None else told_ns - one.seconds * _SECOND_NS)
+            for one in self.health.problems
+        )
+
+    @property
+    def hindered_since_ns(self) -> int | None:
+        """Since when the oldest of that is so."""
+        return min((began for _, began in self.hindered if began is not None), default=None)
 
 
 class CounterNow(Strict):

@@ -12,7 +12,7 @@ from pydantic import Field
 from coordinator.topics.releases.views import WaitingPush
 from schemas.message import Strict
 from schemas.shown import Report
-from schemas.times import IsoTime
+from schemas.times import IsoTime, iso_time
 from transport.brokers.log_watch import PasswordMisuse
 
 DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
@@ -76,6 +76,11 @@ class Trouble(Strict):
     index: int | None = None
     """The entry that says so; None where only the device says it, every minute."""
     since: IsoTime | None = None
+    """Since when it is so, or when it was told; None where nobody knows."""
+
+    def __str__(self) -> str:
+        since = "" if self.since is None else f"since {iso_time(self.since)}: "
+        return f"{since}{self.about}: {self.text}"
 
 
 class FleetDevice(Strict):
@@ -121,6 +126,8 @@ class FleetDevice(Strict):
     samples: int
     """Of these."""
     problems: tuple[Trouble, ...] = ()
+    hindered_since: IsoTime | None = None
+    """Since when something keeps it from giving or getting, by its own words."""
 
 
 class RetiredDevice(Strict):

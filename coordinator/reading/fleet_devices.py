@@ -39,7 +39,7 @@ def fleet_devices(
         now = None if live is None else live.devices.get(DeviceId(item.device))
         state = _state(item, now, doubled=item.device in doubled, served=live is not None)
         desired = None if item.key == "revoked" else own.get(item.device, out.desired)
-        said = now.health.problems if now is not None and now.health is not None else ()
+        hindered = () if now is None else now.hindered
         found.append(
             FleetDevice(
                 name=item.device,
@@ -69,8 +69,9 @@ def fleet_devices(
                 samples=item.samples,
                 problems=(
                     *troubles.get(item.device, ()),
-                    *(Trouble(about=problem.about, text=problem.text) for problem in said),
+                    *(Trouble(about=one.about, text=one.text, since=at) for one, at in hindered),
                 ),
+                hindered_since=None if now is None else now.hindered_since_ns,
             )
         )
     return tuple(found)

@@ -278,9 +278,11 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         names = tuple(dict.fromkeys(name for name, _ in items))
         index = next((trouble.index for _, trouble in items if trouble.index is not None), None)
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+        first = items[0][1]
+        since = "" if first.since is None else f" since {iso_time(first.since)}"
         yield Need(
             urgency="today",
-            sentence=f"{items[0][0]}{others} has a problem with {about}: {items[0][1].text}",
+            sentence=f"{items[0][0]}{others} has a problem with {about}{since}: {first.text}",
             devices=names,
             index=index,
             command="fleetledger agent doctor"

@@ -57,6 +57,8 @@ class ListedDevice(Strict):
     desired_version: int | None
     pinned: int | None
     """The version that it runs whatever is desired of others."""
+    hindered_since: IsoTime | None
+    """Since when something keeps it from giving or getting, by its own words."""
 
     @classmethod
     def of(cls, device: FleetDevice) -> ListedDevice:
@@ -68,6 +70,7 @@ class ListedDevice(Strict):
             active_version=device.active_version,
             desired_version=device.desired_version,
             pinned=device.pinned,
+            hindered_since=device.hindered_since,
         )
 
 
@@ -79,6 +82,12 @@ class DevicesReport(Report):
     """By name."""
     retired: tuple[RetiredDevice, ...] = ()
     """Devices that were taken out, by name."""
+
+
+class DeviceReport(Report):
+    """What `device show` shows."""
+
+    device: FleetDevice
 
 
 class ListedModel(Strict):

@@ -36,6 +36,7 @@ REPORTS: dict[str, type[Report]] = {
     "coordinator stages": reports.StagesReport,
     "coordinator status": FleetNow,
     "device list": reports.DevicesReport,
+    "device show": reports.DeviceReport,
     "ledger audit": reports.AuditReport,
     "ledger replay": reports.ReplayReport,
     "ledger show": reports.EntryReport,

@@ -61,6 +61,11 @@ def fleet_families(
         "Connected devices that say what hinders them.",
         sum(bool(health.problems) for health in healths) if live else None,
     )
+    yield spread(
+        "device_hindered_seconds",
+        "For how long something has hindered each connected device, by its own words; 0 for none.",
+        [_hindered_seconds(device, time_ns) for device in there if device.health is not None],
+    )
     yield gauge(
         "devices_throttled",
         "Connected devices that slowed down for heat or power since they were switched on.",
@@ -97,6 +102,7 @@ _PER_DEVICE: Mapping[str, str] = {
     "heard_timestamp_seconds": "When anything of the device came last that was believed.",
     "outbox_messages": "Messages that wait on the device for a receipt.",
     "problems": "What hinders the device, by its own words.",
+    "hindered_seconds": "For how long something has hindered the device, by its own words.",
     "temperature_celsius": "Hottest thermal zone of the device.",
     "free_disk_bytes": "Free disk of the device.",
     "resident_bytes": "Memory of the device's agent.",
@@ -121,12 +127,12 @@ def device_families(
     for device, state in device_states(ledger, live, time_ns).items():
         if state in {"connected", "away"}:
             _put(values, device, {"connected": state == "connected"})
-            _put(values, device, _now(known.get(device)))
+            _put(values, device, _now(known.get(device), time_ns))
     for name, text in _PER_DEVICE.items():
         yield gauges(f"per_device_{name}", text, ("device",), values[name])
 
 
-def _now(device: DeviceNow | None) -> dict[str, float | None]:
+def _now(device: DeviceNow | None, time_ns: int) -> dict[str, float | None]:
     if device is None:
         return {}
     health = device.health
@@ -134,7 +140,10 @@ def _now(device: DeviceNow | None) -> dict[str, float | None]:
         "heard_timestamp_seconds": None if device.heard_ns is None else device.heard_ns / 1e9,
         "outbox_messages": device.outbox,
         "resident_bytes": device.resident_bytes,
-        "problems": None if health is None else len(health.problems),
+        "problems": None if health is None or not device.online else len(health.problems),
+        "hindered_seconds": None
+        if health is None or not device.online
+        else _hindered_seconds(device, time_ns),
         "temperature_celsius": None if health is None else _hottest(health),
         "free_disk_bytes": None if health is None else health.free_disk_bytes,
     }
@@ -148,6 +157,12 @@ def _put(
     for name, value in found.items():
         if value is not None:
             values[name][(device,)] = value
+
+
+def _hindered_seconds(device: DeviceNow, time_ns: int) -> float:
+    """Return for how long the oldest of what hinders a device has been so; 0 for none."""
+    since_ns = device.hindered_since_ns
+    return 0.0 if since_ns is None else max(0, time_ns - since_ns) / 1e9
 
 
 def _hottest(health: DeviceHealth) -> float | None:

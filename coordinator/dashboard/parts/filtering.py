@@ -1,6 +1,7 @@
 """Which devices a list shows; words add up.
 
-`hazel`, `model:12`, `state:away`, `problem`, `pinned`, `tag:site` and `tag:site=orchard-1`.
+`hazel`, `model:12`, `state:away`, `problem`, `hindered`, `pinned`, `tag:site` and
+`tag:site=orchard-1`.
 """
 
 from __future__ import annotations
@@ -48,4 +49,6 @@ def _fits(device: FleetDevice, given: str) -> bool:
         return device.pinned is not None or word in device.name.lower()
     if word == "problem":
         return needs_look(device)
+    if word == "hindered":
+        return device.hindered_since is not None or word in device.name.lower()
     return word in device.name.lower()

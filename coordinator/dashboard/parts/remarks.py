@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.reading.answers import FleetDevice
+from coordinator.reading.answers import FleetDevice, Trouble
 from transport.pages.words import ago, long
 
 HOT_CELSIUS = 85.0
@@ -15,7 +15,7 @@ def remark(device: FleetDevice, now_ns: int) -> str:
     """Return it."""
     said = [
         *_presence(device, now_ns),
-        *(f"{trouble.about}: {trouble.text}" for trouble in device.problems),
+        *(_problem(trouble, now_ns) for trouble in device.problems),
         *_model(device),
         *_machine(device),
     ]
@@ -33,6 +33,11 @@ def needs_look(device: FleetDevice) -> bool:
         or device.model_state in {"failed", "rolled_back"}
         or _machine(device)
     )
+
+
+def _problem(trouble: Trouble, now_ns: int) -> str:
+    since = "" if trouble.since is None else f" (for {long(now_ns - trouble.since)})"
+    return f"{trouble.about}: {trouble.text}{since}"
 
 
 def _presence(device: FleetDevice, now_ns: int) -> list[str]:

@@ -108,3 +108,12 @@ def test_the_newest_entries_of_devices_with_a_tag_are_shown(home: Path) -> None:
     assert len(lines) == 2
     assert all("Device dev-2 " in line for line in lines)
     assert "no device has dock" in run(home, "ledger", "tail", "--tag", "dock")
+
+
+def test_one_device_is_shown_with_what_it_runs(home: Path) -> None:
+    shown = json.loads(run(home, "device", "show", "dev-2", "--json"))
+    jsonschema.validate(shown, schema_of("device show"))
+    assert shown["device"]["tags"] == {"site": "north", "gpu": "orin"}
+    assert "dev-2: unknown" in run(home, "device", "show", "dev-2")
+    with pytest.raises(CommandError, match="device list"):
+        run(home, "device", "show", "dev-9")

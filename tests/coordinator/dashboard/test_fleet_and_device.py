@@ -170,6 +170,25 @@ def test_a_viewer_sees_buttons_that_do_nothing_and_why(home: Path, path: str) ->
         assert "You came as a viewer" in viewer
 
 
+def test_what_hinders_a_device_has_its_date_and_a_filter(tmp_path: Path) -> None:
+    name = DeviceId("dev-1")
+    problem = HealthProblem(about="broker", text="it takes no block", seconds=180)
+    there = DeviceNow(
+        device=name,
+        online=True,
+        heard_ns=NOW_NS,
+        health=DeviceHealth(problems=(problem,)),
+        health_ns=NOW_NS,
+    )
+    live = LiveSnapshot(coordinator=COORDINATOR, devices={name: there})
+    client = browser(settled(make_home(tmp_path, live)))
+    page = client.get("/devices/dev-1").text
+    assert "broker, 3 min ago" in page
+    assert "Broker: it takes no block (for 3 min)." in page
+    found = client.get("/fleet.json?filter=hindered").json()["rows"]
+    assert [row["device"]["name"] for row in found] == [name]
+
+
 def test_what_devices_say_is_never_markup(tmp_path: Path) -> None:
     problem = HealthProblem(about="disk", text=HOSTILE)
     name = DeviceId("dev-1")

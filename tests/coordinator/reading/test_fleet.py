@@ -17,6 +17,7 @@ from schemas.health import DeviceHealth, HealthProblem, ThermalZone
 from schemas.message import Message
 from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Problem
+from schemas.times import iso_time
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
 from tests.coordinator.every_kind.facts import grow_old, run, unpack
@@ -160,7 +161,9 @@ def test_a_problem_is_over_when_the_device_begins_anew(tmp_path: Path) -> None:
     (trouble,) = fleet.devices[0].problems
     assert (trouble.about, trouble.text) == ("sample", "x.png cannot be read")
     (need,) = fleet.needs
-    assert need.sentence == "dev-1 has a problem with sample: x.png cannot be read"
+    assert trouble.since is not None
+    since = iso_time(trouble.since)
+    assert need.sentence == f"dev-1 has a problem with sample since {since}: x.png cannot be read"
     assert need.index == trouble.index
     bench.born("dev-1")
     after = seen(tmp_path / "after", bench, live(here("dev-1")))
@@ -178,13 +181,25 @@ def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> Non
             ThermalZone(zone="gpu", celsius=71.5),
         ),
         free_disk_bytes=10,
-        problems=(HealthProblem(about="disk", text="nearly full"),),
+        problems=(
+            HealthProblem(about="disk", text="nearly full", seconds=80),
+            HealthProblem(about="provider", text="the GPU is gone"),
+        ),
     )
     fleet = seen(tmp_path, bench, live(here("dev-1", health=said, health_ns=NOW)))
     health = fleet.devices[0].health
     assert health is not None
     assert (health.hottest_zone, health.celsius, health.free_disk_bytes) == ("gpu", 71.5, 10)
-    assert [need.sentence for need in fleet.needs] == ["dev-1 has a problem with disk: nearly full"]
+    assert fleet.devices[0].hindered_since == NOW - 80 * SECOND
+    assert [need.sentence for need in fleet.needs] == [
+        "dev-1 has a problem with disk since 1970-01-01T01:22:00Z: nearly full",
+        "dev-1 has a problem with provider: the GPU is gone",
+    ]
+    gone = seen(
+        tmp_path / "away", bench, live(here("dev-1", online=False, health=said, health_ns=NOW))
+    )
+    assert gone.devices[0].problems == (), "nobody knows what hinders a device that is away"
+    assert gone.devices[0].hindered_since is None
 
 
 def test_a_model_that_failed_on_devices_is_one_need(tmp_path: Path) -> None:

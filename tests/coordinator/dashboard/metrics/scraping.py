@@ -39,7 +39,7 @@ HEALTH = DeviceHealth(
     free_disk_bytes=5_000_000,
     resident_bytes=100_000_000,
     inference_p95_seconds=0.025,
-    problems=(HealthProblem(about="disk", text="it is nearly full"),),
+    problems=(HealthProblem(about="disk", text="it is nearly full", seconds=90),),
 )
 DEVICES = {
     DeviceId("dev-1"): DeviceNow(
@@ -51,7 +51,9 @@ DEVICES = {
         health=HEALTH,
         health_ns=NOW_NS,
     ),
-    DeviceId("dev-2"): DeviceNow(device=DeviceId("dev-2"), outbox=9, health=HEALTH),
+    DeviceId("dev-2"): DeviceNow(
+        device=DeviceId("dev-2"), outbox=9, health=HEALTH, health_ns=NOW_NS
+    ),
 }
 COUNTERS = (
     CounterNow(name="contributions", labels={"result": "refused"}, value=2),

@@ -9,6 +9,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from coordinator.dashboard.metrics.exposition import expose, families
 from coordinator.ledger.reader import ledger_of
+from schemas.health import DeviceHealth
+from schemas.values import DeviceId
 from tests.coordinator.dashboard.metrics.scraping import (
     COORDINATOR,
     LIVE,
@@ -55,6 +57,16 @@ def test_presence_comes_from_what_the_coordinator_knows_just_now(home: Path) -> 
     assert found['device_free_disk_bytes{quantile="0"}'] == 5_000_000
     assert found["coordinator_up"] == found["coordinator_connected"] == 1
     assert found["ledger_commit_timestamp_seconds"] == pytest.approx(NOW_NS / 1e9 - 3)
+
+
+def test_for_how_long_a_device_is_hindered_comes_from_its_own_words(home: Path) -> None:
+    found = scrape(home, LIVE, per_device=True)
+    assert found['device_hindered_seconds{quantile="1"}'] == 90
+    assert found['per_device_hindered_seconds{device="dev-1"}'] == 90
+    assert 'per_device_hindered_seconds{device="dev-2"}' not in found, "it is away"
+    well = LIVE.devices[DeviceId("dev-1")].model_copy(update={"health": DeviceHealth()})
+    live = LIVE.model_copy(update={"devices": {well.device: well}})
+    assert scrape(home, live)['device_hindered_seconds{quantile="1"}'] == 0
 
 
 @pytest.mark.parametrize("live", [None, LIVE])

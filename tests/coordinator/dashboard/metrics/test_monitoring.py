@@ -82,7 +82,7 @@ def dashboard() -> dict[str, Any]:
 
 @pytest.mark.promtool
 def test_the_alert_rules_are_rules() -> None:
-    assert "14 rules found" in promtool("check", "rules", "--lint=all", "alerts.yml")
+    assert "15 rules found" in promtool("check", "rules", "--lint=all", "alerts.yml")
 
 
 @pytest.mark.promtool
