@@ -232,7 +232,9 @@ class Fleet:
         assert key is not None
         self.office.engine.close()
         with ledger_of(self._home) as ledger:
-            for _ in Mirror(mirror, read_note).steps(ledger, Blobs(ledger, self.office.store)):
+            for _ in Mirror(mirror, read_note, Prunings).steps(
+                ledger, Blobs(ledger, self.office.store)
+            ):
                 pass
         home.mkdir()
         shutil.copytree(self._home / "keys", home / "keys")

@@ -67,7 +67,7 @@ def mirror(
         read_note = keys.note_reader(home, fleet)
         if read_note is None:
             raise AuditError("checkpoint: none is signed yet; start the coordinator once")
-        copy = Mirror(url, read_note)
+        copy = Mirror(url, read_note, Prunings)
         with ledger_of(home) as ledger:
             blobs = Blobs(ledger, BlobStore(blobs_location(home)))
             if follow:

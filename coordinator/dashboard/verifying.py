@@ -20,6 +20,7 @@ from coordinator.ledger.verify import VerificationReport, verify
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.settings import load
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust.keys import note_reader
 from schemas.errors import FleetledgerError
 from schemas.message import Strict
@@ -85,7 +86,8 @@ class Verification:
     def _verified(self, ledger: LedgerReader) -> VerificationReport:
         settings = load(self._home)
         blobs = Blobs(ledger, BlobStore(settings.blobs or blob_folder(self._home)))
-        return verify(ledger, blobs, self._walked, note_reader(self._home, settings.fleet))
+        read_note = note_reader(self._home, settings.fleet)
+        return verify(ledger, blobs, self._walked, read_note, Prunings())
 
     def _walked(self, count: int) -> None:
         assert self.now is not None

@@ -3,7 +3,8 @@
     checkpoint, tile/, entries/    as `tiles` lays out an export: `ledger audit` reads a mirror too
     shard/<number>/                the same for each later shard of the log
     blobs/<2 digits>/<digest>      every blob that an entry names and that was held when it was seen
-    pruned/<2 digits>/<digest>     the size of a blob that retention had deleted before that
+    pruned/<2 digits>/<digest>     the size of a blob that retention had deleted before that, as an
+                                   entry says
 
 The rules:
 
@@ -32,6 +33,7 @@ from pathlib import Path
 from coordinator.errors import AuditError, BlobMissingError, LedgerCorruptError, Mismatch
 from coordinator.ledger.audit import note_at
 from coordinator.ledger.blobs import Blobs, BlobStore, checked
+from coordinator.ledger.deletions import SaysPruned, unexplained
 from coordinator.ledger.objects import Objects, objects_at, shard_objects
 from coordinator.ledger.ranges import ReadNote
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
@@ -70,12 +72,21 @@ class Mirror:
     """A mirror at a folder or URL; `read_note` reads notes of this ledger's coordinator."""
 
     def __init__(
-        self, location: str | Path, read_note: ReadNote, *, workers: int = WORKERS
+        self,
+        location: str | Path,
+        read_note: ReadNote,
+        prunings: Callable[[], SaysPruned],
+        *,
+        workers: int = WORKERS,
     ) -> None:
-        """Open the place; nothing is written yet. Raises `BlobError`."""
+        """Open the place; nothing is written yet. Raises `BlobError`.
+
+        `prunings` gives what follows the entries about deleted blobs.
+        """
         self.objects = objects_at(location)
         self.blobs = mirrored_blobs(location)
         self._read_note = read_note
+        self._prunings = prunings
         self._workers = workers
 
     def steps(self, ledger: LedgerReader, blobs: Blobs) -> Iterator[Advanced]:
@@ -96,6 +107,7 @@ class Mirror:
         shard = ledger.shards.of_entry(there)
         objects = shard_objects(self.objects, shard.number)
         named = _named_blobs(ledger, shard, there, newest)
+        self._check_deleted(ledger, named, there)
         copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named)))
         total = sum(copied)
         old, leaves = there - shard.first, newest.size - shard.first
@@ -112,6 +124,17 @@ class Mirror:
             objects.clear(folder)
         new = sum(size > 0 for size in copied)
         return Advanced(newest.size, newest.root, newest.size - there, new, total)
+
+    def _check_deleted(self, ledger: LedgerReader, named: Iterable[Digest], there: int) -> None:
+        """Raise `BlobMissingError` for a blob marked as deleted that no entry says to be."""
+        rows = ((digest, ledger.blob(digest)) for digest in named)
+        marked = {digest for digest, row in rows if row is not None and row.pruned}
+        lost = unexplained(ledger, marked, self._prunings(), there)
+        if lost is not None:
+            raise BlobMissingError(
+                f"blob {lost}: is marked as deleted, and no entry of the ledger says so; put it "
+                "back from a copy, then mirror"
+            )
 
     def _size_there(self, ledger: LedgerReader) -> int:
         """Return how many entries the mirror has signed; raise `AuditError` if not of this log."""

@@ -11,14 +11,14 @@ Tables are made from the entries on the way. Keys and settings are not in a mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from coordinator.errors import AuditError, BlobMissingError, LedgerError
 from coordinator.ledger.audit import SignedShard, check_root, shard_entries, signed_shards
 from coordinator.ledger.blobs import BlobStore
+from coordinator.ledger.deletions import SaysPruned
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.folder_store import fsync_folder, make_folder
 from coordinator.ledger.mirror import mirrored_blobs, pruned_mark
@@ -53,16 +53,6 @@ class Restored:
             f"{signed.size} entries of {signed.fleet} and {self.blobs} blobs fit what was signed"
             f"{pruned}; root {signed.root}"
         )
-
-
-class SaysPruned(Protocol):
-    """Follows entries, and tells which missing blobs none of them explains."""
-
-    def take(self, entry: Entry, missing: Collection[Digest]) -> None:
-        """Take in the next entry, of whose blobs these are missing."""
-
-    def unexplained(self) -> Digest | None:
-        """Return a missing blob of which no entry says that it was deleted; None without one."""
 
 
 @dataclass(frozen=True)

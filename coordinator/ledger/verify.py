@@ -4,7 +4,8 @@ In the order of the entries:
 
 - indices count from 0 without a gap;
 - every row is the canonical form of its entry, and its leaf is the hash of the entry's bytes;
-- every blob that an entry names is held and has its digest (a pruned one is listed, not a fault);
+- every blob that an entry names is held and has its digest (a pruned one is listed, and a fault
+  only where no entry says that it was deleted);
 - every checkpoint's root follows from the leaves before it, and the newest covers all entries;
 - every shard but the first begins with an entry that says how the former one ended;
 - signed notes are this coordinator's, and of their checkpoint;
@@ -18,11 +19,12 @@ other, so that what is named first is the first also where several processes wal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from coordinator.errors import LedgerCorruptError, Mismatch
 from coordinator.ledger.blobs import Blobs
+from coordinator.ledger.deletions import SaysPruned, unexplained
 from coordinator.ledger.nodes import STRIDE
 from coordinator.ledger.ranges import (
     RANGE,
@@ -82,10 +84,12 @@ def verify(
     blobs: Blobs,
     progress: Callable[[int], None] | None = None,
     read_note: ReadNote | None = None,
+    prunings: SaysPruned | None = None,
 ) -> VerificationReport:
     """Check one state of the ledger, also while its writer goes on; never raises for a mismatch.
 
-    With `read_note` the signed notes of checkpoints are checked too. `progress` is called with the
+    With `read_note` the signed notes of checkpoints are checked too, and with `prunings` what the
+    entries say of blobs that are marked as deleted. `progress` is called with the
     number of entries walked. The cost is that of reading everything once: entries, blobs, and the
     projections' rules.
     """
@@ -98,7 +102,7 @@ def verify(
         return ledger.projections.first_difference(ledger.db, ledger.checked_entries())
 
     with ledger.snapshot():
-        return joined(ledger, walks(), progress, tables)
+        return joined(ledger, walks(), progress, tables, prunings=prunings)
 
 
 def joined(
@@ -106,6 +110,7 @@ def joined(
     walks: Iterable[RangeWalk],
     progress: Callable[[int], None] | None,
     *others: Callable[[], Mismatch | None],
+    prunings: SaysPruned | None = None,
 ) -> VerificationReport:
     """Return what ranges say together, and where all is well the first mismatch of `others`.
 
@@ -115,6 +120,8 @@ def joined(
     whole = _Whole(ledger)
     mismatch = whole.first_mismatch(walks, progress)
     try:
+        if prunings is not None:
+            mismatch = mismatch or _not_said(ledger, whole.pruned, prunings)
         for other in others:
             mismatch = mismatch or other()
     except LedgerCorruptError as error:
@@ -127,6 +134,20 @@ def joined(
         root=whole.root,
         mismatch=mismatch,
         shards=whole.shards,
+    )
+
+
+def _not_said(
+    ledger: LedgerReader, pruned: Collection[Digest], prunings: SaysPruned
+) -> Mismatch | None:
+    lost = unexplained(ledger, pruned, prunings)
+    if lost is None:
+        return None
+    named = next(entry for entry in ledger.entries() if lost in entry.blobs)
+    expected = "held, or deleted by an entry"
+    found = "marked as deleted, and no entry says so"
+    return Mismatch(
+        f"entry {named.index}", f"blob {lost}", expected, found, named.index, named.kind
     )
 
 

@@ -32,6 +32,7 @@ from coordinator.ledger.verify_progress import VerifyProgress
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.serving.folding import fold, snapshots_of
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust.keys import note_reader
 from schemas.values import Digest, FleetId
 
@@ -101,7 +102,8 @@ def verify_home(
                 bounds = ranges(ledger.shards, ledger.size)
                 walks = [_walk_of(ask, done, *start_and_stop) for start_and_stop in bounds]
                 found = _noted(walks, kept)
-                report = joined(ledger, found, progress, tables, lambda: states().mismatch)
+                others = (tables, lambda: states().mismatch)
+                report = joined(ledger, found, progress, *others, prunings=Prunings())
                 finished = True
                 return replace(report, snapshots=states().fitting) if report.ok else report
         finally:

@@ -95,7 +95,7 @@ def mirror(fleet: MemoryFleet, place: Path) -> int:
     assert read_note is not None
     with ledger_of(home) as ledger:
         blobs = Blobs(ledger, BlobStore(blob_folder(home)))
-        return [step.size for step in Mirror(place, read_note).steps(ledger, blobs)][-1]
+        return [step.size for step in Mirror(place, read_note, Prunings).steps(ledger, blobs)][-1]
 
 
 def restore_coordinator(fleet: MemoryFleet, place: Path) -> None:

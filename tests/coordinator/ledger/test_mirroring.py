@@ -87,7 +87,7 @@ class Home:
         read_note = note_reader(self.folder, FLEET)
         assert read_note is not None
         with LedgerReader.open_read_only(ledger_path(self.folder), TABLES) as ledger:
-            steps = Mirror(location, read_note, workers=workers).steps(
+            steps = Mirror(location, read_note, Prunings, workers=workers).steps(
                 ledger, Blobs(ledger, self.store)
             )
             return [step.size for step in steps]
@@ -251,6 +251,16 @@ def test_a_mirror_that_says_of_a_blob_that_it_was_deleted_is_not_believed_withou
     assert not ledger_path(tmp_path / "new").exists()
 
 
+def test_a_blob_marked_as_deleted_without_an_entry_is_not_mirrored(
+    home: Home, tmp_path: Path
+) -> None:
+    lost = Digest.of(LARGE + b"256")
+    with Ledger.open(ledger_path(home.folder), TABLES) as ledger:
+        prune(ledger, home.store, lost)
+    with pytest.raises(BlobMissingError, match=f"{lost}.*no entry of the ledger says so"):
+        home.mirror(tmp_path / "mirror")
+
+
 def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
     """Late ones, too; an answer to another round is missed."""
     answers = {1: Digest.of(b"one"), 2: Digest.of(b"two")}
@@ -324,7 +334,9 @@ def test_a_blob_that_is_missing_or_damaged_here_ends_the_mirroring(
     for place in (str(tmp_path / "mirror"), f"memory://{tmp_path}/mirror"):
         with pytest.raises(BlobCorruptError):
             home.mirror(place)
-        assert not Mirror(place, lambda _: (0, Digest.of(b""))).blobs.has(Digest.of(LARGE + b"256"))
+        assert not Mirror(place, lambda _: (0, Digest.of(b"")), Prunings).blobs.has(
+            Digest.of(LARGE + b"256")
+        )
     file.unlink()
     with pytest.raises(BlobMissingError, match="is missing here"):
         home.mirror(tmp_path / "mirror")

@@ -10,10 +10,12 @@ import pytest
 
 from coordinator.errors import Mismatch
 from coordinator.ledger.blobs import Blobs, prune
-from coordinator.ledger.entries import Entry
+from coordinator.ledger.entries import Entry, EntryDraft
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.store import Ledger
 from coordinator.ledger.verify import VerificationReport, verify
+from coordinator.topics.rounds.entries import WeightsPruned
+from coordinator.topics.rounds.prunings import Prunings
 from schemas.values import Digest
 from tests.coordinator.ledger.support import (
     LARGE,
@@ -240,6 +242,26 @@ def test_pruned_blobs_are_listed_and_are_no_mismatch(path: Path) -> None:
     assert (report.ok, report.blobs) == (True, 0)
     assert report.pruned == (Digest.of(SMALL), Digest.of(LARGE))
     assert "0 blobs fit, 2 pruned;" in str(report)
+
+
+def test_a_blob_that_is_marked_as_deleted_and_of_which_no_entry_says_so_is_a_mismatch(
+    path: Path,
+) -> None:
+    store, body = (
+        open_store(path.parent),
+        WeightsPruned(numbers=(1,), digests=(Digest.of(SMALL),), kept_rounds=1),
+    )
+    with Ledger.open(path, TABLES) as ledger:
+        prune(ledger, store, Digest.of(SMALL))
+        ledger.append([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
+    with LedgerReader.open_read_only(path, TABLES) as reader:
+        assert verify(reader, Blobs(reader, store), prunings=Prunings()).ok
+    with Ledger.open(path, TABLES) as ledger:
+        prune(ledger, store, Digest.of(LARGE))
+    with LedgerReader.open_read_only(path, TABLES) as reader:
+        report = verify(reader, Blobs(reader, store), prunings=Prunings())
+    assert report.mismatch is not None
+    assert f"blob {Digest.of(LARGE)} should be held, or deleted by an entry" in str(report)
 
 
 def test_an_edited_projection_row_is_named(path: Path) -> None:

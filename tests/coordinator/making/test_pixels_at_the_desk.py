@@ -22,6 +22,7 @@ from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.topics.lineages.entries import Successor
 from coordinator.topics.rounds.entries import WeightsAveraged
+from coordinator.topics.rounds.prunings import Prunings
 from export.runtime import LoadedModel
 from export.segmentation import DenseHead
 from methods.network_weights import decode_weights
@@ -155,5 +156,7 @@ def test_it_cannot_freeze_for_a_method_of_whole_pictures(desk: PixelDesk) -> Non
 
 def test_the_ledger_and_its_blobs_fit(desk: PixelDesk) -> None:
     with LedgerReader.open_read_only(ledger_path(desk.folder), TABLES) as reader:
-        report = verify(reader, Blobs(reader, BlobStore(blob_folder(desk.folder))))
+        report = verify(
+            reader, Blobs(reader, BlobStore(blob_folder(desk.folder))), prunings=Prunings()
+        )
     assert report.ok, str(report)

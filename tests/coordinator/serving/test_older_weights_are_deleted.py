@@ -17,6 +17,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.models.entries import ModelExported
 from coordinator.topics.rounds.entries import WeightsAveraged
+from coordinator.topics.rounds.prunings import Prunings
 from learning.numerics.weights import WeightGrid
 from schemas.presence import Welcome
 from schemas.tensors import encode_tensors
@@ -61,7 +62,9 @@ def test_the_bytes_go_and_the_ledger_says_which_were_deleted(tmp_path: Path) -> 
     device.close()
     coordinator.close()
     with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as reader:
-        report = verify(reader, Blobs(reader, BlobStore(blob_folder(tmp_path))))
+        report = verify(
+            reader, Blobs(reader, BlobStore(blob_folder(tmp_path))), prunings=Prunings()
+        )
     assert report.ok, str(report)
     assert made[0] in report.pruned
     assert not set(made[1:]) & set(report.pruned)

@@ -22,6 +22,7 @@ from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.lineages.commands import ImportNetwork
 from coordinator.topics.models.entries import ModelExported
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from coordinator.topics.rounds.prunings import Prunings
 from coordinator.topics.stages.entries import StageClosed
 from learning.numerics.weights import WeightGrid
 from methods.dcid.assignment import ENSEMBLE
@@ -157,7 +158,9 @@ def test_a_stage_of_two_rounds_ends_as_a_model_and_a_ledger_that_verifies(desk: 
     assert isinstance(closed, StageClosed)
     assert closed.reason == "4 rounds"
     with LedgerReader.open_read_only(ledger_path(desk.folder), TABLES) as reader:
-        report = verify(reader, Blobs(reader, BlobStore(blob_folder(desk.folder))))
+        report = verify(
+            reader, Blobs(reader, BlobStore(blob_folder(desk.folder))), prunings=Prunings()
+        )
     assert report.ok, str(report)
 
 
