@@ -8,6 +8,7 @@ one, and that a converted opset changed nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from onnx import ModelProto
 
 from export.builder import GraphBuilder, float_value
+from export.cutting import Cutting
 from export.errors import ModelFileError
 from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
 from export.incoming import (
@@ -36,6 +38,7 @@ from schemas.values import Digest
 
 PREFIX = "backbone/"
 _RESERVED = (PREFIX, "pool/", "map/")
+_BEHIND_A_LAYER = frozenset({"Add", "Identity", "Dropout", "Cast", "Flatten", "Squeeze", "Reshape"})
 _Features = npt.NDArray[np.float32]
 
 
@@ -71,6 +74,7 @@ def import_backbone(
     model = clean(in_range(read_model(data, domains)))
     check_input(model, preprocessing, _RESERVED)
     _check_output(model)
+    layer = tuple(_remark_on_layer(model))
     prefix_names(model.graph, PREFIX, frozenset({preprocessing.input_name}))
     model, features = free_batch(model, preprocessing)
     if pool:
@@ -81,7 +85,11 @@ def import_backbone(
     result = write(model)
     check(result, domains)
     _compare_with_original(data, features, preprocessing, pool=pool)
-    remarks = (*flat_pictures(model, preprocessing).remarks, *remarks_on_units(preprocessing))
+    remarks = (
+        *layer,
+        *flat_pictures(model, preprocessing).remarks,
+        *remarks_on_units(preprocessing),
+    )
     return ImportedBackbone(result, preprocessing, width, opset_of(model), remarks)
 
 
@@ -92,6 +100,24 @@ def _check_output(model: ModelProto) -> None:
             f"output: the model has {len(names)} outputs {names}; keep only the features"
         )
     check_output(model)
+
+
+def _remark_on_layer(model: ModelProto) -> Iterator[str]:
+    """Yield a sentence where the last layer makes fewer numbers, as a classifier's does."""
+    cutting, constants = Cutting(model.graph), {item.name: item for item in model.graph.initializer}
+    node = cutting.maker(model.graph.output[0].name)
+    while node is not None and node.op_type in _BEHIND_A_LAYER:
+        node = next((made for name in node.input if (made := cutting.maker(name))), None)
+    if node is None or node.op_type not in ("Gemm", "MatMul") or node.input[1] not in constants:
+        return
+    rows, columns = [*constants[node.input[1]].dims, 0, 0][:2]
+    turned = any(item.name == "transB" and item.i for item in node.attribute)
+    reads, makes = (columns, rows) if turned else (rows, columns)
+    if makes < reads:
+        yield (
+            f"the last layer makes {makes} numbers of {reads}; if they are a classifier's scores, "
+            f"they tell less of new classes than what it reads: `--layer {node.input[0]}`"
+        )
 
 
 def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessing) -> _Features:

@@ -17,10 +17,19 @@ import psutil
 
 from export.backbone import ImportedBackbone
 from export.errors import ModelFileError
-from export.judging_messages import BackboneRequest, JudgingRequest, Made, read_answer
+from export.judging_messages import (
+    BackboneRequest,
+    GoldenFile,
+    GoldenRequest,
+    JudgingRequest,
+    Made,
+    Wanted,
+    read_answer,
+)
 from export.own_model import CutModel, OwnModelRequest
 from learning.onnx_files.reading import MAX_MODEL_BYTES
 from schemas.child_limits import child_environment
+from schemas.models import AnyPreprocessing
 
 MOST_ANSWERED = 3 * MAX_MODEL_BYTES
 """Bytes of an answer: two halves of a file, and what is measured of them."""
@@ -52,9 +61,17 @@ def judged_backbone(
     return _ask(data, wanted, limits, ImportedBackbone)
 
 
+def judged_golden(frozen: bytes, preprocessing: AnyPreprocessing, limits: JudgingLimits) -> bytes:
+    """Return `build_golden` of a frozen model, made by a process with limits; raise as that does.
+
+    A network that was judged on some samples may still hang on others.
+    """
+    return _ask(frozen, GoldenRequest(preprocessing), limits, GoldenFile).golden
+
+
 def _ask(
     data: bytes,
-    wanted: OwnModelRequest | BackboneRequest,
+    wanted: Wanted,
     limits: JudgingLimits,
     kind: type[Made],
 ) -> Made:

@@ -11,8 +11,16 @@ from typing import Any
 
 from export.backbone import import_backbone
 from export.errors import ExportError
+from export.golden import build_golden
 from export.judging import MOST_ANSWERED
-from export.judging_messages import BackboneRequest, ImportRefusal, JudgingRequest, written_answer
+from export.judging_messages import (
+    BackboneRequest,
+    GoldenFile,
+    GoldenRequest,
+    ImportRefusal,
+    JudgingRequest,
+    written_answer,
+)
 from export.layers import looking_backbone
 from export.own_model import own_model
 from export.runtime import describe_runtime
@@ -51,6 +59,8 @@ def _taken_in(request: JudgingRequest) -> Any:  # noqa: ANN401 - as above
     if isinstance(wanted, BackboneRequest):
         data = looking_backbone(request.data, wanted.preprocessing, wanted.looking)
         return import_backbone(data, wanted.preprocessing, pool=wanted.pool)
+    if isinstance(wanted, GoldenRequest):
+        return GoldenFile(build_golden(request.data, wanted.preprocessing))
     return own_model(request.data, wanted)
 
 

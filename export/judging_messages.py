@@ -26,7 +26,6 @@ from schemas.values import ClassName
 
 _FACTS, _DATA, _SAMPLE = "facts", "data", "sample"
 _PREPROCESSING: TypeAdapter[AnyPreprocessing] = TypeAdapter(AnyPreprocessing)
-Made = TypeVar("Made", CutModel, ImportedBackbone)
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,29 @@ class BackboneRequest:
 
 
 @dataclass(frozen=True)
+class GoldenRequest:
+    """What a frozen model is run on for its golden batch."""
+
+    preprocessing: AnyPreprocessing
+
+
+@dataclass(frozen=True)
+class GoldenFile:
+    """The file of a golden batch."""
+
+    golden: bytes
+
+
+Wanted = OwnModelRequest | BackboneRequest | GoldenRequest
+_KINDS: dict[str, type[Wanted]] = {
+    "model": OwnModelRequest,
+    "backbone": BackboneRequest,
+    "golden": GoldenRequest,
+}
+Made = TypeVar("Made", CutModel, ImportedBackbone, GoldenFile)
+
+
+@dataclass(frozen=True)
 class JudgingRequest:
     """A file, what it is to be taken for, and what that may take.
 
@@ -46,7 +68,7 @@ class JudgingRequest:
     """
 
     data: bytes
-    wanted: OwnModelRequest | BackboneRequest
+    wanted: Wanted
     seconds: int
     memory_bytes: int
 
@@ -61,7 +83,7 @@ class JudgingRequest:
     def written(self) -> bytes:
         """Return the bytes of the request."""
         wanted = self.wanted
-        samples = [] if isinstance(wanted, BackboneRequest) else list(wanted.samples)
+        samples = list(wanted.samples) if isinstance(wanted, OwnModelRequest) else []
         files = {f"{_SAMPLE}{number}": data for number, data in enumerate(samples)}
         asked = {
             item.name: getattr(wanted, item.name)
@@ -69,7 +91,7 @@ class JudgingRequest:
             if item.name != "samples"
         }
         facts = {
-            "backbone": isinstance(wanted, BackboneRequest),
+            "kind": next(name for name, kind in _KINDS.items() if isinstance(wanted, kind)),
             "wanted": asked,
             "seconds": self.seconds,
             "memory_bytes": self.memory_bytes,
@@ -82,17 +104,15 @@ class JudgingRequest:
         files, facts = _read(data)
         asked = facts["wanted"]
         asked["preprocessing"] = _PREPROCESSING.validate_python(asked["preprocessing"])
-        wanted: OwnModelRequest | BackboneRequest
-        if facts["backbone"]:
+        kind = _KINDS[facts["kind"]]
+        if kind is BackboneRequest:
             looking = asked["looking"]
             asked["looking"] = Looking(tuple(looking["layers"]), looking["mirror"])
-            wanted = BackboneRequest(**asked)
-        else:
+        if kind is OwnModelRequest:
             asked["class_names"] = tuple(ClassName(name) for name in asked["class_names"])
             asked["domains"] = frozenset(asked["domains"])
-            samples = [files[f"{_SAMPLE}{number}"] for number in range(len(files) - 1)]
-            wanted = OwnModelRequest(**asked, samples=samples)
-        return cls(files[_DATA], wanted, facts["seconds"], facts["memory_bytes"])
+            asked["samples"] = [files[f"{_SAMPLE}{number}"] for number in range(len(files) - 1)]
+        return cls(files[_DATA], kind(**asked), facts["seconds"], facts["memory_bytes"])
 
 
 @dataclass(frozen=True)
@@ -112,7 +132,7 @@ class ImportRefusal:
         return ModelFileError(self.text)
 
 
-def written_answer(made: CutModel | ImportedBackbone | ImportRefusal) -> bytes:
+def written_answer(made: CutModel | ImportedBackbone | GoldenFile | ImportRefusal) -> bytes:
     """Return the bytes of an answer."""
     values = {item.name: getattr(made, item.name) for item in fields(made)}
     files = {name: value for name, value in values.items() if isinstance(value, bytes)}

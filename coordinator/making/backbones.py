@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coordinator.errors import BackboneFileError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.making.offering import offer_of
 from coordinator.paths import blob_folder
@@ -16,12 +15,16 @@ from coordinator.topics.lineages.entries import BackboneImported
 from export.backbone import ImportedBackbone, import_backbone
 from export.frozen import build_frozen
 from export.golden import build_golden
-from export.judging import JudgingLimits, judged_backbone
+from export.judging import JudgingLimits, judged_backbone, judged_golden
 from export.judging_messages import BackboneRequest
 from export.layers import AS_IT_IS, Looking, looking_backbone
+from export.model_file import read_model_file
 from export.preprocessing_file import load_preprocessing
-from learning.onnx_files.reading import MAX_MODEL_BYTES
 from methods.registry import statistics_coordinator
+from schemas.models import AnyPreprocessing
+
+GoldenOf = Callable[[bytes, AnyPreprocessing], bytes]
+"""From a frozen model to its golden batch."""
 
 
 def prepare_backbone(
@@ -36,19 +39,21 @@ def prepare_backbone(
     """Build the frozen model and its golden batch, store both, and describe them.
 
     A file that this program made itself is `trusted`: it is not judged by a process of its own.
-    Raises `BackboneFileError`, `ModelFileError` or `PreprocessingFileError` naming what is wrong.
+    Raises `ModelFileError` or `PreprocessingFileError` naming what is wrong.
     """
     settings = load(home)
     preprocessing = load_preprocessing(preprocessing_file)
-    data = read_file(file)
+    data = read_model_file(file)
+    golden_of: GoldenOf = build_golden
     if trusted:
         looked = looking_backbone(data, preprocessing, looking)
         backbone = import_backbone(looked, preprocessing, pool=pool)
     else:
-        wanted = BackboneRequest(preprocessing, looking, pool)
-        backbone = judged_backbone(data, wanted, limits_of(settings))
+        wanted, limits = BackboneRequest(preprocessing, looking, pool), limits_of(settings)
+        backbone = judged_backbone(data, wanted, limits)
+        golden_of = partial(judged_golden, limits=limits)
     imported, files = lineage_of(
-        backbone, file.stem, settings.method.name, settings.method.settings
+        backbone, file.stem, settings.method.name, settings.method.settings, golden_of
     )
     store = BlobStore(settings.blobs or blob_folder(home))
     for data in files:
@@ -57,17 +62,22 @@ def prepare_backbone(
 
 
 def lineage_of(
-    backbone: ImportedBackbone, name: str, method: str, settings: Mapping[str, Any]
+    backbone: ImportedBackbone,
+    name: str,
+    method: str,
+    settings: Mapping[str, Any],
+    golden_of: GoldenOf = build_golden,
 ) -> tuple[BackboneImported, tuple[bytes, bytes]]:
     """Return what begins a lineage of statistics, with its files: frozen model and golden batch.
 
-    `settings` are the operator's for the method. Raises `MethodError` and `ModelFileError`.
+    `settings` are the operator's for the method; `golden_of` runs the frozen model. Raises
+    `MethodError` and `ModelFileError`.
     """
     side = statistics_coordinator(method)
     assignment = side.assign(settings, backbone.feature_width)
     after = side.feature_map(assignment)
     frozen = build_frozen(backbone.model, after.kind, after.matrix, feature_bits=after.feature_bits)
-    golden = build_golden(frozen, backbone.preprocessing)
+    golden = golden_of(frozen, backbone.preprocessing)
     imported = BackboneImported(
         name=name,
         frozen=offer_of(frozen),
@@ -88,23 +98,3 @@ def limits_of(settings: CoordinatorSettings) -> JudgingLimits:
     """Return what a file from elsewhere may take while it is judged."""
     memory = settings.imports.memory_mib
     return JudgingLimits(settings.imports.seconds, None if memory is None else memory << 20)
-
-
-def read_file(file: Path) -> bytes:
-    """Return the bytes of a file, whose size is looked at before.
-
-    Raises `BackboneFileError` where it cannot be read or is too large.
-    """
-    try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise BackboneFileError(f"{file}: no regular file; give an ONNX file")
-        if found.st_size > MAX_MODEL_BYTES:
-            raise BackboneFileError(
-                f"{file}: {found.st_size} bytes exceed {MAX_MODEL_BYTES}; export a smaller network"
-            )
-        return file.read_bytes()
-    except OSError as error:
-        raise BackboneFileError(
-            f"{file}: cannot be read: {error.strerror}; give an ONNX file"
-        ) from error

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from coordinator.errors import NetworkSettingsError
-from coordinator.making.backbones import read_file
 from coordinator.making.pixel_networks import with_trunk
+from export.model_file import read_bounded
 from learning.errors import ImageError
 from learning.networks.network import AnyNetwork
 from learning.numerics.preprocessing import sized_pixels
@@ -55,7 +55,7 @@ def first_weights(
 ) -> FirstWeights:
     """Return the weights in a file, or those of nobody's training where there is none.
 
-    Raises `NetworkSettingsError` where files do not go together, `BackboneFileError` where one
+    Raises `NetworkSettingsError` where files do not go together, `ModelFileError` where one
     cannot be read, the method's `ContributionError` or `learning.errors.NetworkError` where it is
     not of its network.
     """
@@ -70,7 +70,7 @@ def first_weights(
             f"trunk: {first.trunk} given beside {first.weights}, which holds a trunk; leave "
             "--trunk or --first-weights out"
         )
-    data = read_file(first.weights)
+    data = read_bounded(first.weights, "weights of this network")
     _, _, names = side.network_of(assignment, data)
     return FirstWeights(data, names)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coordinator.errors import NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import limits_of, read_file
+from coordinator.making.backbones import limits_of
 from coordinator.making.first_files import FirstFiles, base_tensors, extras_of, first_weights
 from coordinator.making.offering import offer_of
 from coordinator.making.pixel_networks import check_pixels, dense_golden
@@ -18,8 +18,9 @@ from coordinator.settings import CoordinatorSettings, FirstStageSection, MethodS
 from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported, Successor
 from export.frozen import plain_frozen
 from export.golden import build_golden
-from export.judging import judged_backbone
+from export.judging import judged_backbone, judged_golden
 from export.judging_messages import BackboneRequest
+from export.model_file import read_model_file
 from export.network import export_network
 from export.network_head import NetworkHead
 from export.preprocessing_file import load_preprocessing, remarks_on_units
@@ -42,6 +43,7 @@ class _Frozen:
 
     name: str
     file: bytes
+    golden: bytes
     feature_width: int
     remarks: tuple[str, ...]
 
@@ -61,7 +63,7 @@ def prepare_network(
     averages a feature map over its pixels. `weights_file` gives the tensors that nobody trains, of
     a network that has such, and needs torch; `first` names weights to begin with and images that
     all devices get. Raises `NetworkSettingsError` where the fleet's method trains no network, or
-    not so, `MethodError` for its settings, `BackboneFileError` for a file that cannot be read, and
+    not so, `MethodError` for its settings, `ModelFileError` for a file that cannot be read, and
     `ModelFileError` for a backbone that is none and for a network that cannot be exported.
     """
     settings, first = load(home), first or FirstFiles()
@@ -153,11 +155,11 @@ def _check_sight(
 def _frozen(
     file: Path, preprocessing: AnyPreprocessing, settings: CoordinatorSettings, *, pool: bool
 ) -> _Frozen:
-    wanted = BackboneRequest(preprocessing, pool=pool)
-    imported = judged_backbone(read_file(file), wanted, limits_of(settings))
-    return _Frozen(
-        file.stem, plain_frozen(imported.model), imported.feature_width, imported.remarks
-    )
+    wanted, limits = BackboneRequest(preprocessing, pool=pool), limits_of(settings)
+    imported = judged_backbone(read_model_file(file), wanted, limits)
+    frozen = plain_frozen(imported.model)
+    golden = judged_golden(frozen, preprocessing, limits)
+    return _Frozen(file.stem, frozen, golden, imported.feature_width, imported.remarks)
 
 
 def _described(frozen: _Frozen) -> FrozenBackbone:
@@ -190,7 +192,7 @@ def _golden(
         trunk = export_network(network, arrays, preprocessing, base).trunk
         return build_golden(trunk, preprocessing)
     NetworkHead(network, arrays, frozen.feature_width, base).file(1.0)
-    return build_golden(frozen.file, preprocessing)
+    return frozen.golden
 
 
 def _who_trains(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinator.errors import BackboneFileError
 from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import limits_of, read_file
+from coordinator.making.backbones import limits_of
 from coordinator.making.offering import offer_of
 from coordinator.making.packing import imported_manifest
 from coordinator.paths import blob_folder
@@ -16,6 +16,7 @@ from coordinator.settings import load
 from coordinator.topics.models.entries import ImportedFiles
 from export.class_file import load_class_names
 from export.judging import judged_model
+from export.model_file import read_model_file
 from export.own_model import OwnModelRequest
 from export.preprocessing_file import load_preprocessing
 from export.rules import STANDARD_DOMAINS
@@ -52,7 +53,7 @@ def prepare_own_model(home: Path, given: OwnModelFiles) -> ImportedFiles:
     `PreprocessingFileError`, `ModelFileError` or `ParityError` naming what is wrong.
     """
     settings = load(home)
-    data = read_file(given.file)
+    data = read_model_file(given.file)
     wanted = OwnModelRequest(
         preprocessing=load_preprocessing(given.preprocessing),
         class_names=() if given.classes is None else load_class_names(given.classes),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from export.errors import ModelFileError
+from export.model_file import read_model_file
 from export.preprocessing_file import load_preprocessing
 from simulator.backbones.backbone import Backbone
 from simulator.errors import BackboneError
@@ -16,11 +18,11 @@ def file_backbone(path: Path, size: tuple[int, int] | None) -> Backbone:
     `PreprocessingFileError` for a description that cannot be read.
     """
     try:
-        data = path.read_bytes()
-    except OSError as error:
+        data = read_model_file(path)
+    except ModelFileError as error:
         raise BackboneError(
-            f"backbone.file: {path}: cannot be read: {error.strerror}; give an ONNX file, for "
-            "example of `fleetledger model export-backbone` (docs/models.md)"
+            f"backbone.file: {error}, for example of `fleetledger model export-backbone` "
+            "(docs/models.md)"
         ) from error
     preprocessing = load_preprocessing(_beside(path))
     takes = "texts" if preprocessing.mode == "text" else f"pictures of {preprocessing.size}"

@@ -1,5 +1,7 @@
 """A feature extractor becomes a backbone, whatever the exporter made of it."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -250,3 +252,14 @@ def test_pictures_of_one_colour_and_units_are_told_of_a_backbone() -> None:
     flat, units = import_backbone(model, plain).remarks
     assert flat.startswith("NaN or infinity for a picture that is all black")
     assert units.startswith("mean [123.7, 123.7, 123.7] and deviation [58.4, 58.4, 58.4] look as")
+
+
+def test_a_last_layer_that_makes_fewer_numbers_is_told_with_what_it_reads() -> None:
+    backbone = import_backbone(data(classifier()), COLOUR)
+    words = (
+        "the last layer makes 3 numbers of 7; if they are a classifier's scores, .* --layer flat"
+    )
+    assert re.search(words.replace("--", "`--"), " ".join(backbone.remarks))
+    looked = looking_backbone(data(classifier()), COLOUR, Looking(("flat",)))
+    for plain in (looked, data(pooled_network())):
+        assert not any("last layer" in told for told in import_backbone(plain, COLOUR).remarks)

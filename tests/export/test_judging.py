@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from export.backbone import import_backbone
 from export.errors import ModelFileError
+from export.frozen import plain_frozen
+from export.golden import build_golden
 from export.judging import (
     JudgingLimits,
     judged_backbone,
+    judged_golden,
     judged_model,
 )
 from export.judging_messages import BackboneRequest, JudgingRequest
@@ -17,7 +21,7 @@ from export.layers import Looking
 from export.own_model import CutModel, OwnModelRequest, own_model
 from learning.errors import ImageError
 from schemas.values import ClassName
-from tests.export.networks import COLOUR, WIDTH, data, network, value
+from tests.export.networks import COLOUR, WIDTH, data, network, pooled_network, value
 from tests.export.own_networks import PICTURES, classifier
 
 BIRDS = OwnModelRequest(PICTURES, (ClassName("wren"), ClassName("robin"), ClassName("finch")))
@@ -110,3 +114,16 @@ def test_a_file_that_takes_too_much_memory_is_refused() -> None:
 def test_a_file_that_computes_for_long_is_ended() -> None:
     with pytest.raises(ModelFileError, match=r"not judged within 2 s; it hangs.* \[imports\] sec"):
         judged_model(data(looping(40_000)), BIRDS, JudgingLimits(2, 1 << 30))
+
+
+def test_a_golden_batch_comes_back_as_it_is_made_here() -> None:
+    frozen = plain_frozen(import_backbone(data(pooled_network()), COLOUR).model)
+    assert judged_golden(frozen, COLOUR, LIMITS) == build_golden(frozen, COLOUR)
+
+
+def test_a_network_that_grows_with_a_picture_does_not_make_a_golden_batch_here() -> None:
+    model = growing_by_data()
+    model.graph.output[0].name = model.graph.node[-1].output[0] = "features"
+    large = COLOUR.model_copy(update={"size": (112, 112)})
+    with pytest.raises(ModelFileError, match=r"takes more than 1024 MiB of memory; export a"):
+        judged_golden(data(model), large, LIMITS)

@@ -22,6 +22,7 @@ from device_agent.host import ModelHost
 from device_agent.inference import SessionSettings
 from device_agent.store.blobs import BlobFolder
 from export.errors import ModelFileError
+from export.model_file import read_model_file
 from export.noise import noise_inputs
 from export.own_model import OwnModelRequest, own_model
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
@@ -146,12 +147,13 @@ def test_local_functions_are_refused_and_taken_inlined(tmp_path: Path) -> None:
     require_equal(onnx.inliner.inline_local_functions(model), tmp_path)
 
 
-def test_weights_in_a_file_beside_are_refused_and_taken_in_one(tmp_path: Path) -> None:
+def test_weights_in_a_file_beside_are_read_with_it_and_refused_without(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(
         makers.torch_dynamo(), path, save_as_external_data=True, location="w", size_threshold=0
     )
     refused(path.read_bytes(), r"data in another file; .* onnx\.save\(onnx\.load\(FILE\), ONE_FI")
+    require_equal(onnx.load_model_from_string(read_model_file(path)), tmp_path / "beside")
     onnx.save(onnx.load(path), tmp_path / "one.onnx")
     require_equal(onnx.load(tmp_path / "one.onnx"), tmp_path)
 

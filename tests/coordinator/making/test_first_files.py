@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from coordinator.errors import BackboneFileError, NetworkSettingsError
+from coordinator.errors import NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.making import networks
 from coordinator.making.first_files import FirstFiles
 from coordinator.making.networks import prepare_network
 from coordinator.paths import blob_folder
+from export.errors import ModelFileError
 from learning.networks.registry import build_network
 from methods.errors import ContributionError, MethodError
 from methods.network_weights import decode_weights, encode_weights
@@ -77,7 +78,7 @@ def test_weights_of_another_network_are_refused(home: Path) -> None:
     (home / "other").write_bytes(b"no weights")
     with pytest.raises(ContributionError):
         prepare(home, weights=home / "other")
-    with pytest.raises(BackboneFileError, match="cannot be read"):
+    with pytest.raises(ModelFileError, match="cannot be read"):
         prepare(home, weights=home / "gone")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from coordinator.errors import BackboneFileError, NetworkSettingsError
+from coordinator.errors import NetworkSettingsError
 from coordinator.ledger.blobs import BlobStore
 from coordinator.making import networks
 from coordinator.making.networks import prepare_network
@@ -164,6 +164,6 @@ def test_files_that_are_no_backbone_are_refused_and_leave_nothing(tmp_path: Path
     (tmp_path / "text.onnx").write_text("no model")
     with pytest.raises(ModelFileError, match="are no ONNX model"):
         prepare_network(tmp_path, tmp_path / "pixels.json", tmp_path / "text.onnx")
-    with pytest.raises(BackboneFileError, match=r"gone\.onnx: cannot be read"):
+    with pytest.raises(ModelFileError, match=r"gone\.onnx: cannot be read"):
         prepare_network(tmp_path, tmp_path / "pixels.json", tmp_path / "gone.onnx")
     assert not blob_folder(tmp_path).exists()
