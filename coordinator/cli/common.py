@@ -14,6 +14,7 @@ from coordinator.core.commands import Command
 from coordinator.core.formatting import some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
+from coordinator.reading.foretold import foretold_push
 from coordinator.serving.operator import here, send
 from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -36,6 +37,8 @@ Tagged = Annotated[
     ),
 ]
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
 
 def command(home: Path, body: Command) -> None:
     """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
@@ -54,6 +57,17 @@ def confirm(question: str, *, yes: bool, way_out: str) -> None:
     if not sys.stdin.isatty():
         raise CommandError(f"nobody can be asked here, and nothing was done: {way_out}")
     typer.confirm(question, abort=True)
+
+
+def confirm_push(
+    home: Path, choice: DeviceChoice, version: int, *, yes: bool, over_pins: bool = False
+) -> None:
+    """Say what sending a version would do, and ask; raise `CommandError` as `confirm` does."""
+    with ledger_of(home) as ledger:
+        lines = foretold_push(ledger, choice, version, over_pins=over_pins)
+    for line in lines:
+        say(line)
+    confirm("Send it?", yes=yes, way_out="say --yes if it is meant so")
 
 
 def class_names(names: list[str]) -> tuple[ClassName, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from coordinator.cli.common import HOME, Home, Tagged, command, for_each
+from coordinator.cli.common import HOME, Home, Tagged, Yes, command, confirm_push, for_each
 from coordinator.cli.tables import print_table
 from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
@@ -162,6 +162,7 @@ def pin(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="End it: no VERSION is given.")] = False,
     tagged: Tagged = None,
+    yes: Yes = False,
     home: Home = HOME,
 ) -> None:
     """Have devices run one version, whatever is desired of others, until that is ended."""
@@ -169,6 +170,8 @@ def pin(
     if not none:
         version = _version(names.pop() if names else "")
     choice = DeviceChoice.read(names, tagged)
+    if version is not None:
+        confirm_push(home, choice, version, yes=yes, over_pins=True)
     command(home, PinDevices(devices=choice.devices, tags=choice.tags, version=version))
 
 

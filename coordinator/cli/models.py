@@ -13,12 +13,15 @@ from coordinator.cli.common import (
     HOME,
     Home,
     Tagged,
+    Yes,
     command,
     confirm,
+    confirm_push,
     say,
 )
 from coordinator.cli.tables import print_table
 from coordinator.cli.variants import variants
+from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
@@ -58,14 +61,24 @@ def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
 
 def _draw(report: ModelsReport) -> None:
     rows = [
-        (row.version, _state(row), len(row.class_names), row.contributions, row.running_on)
+        (
+            *(row.version, _state(row), len(row.class_names), _accuracy(row)),
+            *(row.contributions, row.running_on),
+        )
         for row in report.models
     ]
-    print_table("Models", ("version", "state", "classes", "contributions", "devices"), rows)
+    columns = ("version", "state", "classes", "accuracy", "contributions", "runs on")
+    print_table("Models", columns, rows)
     for line in model_queries.told_canaries(report.canaries):
         say(line)
     if report.held:
         say(model_queries.HELD)
+
+
+def _accuracy(row: ListedModel) -> str:
+    if row.accuracy is None:
+        return ""
+    return f"{100 * row.accuracy:.1f} % on {count_of(row.measured_on)}"
 
 
 def _state(row: ListedModel) -> str:
@@ -102,10 +115,12 @@ def push(
         list[str] | None, typer.Option(help="Only this device; may be given several times.")
     ] = None,
     tag: Tagged = None,
+    yes: Yes = False,
     home: Home = HOME,
 ) -> None:
     """Make a version the desired one, on all devices or on some."""
     chosen = DeviceChoice.read(device, tag)
+    confirm_push(home, chosen, version, yes=yes)
     command(home, PushModel(version=version, devices=chosen.devices, tags=chosen.tags))
 
 
@@ -139,7 +154,7 @@ def rollback(
     canaries: Annotated[
         bool, typer.Option("--canaries", help="Take devices with a version of their own along.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     home: Home = HOME,
 ) -> None:
     """Go back to what all devices were to run before, and hold new models."""

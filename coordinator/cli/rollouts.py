@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, confirm, say
+from coordinator.cli.common import HOME, Home, Yes, confirm, say
 from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
 from coordinator.cli.tables import print_table
 from coordinator.core.commands import Command
@@ -53,7 +53,6 @@ app = typer.Typer(
 
 Number = Annotated[int, typer.Argument(help="Number of a rollout.", min=1)]
 Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _FAILED = 1
 
 

@@ -104,6 +104,10 @@ class ListedModel(Strict):
     """Devices of whose retracted answers to rounds it descends."""
     source: str | None
     """The ONNX file that it was imported from; null where the fleet learned it."""
+    measured_on: int
+    """Devices that have tried it on their held-out samples."""
+    accuracy: float | None
+    """Share of all of these that it was right for, 0 to 1; of pixels the mean IoU."""
 
     @classmethod
     def of(cls, row: ModelRow, *, waits: bool) -> ListedModel:
@@ -117,6 +121,8 @@ class ListedModel(Strict):
             running_on=row.running_on,
             descends=row.descends,
             source=row.source,
+            measured_on=row.measured.devices,
+            accuracy=row.measured.accuracy,
         )
 
 

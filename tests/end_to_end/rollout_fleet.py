@@ -111,7 +111,7 @@ class RolloutFleet(ProcessFleet):
         self.start_coordinator()
         for device in DEVICES:
             self.start_agent(device)
-        self.operator("model", "push", "1")
+        self.operator("model", "push", "1", "--yes")
         self.until(lambda: self.running() == [1] * len(DEVICES))
 
     def plan(self, version: int, *words: str) -> None:

@@ -139,7 +139,7 @@ def test_a_fleet_with_an_offline_release_key(fleet: ReleasedFleet) -> None:
     thief.close()
 
     fleet.coordinator = RunningCoordinator(fleet.home)
-    fleet.model("push", "2")
+    fleet.model("push", "2", "--yes")
     fleet.sign(2, "r2")
     fleet.until(lambda: fleet.runs() == 2)
     assert fleet.releases()[3:] == [(4, 1), (5, 2)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from coordinator.core.commands import Command
+from coordinator.ledger.reader import LedgerReader
 
 Values = Mapping[str, str]
 """What was filled in, by field; what was left empty is absent."""
@@ -43,6 +44,10 @@ class Action:
     line: Callable[[Values], tuple[str, ...]]
     """The same as words of the command line, after `fleetledger`."""
     fields: tuple[ActionField, ...] = ()
+    foretold: Callable[[LedgerReader, Values], Iterable[str]] = lambda *_: ()
+    """What would happen on which devices, in sentences; raises as `command` does."""
+    asks: bool = False
+    """Whether that is said, and asked about, before it is done."""
     then: Callable[[Path], Iterable[str]] = lambda _: ()
     """What follows in the coordinator's home once it is done; returns lines to show."""
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinator.core.formatting import count_of
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.errors import CommandError
+from coordinator.ledger.reader import LedgerReader
 from coordinator.provisioning.broker_access import close_access
+from coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import AdmitDevice, RetireDevice, SettleTwins, TagDevices
+from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.keys.commands import RevokeKey
 from coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
 from coordinator.topics.rollouts.commands import (
@@ -68,10 +72,20 @@ def _tag_words(values: Values) -> tuple[str, ...]:
     return ("device", "tag", *named, *put, *gone, *_tag_line(values))
 
 
+def _version(values: Values) -> int | None:
+    return int(values["version"]) if "version" in values else None
+
+
 def _pin(values: Values) -> PinDevices:
     chosen = _choice(values)
-    version = int(values["version"]) if "version" in values else None
-    return PinDevices(devices=chosen.devices, tags=chosen.tags, version=version)
+    return PinDevices(devices=chosen.devices, tags=chosen.tags, version=_version(values))
+
+
+def _foretold_pin(ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+    chosen, version = _choice(values), _version(values)
+    if version is None:
+        return (f"{count_of(len(chosen_in(ledger, chosen)))}: the pin ends",)
+    return foretold_push(ledger, chosen, version, over_pins=True)
 
 
 def _pin_words(values: Values) -> tuple[str, ...]:
@@ -139,6 +153,8 @@ _DEVICES = (
             _TAGGED,
             ActionField("version", "Version", "Ends the pin where it is empty.", required=False),
         ),
+        _foretold_pin,
+        asks=True,
     ),
     Action(
         "settle",
@@ -228,13 +244,15 @@ _MODELS = (
             ),
             _TAGGED,
         ),
+        lambda ledger, values: foretold_push(ledger, _choice(values), int(values["version"])),
+        asks=True,
     ),
     Action(
         "roll-back",
         "Go back to an earlier model",
         "All devices are to run that version again, and new models are held.",
         lambda values: GoBack(
-            to=int(values["version"]) if "version" in values else None,
+            to=_version(values),
             canaries="canaries" in values,
         ),
         lambda values: (
@@ -248,6 +266,8 @@ _MODELS = (
                 "canaries", "Devices that try another version go back too", "", False, flag=True
             ),
         ),
+        lambda ledger, values: foretold_back(ledger, _version(values)),
+        asks=True,
     ),
     Action(
         "hold-models",
@@ -275,6 +295,10 @@ def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
     return line
 
 
+def _of_rollout(action: str) -> Callable[[LedgerReader, Values], tuple[str, ...]]:
+    return lambda ledger, values: foretold_rollout(ledger, action, int(values["rollout"]))
+
+
 _ROLLOUTS = (
     Action(
         "rollout-start",
@@ -283,6 +307,7 @@ _ROLLOUTS = (
         lambda values: StartRollout(rollout=int(values["rollout"])),
         lambda values: ("rollout", "start", values["rollout"], "--yes"),
         (_ROLLOUT,),
+        _of_rollout("rollout-start"),
     ),
     Action(
         "rollout-approve",
@@ -297,6 +322,7 @@ _ROLLOUTS = (
             *(("--group", values["group"]) if "group" in values else ()),
         ),
         (_ROLLOUT, ActionField("group", "Group", "The next one where it is empty.", False)),
+        _of_rollout("rollout-approve"),
     ),
     Action(
         "rollout-pause",
@@ -305,6 +331,7 @@ _ROLLOUTS = (
         lambda values: PauseRollout(rollout=int(values["rollout"]), reason=values["reason"]),
         _why("pause"),
         (_ROLLOUT, _WHY),
+        _of_rollout("rollout-pause"),
     ),
     Action(
         "rollout-resume",
@@ -313,6 +340,7 @@ _ROLLOUTS = (
         lambda values: ResumeRollout(rollout=int(values["rollout"]), reason=values["reason"]),
         _why("resume"),
         (_ROLLOUT, _WHY),
+        _of_rollout("rollout-resume"),
     ),
     Action(
         "rollout-abort",
@@ -321,6 +349,7 @@ _ROLLOUTS = (
         lambda values: EndRollout(rollout=int(values["rollout"]), reason=values["reason"]),
         _why("abort", "--yes"),
         (_ROLLOUT, _WHY),
+        _of_rollout("rollout-abort"),
     ),
     Action(
         "rollout-back",
@@ -331,6 +360,7 @@ _ROLLOUTS = (
         ),
         _why("back", "--yes"),
         (_ROLLOUT, _WHY),
+        _of_rollout("rollout-back"),
     ),
 )
 _CLASSES = (

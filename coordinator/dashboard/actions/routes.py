@@ -18,10 +18,9 @@ from coordinator.dashboard.actions.action import Action, Values
 from coordinator.dashboard.actions.registry import ACTIONS
 from coordinator.dashboard.answers import Dashboard, frame_of
 from coordinator.dashboard.drawing import draw
-from coordinator.dashboard.parts.rollout_buttons import consequence
 from coordinator.dashboard.sources import NotThereError
 from coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
-from coordinator.ledger.reader import ledger_of
+from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.live.file import read_presence
 from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
@@ -58,7 +57,7 @@ class _Form:
     refused: str
     """Why its button does nothing; empty where it works."""
     outcome: ActionOutcome | None = None
-    then: str = ""
+    then: tuple[str, ...] = ()
     """On how many devices what happens, as far as one can tell."""
 
     @property
@@ -154,6 +153,8 @@ def _carried_out(
         return ActionOutcome(done=False, text=str(error)), 400
     if not read_presence(home, dashboard.now_ns()).serves:
         return ActionOutcome(done=False, text=_NOBODY), 409
+    if action.asks and "sure" not in values:
+        return _question(action, home, values)
     try:
         text = send(
             home,
@@ -169,6 +170,23 @@ def _carried_out(
     except OperatorTimeoutError as error:
         return ActionOutcome(done=False, text=str(error)), 504
     return ActionOutcome(done=True, text="; ".join((text, *_followed(action, home)))), 200
+
+
+def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome, int]:
+    try:
+        with ledger_of(home) as ledger:
+            text = "; ".join(action.foretold(ledger, values))
+    except FleetledgerError as error:
+        return ActionOutcome(done=False, text=str(error)), 409
+    return ActionOutcome(done=False, text=text, asks=True), 409
+
+
+def _foretold(action: Action, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+    """Return what would happen; nothing as long as what is filled in does not tell."""
+    try:
+        return tuple(action.foretold(ledger, values))
+    except (FleetledgerError, ValidationError, LookupError, ValueError):
+        return ()
 
 
 def _followed(action: Action, home: Path) -> Iterator[str]:
@@ -189,6 +207,6 @@ def _drawn(
     dashboard: Dashboard = request.app.state.dashboard
     serves = read_presence(dashboard.home, dashboard.now_ns()).serves
     with ledger_of(dashboard.home) as ledger:
-        then = consequence(ledger, action.name, values.get("rollout", ""))
+        then = _foretold(action, ledger, values)
     form = _Form(action, values, why_not(request.state.person, serves=serves), outcome, then)
     return HTMLResponse(draw("action.html", frame_of(request), page=form), status)

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.asking import count_of
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.finding import one_rollout
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary
-from coordinator.topics.rollouts.views import DeviceStage
 from schemas.message import Strict
-from transport.pages.words import plural
 
 
 class RolloutButton(Strict):
@@ -69,33 +63,3 @@ def _off(one: RolloutSummary, item: RolloutButton) -> str:
     if item.action == "rollout-pause" and one.stage == "paused":
         return "Pause is off because it is paused already."
     return ""
-
-
-def consequence(ledger: LedgerReader, action: str, number: str) -> str:
-    """Return what an action would do on how many devices; empty where it is of no rollout."""
-    if not action.startswith("rollout-") or count_of(number) is None:
-        return ""
-    try:
-        report = one_rollout(ledger, int(number), 0)
-    except CommandError:
-        return ""
-    one, runs = report.rollout, sum(report.counts.get(stage, 0) for stage in _RUNS)
-    following = next((group for group in report.groups if group.stage == "ahead"), None)
-    match action:
-        case "rollout-back":
-            former = f"model {one.former}" if one.former else "no model"
-            return f"{_devices(runs)} that run model {one.version} switch to {former}."
-        case "rollout-abort" | "rollout-pause":
-            never = len(report.devices) - one.ran
-            return f"{_devices(runs)} go on with model {one.version}, {never:,} do not get it."
-        case "rollout-start" | "rollout-approve" if following is not None:
-            return f"Group {following.number} are {_devices(following.devices)}."
-        case _:
-            return f"{_devices(one.devices)} are in the groups that are open; {runs:,} run it."
-
-
-_RUNS: tuple[DeviceStage, ...] = ("switched", "settled")
-
-
-def _devices(count: int) -> str:
-    return plural(count, "device")

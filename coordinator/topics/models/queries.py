@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.formatting import some
+from coordinator.core.formatting import count_of, some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.models.stack import earlier
@@ -32,6 +32,7 @@ class ModelRow:
     running_on: int
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
+    measured: MeasuredVersion
     source: str | None = None
     """The ONNX file that it was imported from; None where the fleet learned it."""
 
@@ -46,15 +47,17 @@ class MeasuredVersion:
     """Share of held-out samples of all devices that it was right for; of pixels, mean of the
     devices' mean IoU."""
     of_pixels: bool
+    classes: int
 
     @property
     def text(self) -> str:
         """What an operator is told of it."""
+        classes = f"{self.classes} class{'' if self.classes == 1 else 'es'}"
         if self.accuracy is None:
-            return f"model {self.version} (measured nowhere)"
+            return f"model {self.version} ({classes}, measured nowhere)"
         kind = "mean IoU" if self.of_pixels else "accuracy"
-        on = f"{self.devices} device{'s' if self.devices > 1 else ''}"
-        return f"model {self.version} ({kind} {100 * self.accuracy:.1f} % on {on})"
+        on = count_of(self.devices)
+        return f"model {self.version} ({classes}, {kind} {100 * self.accuracy:.1f} % on {on})"
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def models(home: Path) -> list[ModelRow]:
             )
         )
         descends = {row["version"]: _descends(ledger, row["version"]) for row in rows}
+        measured = {row["version"]: measured_version(ledger, row["version"]) for row in rows}
     return [
         ModelRow(
             row["version"],
@@ -86,6 +90,7 @@ def models(home: Path) -> list[ModelRow]:
             row["contributions"],
             row["running_on"],
             descends[row["version"]],
+            measured[row["version"]],
             row["source"],
         )
         for row in rows
@@ -235,17 +240,24 @@ def going_back(home: Path, to: int | None = None) -> GoingBack:
     Whether `to` is a version to go back to is left to the coordinator's rules.
     """
     with ledger_of(home) as ledger:
-        rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
-        stack = [version for (version,) in rows]
-        below = earlier(stack)
-        if not below:
-            raise CommandError(
-                "model: nothing to go back to; `fleetledger model list` shows the versions, "
-                "`fleetledger model push VERSION` makes one that of all devices"
-            )
-        return GoingBack(
-            _measured(ledger, stack[-1]), _measured(ledger, to or below[0]), _canaries(ledger)
+        return going_back_in(ledger, to)
+
+
+def going_back_in(ledger: LedgerReader, to: int | None = None) -> GoingBack:
+    """Return the same as `going_back` of a ledger that is open."""
+    rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
+    stack = [version for (version,) in rows]
+    below = earlier(stack)
+    if not below:
+        raise CommandError(
+            "model: nothing to go back to; `fleetledger model list` shows the versions, "
+            "`fleetledger model push VERSION` makes one that of all devices"
         )
+    return GoingBack(
+        measured_version(ledger, stack[-1]),
+        measured_version(ledger, to or below[0]),
+        _canaries(ledger),
+    )
 
 
 def told_canaries(found: dict[int, tuple[str, ...]]) -> list[str]:
@@ -260,7 +272,18 @@ def _canaries(ledger: LedgerReader) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _measured(ledger: LedgerReader, version: int) -> MeasuredVersion:
+def class_names_of(ledger: LedgerReader, version: int) -> tuple[str, ...]:
+    """Return what a version knows; raise `CommandError` if there is none."""
+    query = "SELECT class_names FROM model WHERE version = ?"
+    row = ledger.db.execute(query, [version]).fetchone()
+    if row is None:
+        raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
+    return tuple(json.loads(row[0]))
+
+
+def measured_version(ledger: LedgerReader, version: int) -> MeasuredVersion:
+    """Return how well a version did; raise `CommandError` if there is none."""
+    classes = len(class_names_of(ledger, version))
     (row,) = ledger.db.query(
         "SELECT count(*) AS devices, sum(correct) AS correct, sum(total) AS total,"
         " avg(mean_iou) AS mean_iou FROM measured WHERE version = ?",
@@ -269,4 +292,4 @@ def _measured(ledger: LedgerReader, version: int) -> MeasuredVersion:
     accuracy = row["mean_iou"]
     if accuracy is None and row["total"]:
         accuracy = row["correct"] / row["total"]
-    return MeasuredVersion(version, row["devices"], accuracy, row["mean_iou"] is not None)
+    return MeasuredVersion(version, row["devices"], accuracy, row["mean_iou"] is not None, classes)

@@ -58,16 +58,17 @@ def test_tags_are_put_shown_and_taken_away(home: Path) -> None:
 
 
 def test_a_model_is_pushed_to_devices_with_tags(home: Path) -> None:
-    said = run(home, "model", "push", "1", "--tag", "site=north")
-    assert said == "model 1 goes to dev-2\n"
+    said = run(home, "model", "push", "1", "--tag", "site=north", "--yes")
+    assert said.splitlines()[-1] == "model 1 goes to dev-2"
     with pytest.raises(CommandError, match=r"no device of dev-1 has site=north"):
         run(home, "model", "push", "1", "--tag", "site=north", "--device", "dev-1")
 
 
 def test_devices_are_pinned_and_let_go(home: Path) -> None:
-    assert run(home, "device", "pin", "--tag", "gpu", "1") == "dev-2: pinned to model 1\n"
+    said = run(home, "device", "pin", "--tag", "gpu", "1", "--yes")
+    assert said.splitlines()[-1] == "dev-2: pinned to model 1"
     assert listed(home)["dev-2"][1] == 1
-    assert "stays as it is pinned" in run(home, "model", "push", "2")
+    assert "stays as it is pinned" in run(home, "model", "push", "2", "--yes")
     fleet = json.loads(run(home, "coordinator", "status", "--tag", "gpu", "--json"))
     (device,) = fleet["devices"]
     assert (device["desired_version"], device["pinned"]) == (1, 1)

@@ -95,7 +95,7 @@ def test_an_imported_model_is_a_version_that_goes_nowhere_by_itself(home: Path) 
     assert described.method == "imported"
     assert described.class_names == imported.class_names == ("wren", "robin", "finch")
     assert described.frozen.digest == imported.frozen.digest
-    assert "model 1 goes to all devices" in run(home, "model", "push", "1").output
+    assert "model 1 goes to all devices" in run(home, "model", "push", "1", "--yes").output
 
 
 def test_it_is_told_from_models_that_were_learned(home: Path) -> None:

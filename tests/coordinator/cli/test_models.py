@@ -71,12 +71,40 @@ def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home:
         run(home, "rollback")
     shown = run(home, "rollback", "--to", "2").output
     assert shown.splitlines() == [
-        "all devices are to run model 3 (accuracy 50.0 % on 1 device)",
+        "all devices are to run model 3 (2 classes, accuracy 50.0 % on 1 device)",
         "model 1 is tried on dev-2, which stays so",
-        "to go back to: model 2 (accuracy 92.5 % on 2 devices); new models are held then",
+        "to go back to: model 2 (2 classes, accuracy 92.5 % on 2 devices); "
+        "new models are held then",
         "model 2 is desired of all devices, which were to run 3; model 1 stays on dev-2; "
         "new models are held until `fleetledger model hold --release`",
     ]
+
+
+def test_a_push_names_who_leaves_which_model_and_what_it_does_not_know(home: Path) -> None:
+    with pytest.raises(CommandError, match="nothing was done: say --yes"):
+        run(home, "push", "1")
+    shown = run(home, "push", "2", "--yes").output.splitlines()
+    assert shown[:-1] == [
+        "to model 2 (2 classes, accuracy 92.5 % on 2 devices)",
+        "from no model: 2 devices",
+        "group by group, as long as devices measure that it holds: `fleetledger rollout plan 2`",
+    ]
+    assert shown[-1].startswith("model 2 goes to all devices")
+    with pytest.raises(CommandError, match="version: 9 is not a model"):
+        run(home, "push", "9", "--yes")
+
+
+@pytest.mark.usefixtures("somebody_is_there")
+def test_a_push_that_is_not_meant_sends_nothing(home: Path) -> None:
+    assert run(home, "push", "1", text="n\n").exit_code == 1
+    assert "model 1 goes to all devices" not in run(home, "push", "1", text="n\n").output
+    assert "model 1 goes to all devices" in run(home, "push", "1", text="y\n").output
+
+
+def test_the_list_says_how_well_each_version_did(home: Path) -> None:
+    shown = run(home, "list").output
+    assert "92.5 % on 2 devices" in shown
+    assert "50.0 % on 1 device" in shown
 
 
 @pytest.mark.usefixtures("somebody_is_there")

@@ -128,6 +128,21 @@ def test_what_makes_no_sense_is_refused_in_the_coordinators_words(home: Path) ->
 
 
 @pytest.mark.usefixtures("_coordinator")
+def test_what_reaches_devices_is_told_and_asked_first(home: Path) -> None:
+    client = browser(home, role=Role.OPERATOR)
+    known = last_entries(home)
+    for name in ("push-model", "pin"):
+        status, outcome = act(client, name, version="1", devices="dev-1")
+        assert (status, outcome["asks"]) == (409, True)
+        assert "to model 1 (" in str(outcome["text"])
+        assert "1 device" in str(outcome["text"])
+    form = client.get("/act/push-model", params={"version": "1"}).text
+    assert "<li>to model 1 (" in form
+    assert last_entries(home) == known
+    assert act(client, "push-model", version="1", devices="dev-1", sure="yes")[0] == 200
+
+
+@pytest.mark.usefixtures("_coordinator")
 def test_a_question_is_asked_before_a_stage_with_strange_names_opens(home: Path) -> None:
     client = browser(home, role=Role.OPERATOR)
     assert act(client, "open-stage", classes="hedgehog", sure="yes")[0] == 200

@@ -1,0 +1,97 @@
+"""What a command that reaches devices would do, in sentences, before it is done."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from coordinator.core.formatting import count_of, some
+from coordinator.ledger.reader import LedgerReader
+from coordinator.reading.rollouts.finding import one_rollout
+from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.views import chosen_in, tags
+from coordinator.topics.models.queries import (
+    class_names_of,
+    going_back_in,
+    measured_version,
+    pins,
+    told_canaries,
+)
+from coordinator.topics.rollouts.views import DeviceStage
+
+_RUNS: tuple[DeviceStage, ...] = ("switched", "settled")
+
+
+def foretold_push(
+    ledger: LedgerReader, choice: DeviceChoice, version: int, *, over_pins: bool = False
+) -> tuple[str, ...]:
+    """Return who gets the version, what they leave for it, and what it does not know.
+
+    Devices that are pinned stay, but for `over_pins`. Raises `CommandError` where nobody is
+    meant, or there is no such version.
+    """
+    known = class_names_of(ledger, version)
+    pinned = set() if over_pins else {name for name, pin in pins(ledger).items() if pin != version}
+    meant = tuple(tags(ledger)) if choice.is_open else chosen_in(ledger, choice)
+    running = _running(ledger)
+    leaving = Counter(running.get(device) for device in meant if device not in pinned)
+    same = leaving.pop(version, 0)
+    lines = [f"to {measured_version(ledger, version).text}"]
+    for former, devices in sorted(leaving.items(), key=lambda item: -item[1]):
+        text = "no model" if former is None else measured_version(ledger, former).text
+        lines.append(f"from {text}: {count_of(devices)}")
+    if not meant:
+        lines.append("nobody is admitted yet; devices that come get it")
+    if same:
+        lines.append(f"{count_of(same)} {_verb(same, 'runs', 'run')} it")
+    stay = [device for device in meant if device in pinned]
+    if stay:
+        lines.append(f"pinned to another, and {_verb(len(stay), 'stays', 'stay')}: {some(stay)}")
+    learned = {name for former in leaving if former for name in class_names_of(ledger, former)}
+    lost = sorted(learned - set(known))
+    if lost:
+        lines.append(f"it does not know {some(lost)}, which they know now")
+    if len(leaving) and choice.is_open and len(meant) > 1:
+        lines.append(
+            f"group by group, as long as devices measure that it holds: `fleetledger rollout plan "
+            f"{version}`"
+        )
+    return tuple(lines)
+
+
+def foretold_back(ledger: LedgerReader, to: int | None) -> tuple[str, ...]:
+    """Return what going back to a version would do; raise `CommandError` as `going_back` does."""
+    step = going_back_in(ledger, to)
+    lines = [f"from {step.leaving.text}", f"to {step.to.text}; new models are held then"]
+    return (*lines, *told_canaries(step.canaries))
+
+
+def foretold_rollout(ledger: LedgerReader, action: str, number: int) -> tuple[str, ...]:
+    """Return what an action on a rollout would do on how many devices; raise `CommandError`."""
+    report = one_rollout(ledger, number, 0)
+    one, runs = report.rollout, sum(report.counts.get(stage, 0) for stage in _RUNS)
+    following = next((group for group in report.groups if group.stage == "ahead"), None)
+    match action:
+        case "rollout-back":
+            former = f"model {one.former}" if one.former else "no model"
+            verb = _verb(runs, "runs", "run"), _verb(runs, "switches", "switch")
+            return (f"{count_of(runs)} that {verb[0]} model {one.version} {verb[1]} to {former}.",)
+        case "rollout-abort" | "rollout-pause":
+            never = len(report.devices) - one.ran
+            goes, do = _verb(runs, "goes", "go"), _verb(never, "does", "do")
+            return (
+                f"{count_of(runs)} {goes} on with model {one.version}, {never:,} {do} not get it.",
+            )
+        case "rollout-start" | "rollout-approve" if following is not None:
+            return (f"Group {following.number}: {count_of(following.devices)}.",)
+        case _:
+            are, run = _verb(one.devices, "is", "are"), _verb(runs, "runs", "run")
+            where = f"{are} in the groups that are open"
+            return (f"{count_of(one.devices)} {where}; {runs:,} {run} it.",)
+
+
+def _running(ledger: LedgerReader) -> dict[str, int | None]:
+    return dict(ledger.db.execute("SELECT device, active_version FROM device").fetchall())
+
+
+def _verb(count: int, one: str, more: str) -> str:
+    return one if count == 1 else more
