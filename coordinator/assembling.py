@@ -7,7 +7,7 @@ alone. One that speaks to nobody has the part of it that needs no network: its b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +31,7 @@ from coordinator.serving.operator import OperatorInbox
 from coordinator.serving.quotas import Quotas
 from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
 from coordinator.serving.snapshotting import SnapshotKeeper
+from coordinator.serving.watch import Look
 from coordinator.serving.workers.connection import Facts, SharedConnection
 from coordinator.serving.workers.processes import IntakeWorkers
 from coordinator.serving.workers.worker import WorkerPlan
@@ -42,6 +43,7 @@ from coordinator.trust.release_key import release_signer
 from schemas.envelope import Sender, encode
 from schemas.keys import SigningKey
 from schemas.presence import CoordinatorDeath
+from schemas.problems import PATIENCE_SECONDS, OpenProblem
 from schemas.topics import FleetTopics
 from schemas.values import BootId, DeviceId
 from transport.brokers.log_watch import PasswordMisuse
@@ -212,6 +214,20 @@ def _keeper(office: BackOffice) -> SnapshotKeeper:
 def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
     home, settings, engine = office.home, office.settings, office.engine
     topics, invitations = FleetTopics(settings.fleet), Invitations(home)
+    desk = IntakeDesk(
+        links.exchange,
+        links.workshop,
+        office.store,
+        home / "incoming",
+        PayloadCheck(),
+        office.maker.networks,
+    )
+    files = FileServer(
+        links.exchange,
+        lambda: office.blobs,
+        file_urls(settings.files, clock.seconds),
+        partial(_features_of, engine),
+    )
     return CoordinatorParts(
         topics=topics,
         sender=links.sender,
@@ -219,21 +235,9 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         engine=engine,
         inbox=links.inbox,
         workshop=links.workshop,
-        desk=IntakeDesk(
-            links.exchange,
-            links.workshop,
-            office.store,
-            home / "incoming",
-            PayloadCheck(),
-            office.maker.networks,
-        ),
+        desk=desk,
         maker=office.maker,
-        files=FileServer(
-            links.exchange,
-            lambda: office.blobs,
-            file_urls(settings.files, clock.seconds),
-            partial(_features_of, engine),
-        ),
+        files=files,
         store=office.store,
         invitations=invitations,
         gate=Gate(
@@ -247,7 +251,26 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         blocks=links.exchange.traffic,
         live=links.live,
         snapshots=links.snapshots,
+        looks=[*_looks(links), desk.problems, files.problems],
     )
+
+
+def _looks(links: _Links) -> Iterator[Look]:
+    """Yield what says of each part that may wait without end what is wrong with it."""
+    yield links.workshop.problems
+    yield partial(_of_blocks, links.control, links.exchange)
+    if isinstance(links.control, SharedConnection):
+        yield links.control.problems
+    if links.snapshots is not None:
+        yield links.snapshots.problems
+
+
+def _of_blocks(control: Connection, exchange: BlockExchange) -> Iterator[OpenProblem]:
+    """Yield why no payload comes and no file goes, although messages do."""
+    if control.connected and not exchange.connection.connected:
+        why = exchange.trouble or "the broker has not taken it"
+        text = f"the connection for payloads and files is not there: {why}"
+        yield OpenProblem("blocks", text, True, PATIENCE_SECONDS, "away")
 
 
 def _features_of(engine: LedgerEngine, device: DeviceId) -> Collection[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from device_agent.home import AgentHome
 from device_agent.status import Status, is_running
-from device_agent.store.store import held_text
+from schemas.problems import HELD
 
 STALE_SECONDS = 30.0
 """A status older than this is of an agent that does not answer any more."""
@@ -59,6 +59,6 @@ def _database(path: Path) -> Iterator[str]:
             db.execute("BEGIN IMMEDIATE")
             db.rollback()
     except sqlite3.OperationalError as error:
-        yield held_text(path) if "locked" in str(error) else f"{path}: cannot be written: {error}"
+        yield f"{path}: " + (HELD if "locked" in str(error) else f"cannot be written: {error}")
     except sqlite3.Error as error:
         yield f"{path}: cannot be written: {error}"

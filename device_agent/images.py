@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from device_agent.progress import working_at
 from learning.errors import ImageError, SampleError, TextError
 from learning.numerics.preprocessing import preprocess
 from learning.numerics.tokens import MAX_TEXT_BYTES
 from schemas.models import AnyPreprocessing
+from schemas.progress import working_at
 from schemas.regular_files import open_regular
 from schemas.values import Digest
 

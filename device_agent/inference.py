@@ -17,9 +17,9 @@ import numpy.typing as npt
 from device_agent.errors import LoadError, MissingError
 from device_agent.execution.engines import EngineStore
 from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
-from device_agent.progress import working_at
 from schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Manifest
 from schemas.onnx_runtime import onnx_runtime
+from schemas.progress import working_at
 from schemas.values import Digest
 from schemas.variants import VariantName
 

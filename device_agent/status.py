@@ -12,7 +12,6 @@ from device_agent.core.models import open_action, waits_for_hours
 from device_agent.core.policy import images_asked, refusal, withheld
 from device_agent.core.releases import root_of
 from device_agent.core.state import AgentState
-from device_agent.problems import DatedProblem
 from device_agent.round_traffic import RoundTraffic
 from device_agent.settings import Exemplars, Samples
 from learning.numerics.detection import ENTROPY, DetectionRules, Detector
@@ -21,6 +20,7 @@ from schemas.assignments import Assignment
 from schemas.former_names import Renamed
 from schemas.installing import pip_install
 from schemas.message import Strict
+from schemas.problems import DatedProblem
 from schemas.values import ClassName, DeviceId, Digest, FleetId
 from schemas.variants import VariantName
 from transport.meter import Counts

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from device_agent.core.standing import PATIENCE_SECONDS, OpenProblem, standing_problems
+from device_agent.core.standing import standing_problems
 from device_agent.core.state import AgentState
-from device_agent.problems import ProblemBook
 from device_agent.worker import AgentWorker
 from schemas.log_lines import about
+from schemas.problems import PATIENCE_SECONDS, OpenProblem, ProblemBook
 from schemas.values import DeviceId
 from transport.clock import Clock
 from transport.errors import BrokerLimitError, NotAuthorisedError, TlsError, TransportError

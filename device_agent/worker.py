@@ -27,7 +27,7 @@ from device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from device_agent.progress import JobProgress
+from schemas.progress import JobProgress
 from transport.errors import ThreadEndedError
 
 _JOBS: dict[type[object], str] = {
@@ -86,7 +86,7 @@ class WorkerThread:
         self._requests: SimpleQueue[Request | None] = SimpleQueue()
         self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
         self._stopping = threading.Event()
-        self.progress = JobProgress()
+        self.progress = JobProgress("agent")
         """What the work is at."""
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 

@@ -128,6 +128,8 @@ class BlockExchange:
         """From where else than from peers it may fetch; None for nowhere."""
         self.refused_messages = 0
         """Messages that made no sense here, and requests for what is not served."""
+        self.trouble = ""
+        """What went wrong with its connection last; empty since the broker took it."""
         self._wire = BlockWire(topics, sender, device, clock)
         self._clock = clock
         self._may_serve = may_serve
@@ -296,10 +298,12 @@ class BlockExchange:
                 self.refused_messages += 1
                 log.info("%s: %s", event.topic, error)
         elif isinstance(event, Connected):
+            self.trouble = ""
             self._fetches.reconnected(self._clock.seconds())
         elif isinstance(event, Disconnected):
             self._fetches.disconnected()
         elif isinstance(event, ConnectionProblem):
+            self.trouble = str(event.error)
             log.warning("connection for blocks: %s", event.error)
 
     def _receive(self, message: IncomingMessage) -> None:

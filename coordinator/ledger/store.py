@@ -31,11 +31,12 @@ from coordinator.errors import (
 from coordinator.ledger import schema
 from coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from coordinator.ledger.folder_store import fsync_folder, make_folder
-from coordinator.ledger.lock import WriterLock
+from coordinator.ledger.lock import WriterLock, lock_path
 from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
 from coordinator.ledger.shards import LogShard, LogShards
+from schemas.problems import HELD
 from schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
 from schemas.proofs.tree import Frontier
 from schemas.values import Digest
@@ -104,7 +105,7 @@ class Ledger(LedgerReader):
         ledger of this program.
         """
         make_folder(path.parent)
-        lock = WriterLock(path.with_name(path.name + ".lock"))
+        lock = WriterLock(lock_path(path))
         try:
             db = _open_database(path, busy_seconds)
             return cls(db, path, projections or Projections(), lock, clock, sign_note)
@@ -249,8 +250,9 @@ class Ledger(LedgerReader):
             raise  # used from another thread, a projection's mistake, or a damaged file
         except (sqlite3.Error, LedgerError) as error:  # also reading writes, where memory is short
             self.db.rollback()
+            cause = HELD if "locked" in str(error) else str(error)
             raise LedgerWriteError(
-                f"{self.path}: {what} not stored: {error}; nothing was changed, "
+                f"{self.path}: {what} not stored: {cause}; nothing was changed, "
                 "so mend the cause (free space, other programs) and try again"
             ) from error
         except BaseException:

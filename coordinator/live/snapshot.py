@@ -6,6 +6,7 @@ from pydantic import Field
 
 from schemas.health import DeviceHealth, HealthProblem
 from schemas.message import Strict
+from schemas.problems import DatedProblem
 from schemas.values import BootId, DeviceId
 from transport.brokers.log_watch import PasswordMisuse
 
@@ -35,10 +36,17 @@ class CoordinatorNow(Strict):
     making_model: bool = False
     stage_closes_ns: int | None = None
     """When the open stage closes at the latest, by this machine's calendar."""
-    hindered: str = ""
-    """What keeps it from its work, such as a full disk, in words."""
+    disconnected_ns: int | None = None
+    """Since when it is not connected to the broker."""
+    problems: tuple[DatedProblem, ...] = ()
+    """What is wrong with it now, such as a full disk, with its dates."""
     misused: tuple[PasswordMisuse, ...] = ()
     """Users of the broker whose password somebody else may have."""
+
+    @property
+    def hindered(self) -> DatedProblem | None:
+        """The first of what keeps it from its work; None where nothing does."""
+        return next((problem for problem in self.problems if problem.hinders), None)
 
 
 class DeviceNow(Strict):

@@ -50,6 +50,7 @@ from methods.registry import AnyStatisticsCoordinator, statistics_coordinator
 from methods.solved_heads import decode_head, encode_head
 from methods.statistics import ExactAggregate, StatisticsAssignment
 from schemas.errors import FleetledgerError
+from schemas.progress import working_at
 from schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.model_maker")
@@ -78,6 +79,7 @@ class ModelMaker:
 
     def make(self, request: Work) -> Finished:
         """Return what is asked for, or why there is none."""
+        working_at(_named(request))
         match request:
             case SolveHead():
                 return self.solve(request)
@@ -271,3 +273,20 @@ def _aggregate(
 ) -> ExactAggregate:
     payload, stage = given
     return side.aggregate_type.of(assignment, side.read(assignment, read(payload)), stage)
+
+
+def _named(request: Work) -> str:
+    """Return what a job makes, in words."""
+    match request:
+        case SolveHead(version=version):
+            return f"the head of model {version}"
+        case ExportHead(solved=solved):
+            return f"the files of model {solved.version}"
+        case PackImported(version=version):
+            return f"the manifest of model {version}"
+        case AverageRound(opened=opened):
+            return f"the mean of round {opened.number}"
+        case FreezeNetwork():
+            return "the frozen model of a trained network"
+        case PrepareAdapter():
+            return "an adapter"

@@ -7,13 +7,16 @@ receipts waiting. Each job ends in inputs for the core; results wait until the s
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from coordinator.core.inputs import Input
+from schemas.problems import OpenProblem
+from schemas.progress import JobProgress
 from schemas.values import Digest
 from transport.errors import ThreadEndedError
 
@@ -30,6 +33,8 @@ class Finished:
     """What it took to read the payload that it is about, as bytes of JSON."""
 
 
+LONG_JOB_SECONDS = 600.0
+"""After which a job is told though it gets on."""
 Job = Callable[[], Sequence[Finished]]
 
 
@@ -51,6 +56,9 @@ class ModelWorkshop(Protocol):
     def results(self) -> list[Finished]:
         """Take what is finished; raise what a job raised."""
 
+    def problems(self) -> Iterable[OpenProblem]:
+        """Return what is wrong with jobs under way."""
+
     def stop(self) -> None:
         """Drop what has not begun and wait for what has."""
 
@@ -58,20 +66,35 @@ class ModelWorkshop(Protocol):
 class Workshop:
     """Two threads and a queue of results; `on_finished` wakes whoever waits for results."""
 
-    def __init__(self, on_finished: Callable[[], None]) -> None:
+    def __init__(
+        self, on_finished: Callable[[], None], seconds: Callable[[], float] = time.monotonic
+    ) -> None:
         self._on_finished = on_finished
         self._payloads = ThreadPoolExecutor(1, "payloads")
         self._models = ThreadPoolExecutor(1, "models")
+        self._progress = tuple(JobProgress("coordinator", seconds) for _ in range(2))
         self._results: SimpleQueue[Sequence[Finished]] = SimpleQueue()
         self._broken: SimpleQueue[BaseException] = SimpleQueue()
 
     def payload_job(self, job: Job) -> None:
         """Run a job on the payload thread."""
-        self._payloads.submit(job).add_done_callback(self._done)
+        self._payloads.submit(
+            _worked, self._progress[0], "check of payloads", job
+        ).add_done_callback(self._done)
 
     def model_job(self, job: Job) -> None:
         """Run a job on the model thread."""
-        self._models.submit(job).add_done_callback(self._done)
+        self._models.submit(_worked, self._progress[1], "making of models", job).add_done_callback(
+            self._done
+        )
+
+    def problems(self) -> Iterator[OpenProblem]:
+        """Yield jobs that do not get on, or take long."""
+        for progress in self._progress:
+            if hangs := progress.hangs():
+                yield OpenProblem("work", hangs, hinders=True, key="hangs")
+            elif long := progress.describe(LONG_JOB_SECONDS):
+                yield OpenProblem("work", f"{long}; it gets on", key="long")
 
     def put(self, *finished: Finished) -> None:
         """Add results that some other thread came by."""
@@ -113,6 +136,11 @@ class Workshop:
         else:
             log.error("a job failed", exc_info=error)
             self.fail(ThreadEndedError("workshop", error))
+
+
+def _worked(progress: JobProgress, name: str, job: Job) -> Sequence[Finished]:
+    with progress.working(name, by_processor=True):
+        return job()
 
 
 _MOST_AT_ONCE = 64

@@ -77,6 +77,8 @@ class Trouble(Strict):
     """The entry that says so; None where only the device says it, every minute."""
     since: IsoTime | None = None
     """Since when it is so, or when it was told; None where nobody knows."""
+    hinders: bool = False
+    """Whether it keeps who has it from giving or getting."""
 
     def __str__(self) -> str:
         since = "" if self.since is None else f"since {iso_time(self.since)}: "
@@ -148,6 +150,8 @@ class CoordinatorRun(Strict):
     running: bool
     since: IsoTime | None = None
     stopped_in_order: bool = False
+    process: int | None = None
+    """The one that has the ledger, although none has said lately that it runs."""
     last_written: IsoTime | None = None
     """When it said last that it runs."""
     version: str | None = None
@@ -156,10 +160,17 @@ class CoordinatorRun(Strict):
     connection: str = ""
     """Why it is not, in words."""
     making_model: bool = False
-    hindered: str = ""
-    """What keeps it from its work, in words."""
+    disconnected_since: IsoTime | None = None
+    """Since when it is not."""
+    problems: tuple[Trouble, ...] = ()
+    """What is wrong with it now."""
     misused: tuple[PasswordMisuse, ...] = ()
     """Users of the broker whose password somebody else may have, of the last day."""
+
+    @property
+    def hindered(self) -> bool:
+        """Whether something keeps it from its work."""
+        return any(problem.hinders for problem in self.problems)
 
 
 class LedgerNow(Strict):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from coordinator.errors import LedgerError
+from coordinator.ledger.lock import WriterLock, lock_path
 from coordinator.ledger.reader import LedgerReader
 from coordinator.live.snapshot import LiveSnapshot, serves
 from coordinator.reading.answers import (
@@ -18,6 +20,7 @@ from coordinator.reading.answers import (
     RoundNow,
     StageNow,
     StoppedRounds,
+    Trouble,
     WaitingRelease,
 )
 from coordinator.reading.fleet_devices import fleet_devices
@@ -34,6 +37,7 @@ from coordinator.topics.rounds import views as round_views
 from coordinator.topics.stages import views as stage_views
 from coordinator.topics.stages.views import StageInProgress
 from methods.registry import can_learn_with
+from schemas.problems import DatedProblem
 
 __all__ = ["FleetNow", "fleet_now"]
 
@@ -71,7 +75,7 @@ def narrowed(fleet: FleetNow, names: Iterable[str]) -> FleetNow:
 def _fleet_now(
     ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
 ) -> FleetNow:
-    run, checkpoint = _run(live, time_ns), ledger.checkpoint
+    run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
     facts, out = device_views.facts(ledger), model_queries.going_out(ledger)
     twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, facts, live if run.running else None, out)
@@ -135,13 +139,14 @@ def _retired(ledger: LedgerReader) -> tuple[RetiredDevice, ...]:
     )
 
 
-def _run(live: LiveSnapshot | None, time_ns: int) -> CoordinatorRun:
+def _run(live: LiveSnapshot | None, time_ns: int, ledger: Path) -> CoordinatorRun:
     if live is None:
         return CoordinatorRun(running=False)
     now = live.coordinator
     running = serves(now, time_ns)
     return CoordinatorRun(
         running=running,
+        process=None if running or now.stopped else WriterLock.holder(lock_path(ledger)),
         since=now.started_ns if running else None,
         stopped_in_order=now.stopped,
         last_written=now.written_ns,
@@ -149,8 +154,15 @@ def _run(live: LiveSnapshot | None, time_ns: int) -> CoordinatorRun:
         connected=running and now.connected,
         connection=now.connection if running else "",
         making_model=running and now.making_model,
-        hindered=now.hindered if running else "",
+        disconnected_since=None if not running or now.connected else now.disconnected_ns,
+        problems=tuple(map(_trouble, now.problems)) if running else (),
         misused=now.misused if running else (),
+    )
+
+
+def _trouble(problem: DatedProblem) -> Trouble:
+    return Trouble(
+        about=problem.about, text=problem.text, since=problem.since_ns, hinders=problem.hinders
     )
 
 

@@ -69,7 +69,10 @@ def fleet_devices(
                 samples=item.samples,
                 problems=(
                     *troubles.get(item.device, ()),
-                    *(Trouble(about=one.about, text=one.text, since=at) for one, at in hindered),
+                    *(
+                        Trouble(about=one.about, text=one.text, since=at, hinders=True)
+                        for one, at in hindered
+                    ),
                 ),
                 hindered_since=None if now is None else now.hindered_since_ns,
             )

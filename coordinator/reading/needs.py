@@ -99,16 +99,35 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
             urgency="now", sentence=_not_running(run), command="fleetledger coordinator serve"
         )
         return
-    if run.hindered:
-        yield Need(urgency="now", sentence=f"The coordinator cannot do its work: {run.hindered}.")
+    for problem in run.problems:
+        how = "cannot do its work" if problem.hinders else f"has a problem with {problem.about}"
+        yield Need(
+            urgency="now" if problem.hinders else "today",
+            sentence=f"The coordinator {how}{_since(problem.since)}: {problem.text}.",
+        )
     if not run.connected:
         why = f": {run.connection}" if run.connection else ""
-        yield Need(urgency="now", sentence=f"The coordinator is not connected to the broker{why}.")
+        since = _since(run.disconnected_since)
+        yield Need(
+            urgency="now",
+            sentence=f"The coordinator is not connected to the broker{since}{why}.",
+        )
+
+
+def _since(time_ns: int | None) -> str:
+    return "" if time_ns is None else f" since {iso_time(time_ns)}"
 
 
 def _not_running(run: CoordinatorRun) -> str:
     if run.last_written is None:
         return "No coordinator runs: nothing is taken in, and nothing goes out."
+    if run.process is not None:
+        return (
+            f"The coordinator (process {run.process}) stands still since "
+            f"{iso_time(run.last_written)}: it was stopped, or its disk does not answer, and "
+            "nothing is taken in. Look at its disk and at `ps -o stat,wchan -p "
+            f"{run.process}`; `kill -CONT {run.process}` wakes one that was stopped, else end it."
+        )
     how = "was stopped" if run.stopped_in_order else "has not been heard of"
     when = "at" if run.stopped_in_order else "since"
     return (
@@ -279,10 +298,10 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         index = next((trouble.index for _, trouble in items if trouble.index is not None), None)
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         first = items[0][1]
-        since = "" if first.since is None else f" since {iso_time(first.since)}"
         yield Need(
             urgency="today",
-            sentence=f"{items[0][0]}{others} has a problem with {about}{since}: {first.text}",
+            sentence=f"{items[0][0]}{others} has a problem with {about}{_since(first.since)}: "
+            f"{first.text}",
             devices=names,
             index=index,
             command="fleetledger agent doctor"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from coordinator.errors import BlobError
@@ -12,6 +13,7 @@ from schemas.assignments import Assignment
 from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.offers import HTTPS, Offer
+from schemas.problems import OpenProblem
 from schemas.proxy import ScoringOrder
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
@@ -41,13 +43,37 @@ class FileServer:
         self._urls = urls
         self._features_of = features_of
         self._offered: set[Digest] = set()
+        self._lacking: dict[Digest, tuple[Offer, str]] = {}
+        """Files that devices are to have and that cannot be read, with why."""
+
+    def problems(self) -> Iterator[OpenProblem]:
+        """Yield which files devices are to have, and cannot be read."""
+        for digest, (_, why) in sorted(self._lacking.items()):
+            text = f"{why}; bring it back from a mirror or a backup, and devices are told of it"
+            yield OpenProblem("files", text, hinders=True, key=digest)
+
+    def found_again(self) -> bool:
+        """Try what could not be read once more; return whether any of it can be."""
+        before = len(self._lacking)
+        for offer, _ in list(self._lacking.values()):
+            with suppress(BlobError):
+                self._offer(offer)
+        return len(self._lacking) < before
 
     def offer_files_of(self, body: Message) -> None:
         """Serve every file that a message offers; raise `BlobError` if one cannot be had."""
         for offer in _offers(body):
             if offer.digest not in self._offered:
-                self._server.serve(self._source(offer))
-                self._offered.add(offer.digest)
+                self._offer(offer)
+
+    def _offer(self, offer: Offer) -> None:
+        try:
+            self._server.serve(self._source(offer))
+        except BlobError as error:
+            self._lacking[offer.digest] = offer, str(error)
+            raise
+        self._offered.add(offer.digest)
+        self._lacking.pop(offer.digest, None)
 
     def offered(self, body: Message, device: DeviceId) -> Message:
         """Serve what a message offers; return it with the URLs that its device is told.

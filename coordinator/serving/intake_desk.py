@@ -6,7 +6,8 @@ Nothing is stored before the digest, the size and the method's own checks are ri
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from coordinator.making.workshop import Finished, ModelWorkshop
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
 from schemas.offers import Offer
+from schemas.problems import PATIENCE_SECONDS, OpenProblem
+from schemas.progress import working_at
 from schemas.tensors import reading_cost
 from schemas.values import ClassName, DeviceId, Digest
 from transport.part_file import file_identity
@@ -29,6 +32,8 @@ from transport.part_file import file_identity
 log = logging.getLogger("coordinator.intake")
 
 FETCH_SECONDS = 600.0
+OFFERED_AGAIN_SECONDS = 900.0
+"""Within which a device offers again what could not be taken."""
 
 Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
 """A method's check of a payload: (method, settings, payload) to its samples per class name."""
@@ -67,6 +72,17 @@ class _HashedFile:
         return self.identity is not None and file_identity(self.path) == self.identity
 
 
+@dataclass(frozen=True)
+class _Missing:
+    """A payload that was offered and is not stored."""
+
+    why: str
+    here: bool
+    """Whether it came, and could not be stored."""
+    newest: float
+    """When that was tried last."""
+
+
 class IntakeDesk:
     """Fetching, checking and storing of payloads."""
 
@@ -87,11 +103,38 @@ class IntakeDesk:
         self._answers = answers
         self._check_cost = CheckCost()
         self._verdicts = Verdicts()
+        self._missing: dict[DeviceId, _Missing] = {}
+        """Devices whose newest payload could not be taken in."""
         folder.mkdir(parents=True, exist_ok=True)
 
     def believe(self, verdict: PayloadVerdict) -> None:
         """Note what another process of this coordinator has found of a payload."""
         self._verdicts.note(verdict)
+
+    def problems(self) -> Iterator[OpenProblem]:
+        """Yield why payloads that devices offer are not in the ledger.
+
+        A device that offers nothing more has gone, or has withdrawn it: nothing is said of it.
+        """
+        now = time.monotonic()
+        late = {
+            device: missing
+            for device, missing in sorted(self._missing.copy().items())
+            if now - missing.newest < OFFERED_AGAIN_SECONDS
+        }
+        for device, missing in late.items():
+            if missing.here:
+                text = f"payloads cannot be stored: {missing.why}; their devices offer them again"
+                yield OpenProblem("payloads", text, hinders=True, key="here")
+                return
+            text = (
+                f"payload of {device}: {missing.why}; look at the device's network and at "
+                "`agent status` there"
+            )
+            yield OpenProblem("payloads", text, patience=PATIENCE_SECONDS, key=device)
+
+    def _lacks(self, request: TakePayload, why: object, *, here: bool = False) -> None:
+        self._missing[request.device] = _Missing(str(why), here, time.monotonic())
 
     def take(self, requests: Sequence[TakePayload]) -> None:
         """Begin to take payloads in; the workshop's results tell how each ended."""
@@ -133,6 +176,7 @@ class IntakeDesk:
         error = fetched.exception()
         if error is not None:
             _warn("payload.not_fetched", request, error)
+            self._lacks(request, error)
             missing = PayloadMissing(request.device, request.contribution, str(error))
             self._workshop.put(Finished(missing))
             return
@@ -165,10 +209,12 @@ class IntakeDesk:
         With a `verdict` the method is not asked again.
         """
         contribution = request.contribution
+        working_at(f"payload of {request.device}")
         fault = self._fault(request, payload, verdict, hashed=file is not None)
         cost = reading_cost(payload)
         if request.round is None:
             cost += self._check_cost(request.lineage.method, request.lineage.settings)
+        self._missing.pop(request.device, None)
         if fault:
             _warn("payload.refused", request, fault)
             unusable = PayloadUnusable(request.device, contribution, fault)
@@ -181,6 +227,7 @@ class IntakeDesk:
                 self._keep(contribution.payload, payload, file)
             except BlobError as error:  # a full disk is no fault of the payload
                 _warn("payload.not_stored", request, error)
+                self._lacks(request, error, here=True)
                 missing = PayloadMissing(request.device, contribution, str(error))
                 return Finished(missing, json_bytes=cost)
         if request.round is not None:

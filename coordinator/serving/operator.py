@@ -25,6 +25,7 @@ from coordinator.core.inputs import OperatorCommand
 from coordinator.errors import CommandError, InboxError, OperatorTimeoutError, QuestionError
 from schemas.message import explain
 from schemas.private_file import make_home
+from schemas.problems import HELD
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
@@ -185,9 +186,9 @@ class OperatorInbox:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise InboxError(
-                f"{self._path}: cannot be {verb} now: {error}; look at the disk's space and health"
-            ) from error
+            held = "locked" in str(error)
+            cause = HELD if held else f"{error}; look at the disk's space and health"
+            raise InboxError(f"{self._path}: cannot be {verb} now: {cause}") from error
 
 
 def here(home: Path) -> Callable[[], bool]:

@@ -8,7 +8,7 @@ then are requests carried out.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,6 +52,7 @@ from coordinator.serving.receipting import told_otherwise, with_proof
 from coordinator.serving.refusing_disk import RefusingDisk
 from coordinator.serving.rivals import Rivals
 from coordinator.serving.snapshotting import SnapshotKeeper
+from coordinator.serving.watch import Look, ServingWatch
 from coordinator.serving.workers.connection import CheckedMessage
 from coordinator.trust.invitations import Invitations
 from schemas.envelope import Sender, encode
@@ -65,6 +66,7 @@ from schemas.presence import (
     CoordinatorHeartbeat,
     SeenCheckpoint,
 )
+from schemas.problems import OpenProblem
 from schemas.receipts import Receipt
 from schemas.service_manager import no_beat
 from schemas.topics import FleetTopics
@@ -93,6 +95,8 @@ _FEW_SECONDS = 5
 _ANNOUNCE_SECONDS = 1.0
 """Between two births of the coordinator, of which every device is told."""
 OPERATOR_SECONDS = 0.1
+_FILES_SECONDS = 30.0
+"""Between two attempts to read files that could not be read."""
 
 
 def births_spread(devices: int) -> int | None:
@@ -136,6 +140,8 @@ class CoordinatorParts:
     """Writes down what is known just now, where somebody may want to see it."""
     snapshots: SnapshotKeeper | None = None
     """Has the state kept beside the ledger, so that the next start is quick."""
+    looks: Sequence[Look] = ()
+    """What is looked at for problems, beside the shell itself."""
 
 
 @dataclass
@@ -161,6 +167,7 @@ class Shell:
         self._journal = Journal(parts.clock, parts.engine.core.live)
         parts.engine.on_commit = self._journal.committed
         signer = parts.sender.signer
+        self._watch = ServingWatch(parts.clock, [self._problems, *parts.looks])
         self._rivals = Rivals(
             parts.topics.fleet,
             parts.sender.boot,
@@ -180,6 +187,7 @@ class Shell:
         self._announces = False
         """Whether a birth of the coordinator waits for its time."""
         self._next_announcement = 0.0
+        self._next_files_look = 0.0
         self._compared: dict[DeviceId, SeenCheckpoint] = {}
         """What devices have said of the ledger that they have seen."""
 
@@ -224,13 +232,23 @@ class Shell:
         return moved
 
     def _write_live(self, live: LiveWriter) -> None:
-        disks = self._ledger_disk.hindered or self._inbox_disk.hindered
-        live.note(hindered=disks or self._rivals.text or self._broker_fault)
+        live.note(problems=self._watch.look())
         engine = self._parts.engine
         closes_ns = engine.core.stages.closes_ns()
         live.note(stage_closes_ns=None if closes_ns is None else closes_ns - engine.ahead_ns)
         self._metering.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
+
+    def _problems(self) -> Iterator[OpenProblem]:
+        """Yield what this loop itself waits for."""
+        for name, text in (
+            ("ledger", self._ledger_disk.hindered),
+            ("operator", self._inbox_disk.hindered),
+            ("coordinator", self._rivals.text),
+            ("broker", self._broker_fault),
+        ):
+            if text:
+                yield OpenProblem(name, text, hinders=True, key="waits")
 
     def _step(self, seconds: float) -> bool:
         if self._uncommitted is None:
@@ -318,7 +336,11 @@ class Shell:
     def _note_link(self, reason: str | None) -> None:
         """Note that the broker is connected, or why it is not."""
         if self._parts.live is not None:
-            self._parts.live.note(connected=reason is None, connection=reason or "")
+            before = self._parts.live.now.disconnected_ns
+            since = None if reason is None else before or self._parts.clock.time_ns()
+            self._parts.live.note(
+                connected=reason is None, connection=reason or "", disconnected_ns=since
+            )
 
     def _take(
         self, event: IncomingMessage | Connected | Disconnected | ConnectionProblem, group: _Group
@@ -402,6 +424,10 @@ class Shell:
         if now < self.next_tick:
             return []
         self.next_tick = now + TICK_SECONDS
+        if now >= self._next_files_look:
+            self._next_files_look = now + _FILES_SECONDS
+            # Births of devices make the core tell them again what could not be offered.
+            self._announces = self._parts.files.found_again() or self._announces
         if self._announces:
             self._announce(self._parts.engine.ledger.size)
         return [inputs.Tick()]
@@ -457,7 +483,12 @@ class Shell:
         if isinstance(body, Receipt):
             live = self._parts.engine.core.live.seen(request.device)
             body = with_proof(body, self._parts.engine.ledger, live.seen_size)
-        body = self._parts.files.offered(body, request.device)
+        try:
+            body = self._parts.files.offered(body, request.device)
+        except BlobError as error:
+            said = about("message.not_sent", device=request.device)
+            log.warning("%s: %s is not sent: %s", request.device, body.kind, error, extra=said)
+            return
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
             body,

@@ -13,15 +13,20 @@ import logging
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.serving.folding import folded, keep_snapshot
+from schemas.problems import OpenProblem
 
 log = logging.getLogger("coordinator")
 
 _NICENESS = 10
+LONG_SECONDS = 600.0
+"""After which a snapshot that does not end is told."""
 _MOST_SAID = 2000
 
 
@@ -35,6 +40,9 @@ class SnapshotKeeper:
         self._last = size
         self.process: subprocess.Popen[bytes] | None = None
         """The one that is under way."""
+        self._began = 0.0
+        self._failed = ""
+        """Why the newest one was not made; empty where it was."""
 
     def look(self, size: int) -> None:
         """Begin one if it is time, the ledger having so many entries; tell how the last one went.
@@ -46,7 +54,20 @@ class SnapshotKeeper:
             self.process = None
         if self._every and self.process is None and size - self._last >= self._every:
             self._last = size
-            self.process = _begun(self._file)
+            self.process, self._failed = self._begin()
+            self._began = time.monotonic()
+
+    def problems(self) -> Iterator[OpenProblem]:
+        """Yield why the next start may take long."""
+        if self._failed:
+            text = f"the state was not kept: {self._failed}; the next start reads more entries"
+            yield OpenProblem("snapshot", text, key="failed")
+        elif self.process is not None and time.monotonic() - self._began > LONG_SECONDS:
+            text = (
+                f"process {self.process.pid} keeps the state and does not end; look at the disk, "
+                f"or `kill {self.process.pid}`: another one begins later"
+            )
+            yield OpenProblem("snapshot", text, key="long")
 
     def close(self) -> None:
         """End what is under way: the next start reads the entries that it would have saved."""
@@ -59,18 +80,19 @@ class SnapshotKeeper:
         _, said = process.communicate()
         if process.returncode:
             text = said.decode("utf-8", "replace").strip()[-_MOST_SAID:]
-            log.warning("the snapshot of the state was not made: %s", text or process.returncode)
+            self._failed = text or f"exit code {process.returncode}"
+            log.warning("the snapshot of the state was not made: %s", self._failed)
 
-
-def _begun(ledger_file: Path) -> subprocess.Popen[bytes] | None:
-    command = [sys.executable, "-m", __name__, os.fspath(ledger_file)]
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own command, no shell
-            command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-    except OSError as error:
-        log.warning("the snapshot of the state was not made: %s", error)
-        return None
+    def _begin(self) -> tuple[subprocess.Popen[bytes] | None, str]:
+        command = [sys.executable, "-m", __name__, os.fspath(self._file)]
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own command, no shell
+                command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+        except OSError as error:
+            log.warning("the snapshot of the state was not made: %s", error)
+            return None, str(error)
+        return process, ""
 
 
 def main() -> None:

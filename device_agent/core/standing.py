@@ -7,40 +7,19 @@ merely happened, such as a refusal, is in `OwnReports.happened` instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from device_agent.core import heard
 from device_agent.core.state import AgentRecords, AgentState
 from schemas.assignments import Assignment
+from schemas.problems import PATIENCE_SECONDS, OpenProblem
 from schemas.values import Digest
 
-PATIENCE_SECONDS = 60.0
-"""For so long the coordinator may be away, or answer nothing."""
 UNANSWERED = "the model gives NaN or infinity for it"
 """Why a sample is left out that can be read."""
 _TRIES = 2
 """So often a message is sent before it counts as one without an answer."""
 _SAMPLES = 5
 """Samples that are named; of the others the number is told."""
-
-
-@dataclass(frozen=True)
-class OpenProblem:
-    """A problem as it is now."""
-
-    about: str
-    text: str
-    hinders: bool = False
-    """Whether it keeps the device from giving or getting."""
-    patience: float = 0.0
-    """Seconds for which it may last before it is one."""
-    key: str = ""
-    """Names it while its text changes; left out, its text does."""
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """What it is recognised by from one look to the next."""
-        return self.about, self.key or self.text
 
 
 def standing_problems(state: AgentState, *, moving: bool = False) -> Iterator[OpenProblem]:

@@ -12,9 +12,9 @@ from device_agent.health.inferences import Inferences
 from device_agent.health.machine import Machine
 from device_agent.health.textfile import AgentNumbers, write_textfile
 from device_agent.memory import resident_with_children
-from device_agent.problems import DatedProblem
 from schemas.errors import cut
 from schemas.health import MAX_PROBLEMS, DeviceHealth, HealthProblem
+from schemas.problems import DatedProblem
 
 log = logging.getLogger("device_agent")
 

@@ -24,10 +24,10 @@ from device_agent.core.inputs import Image, Scanned
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES
-from device_agent.progress import working_at
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.store.blobs import file_digest
 from schemas.errors import InvalidValueError, shorten
+from schemas.progress import working_at
 from schemas.regular_files import regular_status
 from schemas.reports import Problem
 from schemas.values import ClassName

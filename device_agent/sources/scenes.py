@@ -29,13 +29,13 @@ from PIL.Image import Image
 from device_agent.core.telling import problem
 from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES, ChangedError
-from device_agent.progress import working_at
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
 from device_agent.sources.mask_classes import MaskClasses
 from device_agent.sources.masks import check_same_size, check_values, decode_mask
 from learning.errors import ImageError
 from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
+from schemas.progress import working_at
 from schemas.regular_files import open_regular
 from schemas.reports import Problem
 from schemas.values import Digest

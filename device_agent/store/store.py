@@ -20,20 +20,13 @@ from device_agent.store.schema import MIGRATIONS
 from schemas.contributions import PartKey
 from schemas.errors import SchemaError
 from schemas.presence import MAX_FORMER_RUNS
+from schemas.problems import HELD
 from schemas.receipts import RETRACTED
 from schemas.values import BootId
 
 HELD_SECONDS = 3600.0
 """For so long another program may hold the database before the agent ends."""
 _BUSY_MILLISECONDS = 2000
-
-
-def held_text(path: Path) -> str:
-    """Return what is told of a database that another program holds."""
-    return (
-        f"{path}: the database is locked by another program, such as a backup; let that end, and "
-        "back up with `sqlite3 FILE '.backup COPY'`, which holds nothing"
-    )
 
 
 @dataclass(frozen=True)
@@ -181,7 +174,7 @@ class AgentStore:
             yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
-                raise HeldError(held_text(self._path)) from error
+                raise HeldError(f"{self._path}: {HELD}") from error
             raise self._unusable(verb, error) from error
         except sqlite3.Error as error:
             raise self._unusable(verb, error) from error

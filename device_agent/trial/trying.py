@@ -18,7 +18,6 @@ from device_agent.execution.engines import EngineFolder, EngineStore
 from device_agent.execution.providers import TENSORRT
 from device_agent.health.machine import Machine
 from device_agent.inference import Inputs, SessionSettings, describe_runtime
-from device_agent.progress import working_at
 from device_agent.store.blobs import BlobFolder
 from device_agent.trial.messages import (
     MAX_ANSWER_BYTES,
@@ -31,6 +30,7 @@ from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from schemas.child_limits import child_environment
 from schemas.errors import SchemaError
 from schemas.models import Manifest
+from schemas.progress import working_at
 from schemas.values import Digest
 from schemas.variants import VariantName
 

@@ -15,8 +15,8 @@ from typing import BinaryIO
 import psutil
 
 from device_agent.errors import TrialError
-from device_agent.progress import working_at
 from device_agent.trial.messages import BUILT
+from schemas.progress import working_at
 
 _LOOK_SECONDS = 0.05
 _LAST_WORDS = 2000

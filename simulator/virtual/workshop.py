@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from coordinator.core.work import HeadExported
 from coordinator.making.workshop import Finished, Job
+from schemas.problems import OpenProblem
 from simulator.virtual.stopwatch import Stopwatch
 
 
@@ -48,6 +49,10 @@ class InlineWorkshop:
     def fail(self, error: BaseException) -> None:
         """End the loop, in which everything is done."""
         raise error
+
+    def problems(self) -> tuple[OpenProblem, ...]:
+        """Return nothing: no job is under way when somebody looks."""
+        return ()
 
     def stop(self) -> None:
         """Nothing is under way that could be waited for."""

@@ -76,8 +76,22 @@ def _self(now: CoordinatorNow | None, time_ns: int) -> Iterator[Metric]:
     yield gauge("coordinator_up", "1 where a coordinator serves.", float(up))
     connected = None if now is None else float(up and now.connected)
     yield gauge("coordinator_connected", "1 where it is connected to the broker.", connected)
-    hindered = None if now is None else float(bool(now.hindered))
+    hindered = None if now is None else float(up and now.hindered is not None)
     yield gauge("coordinator_hindered", "1 where something keeps it from its work.", hindered)
+    dated = now.problems if now is not None and up else ()
+    since = [problem.since_ns for problem in dated if problem.hinders]
+    if now is not None and up and now.disconnected_ns is not None:
+        since.append(now.disconnected_ns)
+    yield gauge(
+        "coordinator_hindered_seconds",
+        "For how long something, or no connection, has kept it from its work; 0 for nothing.",
+        None if not up else max((time_ns - one for one in since), default=0) / 1e9,
+    )
+    yield gauge(
+        "coordinator_problems",
+        "What is wrong with it, whether that keeps it from its work or not.",
+        None if not up else float(len(dated)),
+    )
     started = None if now is None else now.started_ns / 1e9
     yield gauge("coordinator_start_timestamp_seconds", "When it began.", started)
     committed = None if now is None or now.committed_ns is None else now.committed_ns / 1e9

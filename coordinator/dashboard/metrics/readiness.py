@@ -60,4 +60,6 @@ def _coordinator(now: CoordinatorNow | None, time_ns: int) -> Iterator[ReadyChec
         if now.connected
         else broken,
     )
-    yield ReadyCheck(name="commit", ok=not now.hindered, text=now.hindered or "nothing was refused")
+    hinders = now.hindered
+    text = "nothing was refused" if hinders is None else str(hinders)
+    yield ReadyCheck(name="commit", ok=hinders is None, text=text)

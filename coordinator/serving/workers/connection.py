@@ -8,7 +8,7 @@ that holds them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from coordinator.making.payload_check import PayloadVerdict
@@ -17,6 +17,7 @@ from coordinator.serving.workers.processes import Handed, IntakeProcess, IntakeW
 from coordinator.topics.lineages.state import LineagesState
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey
+from schemas.problems import OpenProblem
 from schemas.topics import FleetTopics, UpLeaf
 from schemas.values import DeviceId
 from transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
@@ -76,6 +77,10 @@ class SharedConnection:
     def connected(self) -> bool:
         """Whether the coordinator itself is connected."""
         return self._control.connected
+
+    def problems(self) -> Iterable[OpenProblem]:
+        """Return what keeps workers from their share."""
+        return self._workers.problems()
 
     @property
     def meter(self) -> Meter:

@@ -37,6 +37,14 @@ class FromWorker:
 
 
 @dataclass(frozen=True)
+class WorkerTurn:
+    """A worker's word that it takes its turns."""
+
+    away: str = ""
+    """Why it is not connected to the broker; empty where it is."""
+
+
+@dataclass(frozen=True)
 class Committed:
     """Numbers of messages that may be acknowledged."""
 
@@ -63,8 +71,10 @@ class CheckedBy:
 ToWorker = Committed | DeviceKey | CheckedBy
 
 
-def frame_of(message: FromWorker) -> bytes:
+def frame_of(message: FromWorker | WorkerTurn) -> bytes:
     """Return the bytes that `read_frame` reads."""
+    if isinstance(message, WorkerTurn):
+        return json.dumps({"away": message.away}).encode()
     found = message.verdict
     head: dict[str, Any] = {
         "number": message.number,
@@ -77,10 +87,12 @@ def frame_of(message: FromWorker) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + message.payload
 
 
-def read_frame(frame: bytes) -> FromWorker:
+def read_frame(frame: bytes) -> FromWorker | WorkerTurn:
     """Read what `frame_of` wrote; names and numbers are those that a worker has checked."""
     line, _, payload = frame.partition(b"\n")
     head = json.loads(line)
+    if "away" in head:
+        return WorkerTurn(head["away"])
     key, found = head["key"], head["verdict"]
     verdict = None
     if found is not None:

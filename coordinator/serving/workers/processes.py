@@ -6,7 +6,7 @@ import logging
 import multiprocessing
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
@@ -17,12 +17,15 @@ from coordinator.serving.workers.frames import (
     CheckedBy,
     FromWorker,
     ToWorker,
+    WorkerTurn,
     read_frame,
     told,
 )
 from coordinator.serving.workers.worker import WorkerPlan, work
 from schemas.keys import VerifyKey
 from schemas.log_lines import about
+from schemas.problems import PATIENCE_SECONDS, OpenProblem
+from schemas.progress import HANGS_SECONDS
 from schemas.values import DeviceId
 from transport.backoff import Backoff
 
@@ -43,7 +46,19 @@ class IntakeProcess:
     pipe: Pipe
     knows: dict[DeviceId, VerifyKey] = field(default_factory=dict)
     """Keys that it was told."""
+    began: float = field(default_factory=time.monotonic)
+    listened: float | None = None
+    """Since when nothing more of it was heard; None while what it said is handed on, or where it
+    has not spoken yet."""
+    away: str = ""
+    """Why it is not connected to the broker, by its own word."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hangs(self) -> bool:
+        """Return whether nothing was heard of it for too long."""
+        if self.listened is None:
+            return False
+        return time.monotonic() - self.listened >= HANGS_SECONDS
 
     def tell(self, word: ToWorker) -> None:
         """Say something.
@@ -75,6 +90,8 @@ class IntakeWorkers:
         self._handed: Queue[Handed] = Queue(_WAITING)
         self._workers: dict[int, IntakeProcess] = {}
         self._checked_by: CheckedBy | None = None
+        self._ended: dict[int, str] = {}
+        """Workers that ended and have not run for long since, with how they ended."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._threads = [
@@ -120,6 +137,28 @@ class IntakeWorkers:
             for worker in self._workers.values():
                 worker.tell(lineage)
 
+    def problems(self) -> Iterator[OpenProblem]:
+        """Yield what keeps workers from their share; end those that hang, so that others begin."""
+        with self._lock:
+            workers, ended = dict(self._workers), dict(self._ended)
+        for number, text in ended.items():
+            yield OpenProblem("intake", text, True, PATIENCE_SECONDS, f"ended {number}")
+        for number, worker in workers.items():
+            if worker.process.exitcode is not None:
+                continue
+            if worker.away:
+                text = f"intake worker {number} has no connection to the broker: {worker.away}"
+                yield OpenProblem("intake", text, True, PATIENCE_SECONDS, f"away {number}")
+            if worker.hangs():
+                worker.process.kill()
+                yield OpenProblem(
+                    "intake",
+                    f"intake worker {number} (process {worker.process.pid}) has not got on for a "
+                    "minute; it is ended, another one begins, and devices send again what it had",
+                    hinders=True,
+                    key=f"hangs {number}",
+                )
+
     def _keep(self, plan: WorkerPlan) -> None:
         """Have one worker run until `stop` (a thread of its own)."""
         backoff = Backoff(0.1, 30.0)
@@ -132,6 +171,11 @@ class IntakeWorkers:
                 backoff.reset()
             if not self._stopping.is_set():
                 wait = backoff.next()
+                with self._lock:
+                    self._ended[plan.number] = (
+                        f"intake worker {plan.number} does not stay: it ended with exit code "
+                        f"{worker.process.exitcode}; see the coordinator's log for why"
+                    )
                 said = about("intake.worker_ended", worker=plan.number)
                 log.warning(
                     "intake worker %d ended (exit code %s); another one begins in %.1f s, and "
@@ -163,10 +207,23 @@ class IntakeWorkers:
     def _listen(self, worker: IntakeProcess) -> None:
         try:
             while True:
-                frame = worker.pipe.recv_bytes(MAX_FRAME_BYTES)
-                self._hand_over(Handed(worker, read_frame(frame)))
+                word = read_frame(worker.pipe.recv_bytes(MAX_FRAME_BYTES))
+                worker.listened = None
+                if isinstance(word, WorkerTurn):
+                    self._note_turn(worker, word)
+                else:
+                    self._hand_over(Handed(worker, word))
+                worker.listened = time.monotonic()
         except (EOFError, OSError):
             worker.pipe.close()
+
+    def _note_turn(self, worker: IntakeProcess, turn: WorkerTurn) -> None:
+        worker.away = turn.away
+        if time.monotonic() - worker.began > _STABLE_SECONDS:
+            with self._lock:
+                numbers = [number for number, one in self._workers.items() if one is worker]
+                for number in numbers:
+                    self._ended.pop(number, None)
 
     def _hand_over(self, handed: Handed) -> None:
         while not self._stopping.is_set():

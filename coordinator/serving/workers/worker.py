@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
@@ -23,6 +24,7 @@ from coordinator.serving.workers.frames import (
     Committed,
     DeviceKey,
     FromWorker,
+    WorkerTurn,
     frame_of,
     read_told,
 )
@@ -31,7 +33,13 @@ from learning.numerics.blas import numpy_on_one_thread
 from schemas.log_lines import LogFormat, LogLevel, about
 from schemas.log_setup import logging_on
 from schemas.topics import FleetTopics
-from transport.interface import Connection, ConnectionProblem, IncomingMessage
+from transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+)
 from transport.mqtt import MqttConnection
 
 log = logging.getLogger("coordinator.intake")
@@ -39,6 +47,8 @@ log = logging.getLogger("coordinator.intake")
 GROUP = "intake"
 """Name of the group among whose members the broker deals out messages."""
 _TURN_SECONDS = 1.0
+WORD_SECONDS = 5.0
+"""Between two words of a worker that it takes its turns."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,9 @@ class IntakeWorker:
         self._in_hand: dict[int, IncomingMessage] = {}
         """What is not committed yet, as far as this process knows."""
         self._next = 0
+        self._away = "it was not connected yet"
+        """Why there is no connection to the broker."""
+        self._next_word = 0.0
         self._ended = threading.Event()
 
     def run(self, *filters: str) -> None:
@@ -83,9 +96,19 @@ class IntakeWorker:
                 self._checking.learn(self._lessons.get_nowait())
         if isinstance(event, IncomingMessage):
             self._hand_on(event)
+        elif isinstance(event, Connected):
+            self._away, self._next_word = "", 0.0
+        elif isinstance(event, Disconnected):
+            self._away = event.reason
         elif isinstance(event, ConnectionProblem):
+            if not self._connection.connected:
+                self._away = str(event.error)
             said = about("intake.connection")
             log.warning("intake worker: %s", event.error, extra=said)
+
+        if time.monotonic() >= self._next_word:
+            self._next_word = time.monotonic() + WORD_SECONDS
+            self._pipe.send_bytes(frame_of(WorkerTurn(self._away)))
 
     def _hand_on(self, message: IncomingMessage) -> None:
         number, self._next = self._next, self._next + 1

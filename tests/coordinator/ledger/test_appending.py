@@ -192,7 +192,10 @@ def test_a_busy_database_stores_nothing_and_the_next_append_works(path: Path) ->
         before = state(ledger)
         other = sqlite3.connect(path)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerWriteError, match="1 entries not stored: database is locked"):
+        with pytest.raises(
+            LedgerWriteError,
+            match="1 entries not stored: the database is locked by another program",
+        ):
             ledger.append([draft(1)])
         assert state(ledger) == before
         other.close()

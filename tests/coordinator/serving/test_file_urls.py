@@ -136,3 +136,26 @@ def test_settings_name_one_place_by_https(tmp_path: Path) -> None:
     with pytest.raises(BlobError, match="cannot be opened"):
         file_urls(FilesSection(store="nonsense://bucket"), lambda: 0.0)
     assert CoordinatorSettings.model_validate({"fleet": "orchard"}).files == FilesSection()
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_until_it_is_back() -> None:
+    class Damaged(_Content):
+        lost = True
+
+        def get(self, digest: Digest) -> bytes:
+            if self.lost and digest == LARGE.digest:
+                raise BlobError(f"blob {digest.short}: nobody holds it")
+            return super().get(digest)
+
+    blobs = Damaged()
+    files = FileServer(Served(), lambda: blobs)  # type: ignore[arg-type, return-value]
+    with pytest.raises(BlobError):
+        files.offered(DESIRED, DEVICE)
+    (problem,) = files.problems()
+    assert problem.hinders
+    assert "bring it back from a mirror" in problem.text
+    assert not files.found_again()
+    blobs.lost = False
+    assert files.found_again()
+    assert list(files.problems()) == []
+    assert files.offered(DESIRED, DEVICE) == DESIRED

@@ -266,6 +266,9 @@ def test_a_process_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureF
     keeper.look(9)
     assert "no ledger there" in caplog.text
     assert keeper.process is None
+    (problem,) = keeper.problems()
+    assert "no ledger there" in problem.text
+    assert not problem.hinders
 
 
 def test_no_process_begins_where_the_operator_wants_none(tmp_path: Path) -> None:

@@ -18,9 +18,11 @@ from coordinator.making.payload_check import PayloadVerdict, settings_digest
 from coordinator.making.workshop import Finished, Job, Workshop
 from coordinator.serving.intake_desk import IntakeDesk
 from schemas.offers import Offer
+from schemas.problems import PATIENCE_SECONDS
 from schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, contribution
 from transport.block_source import BlockSource
+from transport.errors import BlockError
 
 PAYLOAD = b"statistics " * 10_000
 DEVICE = DeviceId("dev-1")
@@ -41,10 +43,16 @@ class HandDrivenFetcher:
 
     def arrive(self) -> None:
         """Write every file that is awaited, then say that all have come."""
-        for _, destination in self.under_way:
+        waiting = [item for item in self.under_way if not item[0].done()]
+        for _, destination in waiting:
             destination.write_bytes(PAYLOAD)
-        for future, destination in self.under_way:
+        for future, destination in waiting:
             future.set_result(destination)
+
+    def fail(self, reason: str) -> None:
+        """Let nothing come of what is awaited."""
+        for future, _ in self.under_way:
+            future.set_exception(BlockError(reason))
 
 
 @pytest.fixture
@@ -129,6 +137,31 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
     (finished,) = results_of(workshop, 1)
     assert isinstance(finished.happening, PayloadMissing)
     assert "cannot be written" in finished.happening.reason
+    (problem,) = desk.problems()
+    assert problem.hinders
+    assert "cannot be written" in problem.text
+    monkeypatch.undo()
+    desk.take([offer])
+    fetcher.arrive()
+    results_of(workshop, 1)
+    assert list(desk.problems()) == []
+
+
+def test_a_payload_that_does_not_come_is_a_problem_until_it_does(
+    tmp_path: Path, workshop: Workshop, offer: TakePayload
+) -> None:
+    store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
+    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk.take([offer])
+    fetcher.fail("camera-1 sends no block")
+    results_of(workshop, 1)
+    (problem,) = desk.problems()
+    assert (problem.about, problem.patience) == ("payloads", PATIENCE_SECONDS)
+    assert "sends no block" in problem.text
+    desk.take([offer])
+    fetcher.arrive()
+    results_of(workshop, 1)
+    assert list(desk.problems()) == []
 
 
 def fetched(desk: IntakeDesk, fetcher: HandDrivenFetcher, offer: TakePayload) -> Path:

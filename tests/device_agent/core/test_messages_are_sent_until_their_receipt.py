@@ -5,8 +5,9 @@ import pytest
 from device_agent.core import inputs
 from device_agent.core.records import OutboxKey
 from device_agent.core.requests import SendOutboxMessage
-from device_agent.core.standing import PATIENCE_SECONDS, standing_problems
+from device_agent.core.standing import standing_problems
 from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.problems import PATIENCE_SECONDS
 from schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven

@@ -18,6 +18,7 @@ from coordinator.live.snapshot import (
     LiveSnapshot,
 )
 from schemas.health import DeviceHealth, HealthProblem, ThermalZone
+from schemas.problems import DatedProblem
 from schemas.values import DeviceId
 from tests.coordinator.reading.test_old_and_new import two_stages
 from tests.coordinator.reading.test_views import write
@@ -32,6 +33,9 @@ COORDINATOR = CoordinatorNow(
     connected=True,
     ledger_size=30,
     committed_ns=NOW_NS - 3 * 10**9,
+)
+FULL = DatedProblem(
+    about="ledger", text="the disk is full", since_ns=NOW_NS - 120 * 10**9, hinders=True
 )
 HEALTH = DeviceHealth(
     temperatures=(ThermalZone(zone="cpu", celsius=61), ThermalZone(zone="gpu", celsius=70.5)),

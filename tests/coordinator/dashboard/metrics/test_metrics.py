@@ -13,6 +13,7 @@ from schemas.health import DeviceHealth
 from schemas.values import DeviceId
 from tests.coordinator.dashboard.metrics.scraping import (
     COORDINATOR,
+    FULL,
     LIVE,
     NOW_NS,
     make_home,
@@ -132,9 +133,21 @@ def test_the_older_text_is_given_where_it_alone_is_asked_for(
 
 
 def test_a_hindered_coordinator_is_told(home: Path) -> None:
-    hindered = COORDINATOR.model_copy(update={"hindered": "the disk is full"})
-    live = LIVE.model_copy(update={"coordinator": hindered})
-    assert scrape(home, live)["coordinator_hindered"] == 1
+    hindered = COORDINATOR.model_copy(update={"problems": (FULL,)})
+    found = scrape(home, LIVE.model_copy(update={"coordinator": hindered}))
+    assert (found["coordinator_hindered"], found["coordinator_problems"]) == (1, 1)
+    assert found["coordinator_hindered_seconds"] == 120
+    well = scrape(home, LIVE)
+    assert (well["coordinator_hindered"], well["coordinator_hindered_seconds"]) == (0, 0)
+
+
+def test_a_coordinator_without_its_broker_says_for_how_long(home: Path) -> None:
+    away = COORDINATOR.model_copy(
+        update={"connected": False, "disconnected_ns": NOW_NS - 30 * 10**9}
+    )
+    found = scrape(home, LIVE.model_copy(update={"coordinator": away}))
+    assert found["coordinator_hindered_seconds"] == 30
+    assert found["coordinator_problems"] == 0
 
 
 def test_an_open_rollout_says_how_far_it_is_and_whether_it_needs_somebody(tmp_path: Path) -> None:

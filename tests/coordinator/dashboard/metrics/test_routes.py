@@ -14,6 +14,7 @@ from coordinator.live.snapshot import LiveSnapshot
 from coordinator.paths import ledger_path
 from tests.coordinator.dashboard.metrics.scraping import (
     COORDINATOR,
+    FULL,
     LIVE,
     NOW_NS,
     make_home,
@@ -75,7 +76,7 @@ def test_a_coordinator_that_serves_is_ready(tmp_path: Path) -> None:
         ({"stopped": True}, "coordinator", "ended in order; said so 1 s ago"),
         ({"connected": False, "connection": "refused: bad password"}, "broker", "bad password"),
         ({"connected": False}, "broker", "not connected to the broker"),
-        ({"hindered": "the disk is full"}, "commit", "the disk is full"),
+        ({"problems": (FULL,)}, "commit", str(FULL)),
     ],
 )
 def test_what_is_not_well_is_said_in_words(

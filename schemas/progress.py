@@ -34,9 +34,10 @@ class UnderWay:
 
 
 class JobProgress:
-    """The job of one thread, which any thread may look at."""
+    """The job of one thread of `program`, which any thread may look at."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, program: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._program = program
         self._clock = clock
         self._now: UnderWay | None = None
         self._processor: int | None = None
@@ -78,13 +79,13 @@ class JobProgress:
         where = f" at {now.at}" if now.at else ""
         return (
             f"{now.job} does not get on{where}: look whether its disk or share answers, then "
-            "restart the agent"
+            f"restart the {self._program}"
         )
 
-    def describe(self) -> str:
-        """Return which job has taken more than a minute, and what it is at; empty if none."""
+    def describe(self, seconds: float = LONG_SECONDS) -> str:
+        """Return which job has taken more than so long, and what it is at; empty if none."""
         now = self._now
-        if now is None or self._clock() - now.began < LONG_SECONDS:
+        if now is None or self._clock() - now.began < seconds:
             return ""
         where = f", at {now.at}" if now.at else ""
         return f"{now.job} for {(self._clock() - now.began) / 60:.0f} min{where}"
@@ -99,7 +100,8 @@ class JobProgress:
             return False  # the thread has ended meanwhile
         grown, self._spent = spent - self._spent, spent
         if grown > 0:
-            self.step("")
+            now = self._now
+            self.step("" if now is None else now.at)
         return grown > 0
 
 

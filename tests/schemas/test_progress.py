@@ -3,7 +3,7 @@
 import threading
 import time
 
-from device_agent.progress import HANGS_SECONDS, LONG_SECONDS, JobProgress, working_at
+from schemas.progress import HANGS_SECONDS, LONG_SECONDS, JobProgress, working_at
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
 def test_work_that_makes_steps_is_told_to_be_long_and_not_to_hang() -> None:
     clock = Clock()
-    progress = JobProgress(clock)
+    progress = JobProgress("agent", clock)
     with progress.working("scan of the data folder"):
         for number in range(20):
             working_at(f"cat/{number}.png")
@@ -28,7 +28,7 @@ def test_work_that_makes_steps_is_told_to_be_long_and_not_to_hang() -> None:
 
 def test_work_that_makes_no_step_is_told_with_what_it_is_at() -> None:
     clock = Clock()
-    progress = JobProgress(clock)
+    progress = JobProgress("agent", clock)
     with progress.working("scan of the data folder"):
         working_at("share/cat/1.png")
         clock.now += HANGS_SECONDS - 1
@@ -48,7 +48,7 @@ def test_a_step_without_a_job_is_nobodys() -> None:
 
 def test_short_work_is_not_told() -> None:
     clock = Clock()
-    progress = JobProgress(clock)
+    progress = JobProgress("agent", clock)
     with progress.working("counting"):
         clock.now += LONG_SECONDS - 1
         assert progress.describe() == ""
@@ -56,7 +56,7 @@ def test_short_work_is_not_told() -> None:
 
 def test_training_gets_on_while_its_thread_computes_and_hangs_where_it_waits() -> None:
     clock = Clock()
-    progress = JobProgress(clock)
+    progress = JobProgress("agent", clock)
     computes, waits, ends = threading.Event(), threading.Event(), threading.Event()
 
     def train() -> None:

@@ -1,7 +1,6 @@
 """Problems and their dates: since when, until when, and gone with recovery."""
 
-from device_agent.core.standing import OpenProblem
-from device_agent.problems import PAST_SECONDS, ProblemBook
+from schemas.problems import PAST_SECONDS, OpenProblem, ProblemBook
 
 SECOND = 10**9
 FULL = OpenProblem("files", "the disk is full", hinders=True, key="trouble")

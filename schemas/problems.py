@@ -1,6 +1,6 @@
-"""Problems of a device with their dates: since when each is, and until when it was.
+"""Problems of a program with their dates: since when each is, and until when it was.
 
-The rules and the shell say which problems there are now. When each began and ended is noted here,
+Its rules and its shell say which problems there are now. When each began and ended is noted here,
 so that nothing is shown that is over, and nothing without its date.
 """
 
@@ -10,17 +10,41 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from device_agent.core.standing import OpenProblem
 from schemas.message import Strict
 
+PATIENCE_SECONDS = 60.0
+"""For so long a program may be kept waiting before that is a problem."""
 REMEMBERED = 20
 """Problems that are shown, and as many that are over."""
+HELD = (
+    "the database is locked by another program, such as a backup; let that end, and back up with "
+    "`sqlite3 FILE '.backup COPY'`, which holds nothing"
+)
 PAST_SECONDS = 86_400.0
 """For so long a problem that is over, or a thing that happened, is shown."""
 
 
+@dataclass(frozen=True)
+class OpenProblem:
+    """A problem as it is now."""
+
+    about: str
+    text: str
+    hinders: bool = False
+    """Whether it keeps the program from its work."""
+    patience: float = 0.0
+    """Seconds for which it may last before it is one."""
+    key: str = ""
+    """Names it while its text changes; left out, its text does."""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What it is recognised by from one look to the next."""
+        return self.about, self.key or self.text
+
+
 class DatedProblem(Strict):
-    """A problem as `agent status` shows it; times in nanoseconds since 1970."""
+    """A problem as it is shown; times in nanoseconds since 1970."""
 
     about: str
     text: str
