@@ -35,7 +35,13 @@ def test_the_file_knows_every_path() -> None:
     assert WRITTEN["rounds"].keys() == round_paths().keys()
 
 
-@pytest.mark.parametrize("name", training_paths())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if "resnet18" in name else name
+        for name in training_paths()
+    ],
+)
 def test_a_training_costs_what_was_written_down(name: str) -> None:
     found = count_training(training_paths()[name])
     for term, written in WRITTEN["training"][name].items():

@@ -164,6 +164,7 @@ def test_a_torch_that_cannot_compile_a_whole_step_is_told(monkeypatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++, by which torch compiles")
 def test_a_step_compiled_for_this_machine_differs_by_rounding_alone(monkeypatch) -> None:
     monkeypatch.setattr(stepping, "compiled", compiled)

@@ -71,6 +71,7 @@ def test_however_many_there_are_entries_sums_and_models_are_equal(
     assert_same(alone, learn(waited_for, on_ray(what, number), tmp_path))
 
 
+@pytest.mark.nightly
 def test_devices_memories_lie_in_the_store_that_is_given(
     what: Prepared, alone: Learned, tmp_path: Path
 ) -> None:
@@ -80,14 +81,13 @@ def test_devices_memories_lie_in_the_store_that_is_given(
     assert not (tmp_path / "run/agents").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "scenario",
     [
         lambda: distilling(rounds={"per_stage": 1}),
-        pytest.param(
-            lambda: on_features("fedhaf", rounds={"per_stage": 1}), marks=pytest.mark.nightly
-        ),
-        pytest.param(with_proxy, marks=pytest.mark.nightly),
+        lambda: on_features("fedhaf", rounds={"per_stage": 1}),
+        with_proxy,
     ],
     ids=["shared images and logits", "features of a frozen network", "gradients for a proxy"],
 )
@@ -97,6 +97,7 @@ def test_other_methods_too(scenario: Any, tmp_path: Path) -> None:
     assert_same(whole, learn(waited_for, on_ray(what, 2), tmp_path / "together"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0])
 def test_workers_that_are_killed_at_random_change_nothing(
     seed: int, what: Prepared, alone: Learned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
