@@ -298,7 +298,7 @@ def _shadow(shadow: bool) -> str:
 
 
 def _draw_answer(found: RolloutPreview) -> None:
-    say(found.answer or "Nothing was planned.")
+    say(found.answer or "This would be planned; nothing was recorded.")
 
 
 def _draw_said(report: RolloutAnswer) -> None:
@@ -337,7 +337,8 @@ def _draw(report: RolloutReport, *, devices: bool) -> None:
         say("")
         for sentence in (verdict.sentence, *verdict.more):
             say(sentence)
-        say(f"(entry {verdict.index}, made of {len(verdict.entries)} reports of entries before it)")
+        reports = count_of(len(verdict.entries), "report")
+        say(f"(entry {verdict.index}, made of {reports} of devices)")
     opened = [group for group in report.groups if group.stage != "ahead"]
     columns = ("gate", *(f"group {group.number}" for group in opened))
     found = {(line.gate, line.group): line for line in report.gates}

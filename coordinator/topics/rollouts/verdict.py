@@ -53,7 +53,12 @@ class RolloutVerdict:
     @property
     def reason(self) -> str:
         """The verdict in words."""
-        return " ".join(finding.text for finding in self.deciding) or "All gates pass."
+        if self.deciding:
+            return " ".join(finding.text for finding in self.deciding)
+        unsure = [one.gate for one in self.gates if one.outcome == "inconclusive"]
+        if not unsure:
+            return "All gates pass."
+        return f"No gate fails; too little to tell: {', '.join(unsure)}."
 
     @property
     def rests_on_one(self) -> bool:

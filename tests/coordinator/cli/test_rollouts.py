@@ -95,7 +95,7 @@ def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> Non
     assert "Careful: group 2 has about 0 held-out images" in said
     alike = run(home, "plan", "2", "--dry-run", "--groups", "1,50%,100%", "--gate", "alike=1")
     assert "are needed to tell by themselves" not in alike.stdout
-    assert said.rstrip().endswith("Nothing was planned.")
+    assert said.rstrip().endswith("This would be planned; nothing was recorded.")
     with ledger_of(home) as ledger:
         assert list(ledger.entries(kind="rollout.planned")) == []
 
