@@ -30,6 +30,7 @@ from export.incoming import (
 )
 from export.meaning import whole_of
 from export.noise import noise_inputs
+from export.one_by_one import ONE_BY_ONE, runs_one_by_one
 from export.preprocessing_file import remarks_on_units
 from export.rules import STANDARD_DOMAINS, check, read_model
 from export.runtime import LoadedModel
@@ -86,6 +87,7 @@ def import_backbone(
     check(result, domains)
     _compare_with_original(data, features, preprocessing, pool=pool)
     remarks = (
+        *((ONE_BY_ONE,) if runs_one_by_one(model) else ()),
         *layer,
         *flat_pictures(model, preprocessing).remarks,
         *remarks_on_units(preprocessing),

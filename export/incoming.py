@@ -19,6 +19,7 @@ from export.batch import batch_candidates
 from export.errors import ModelFileError
 from export.graph import MAX_OPSET, MIN_OPSET, nodes_of, opset_of, write
 from export.noise import flat_inputs, noise_inputs
+from export.one_by_one import run_one_by_one
 from export.runtime import LoadedModel
 from schemas.models import FEATURES, AnyPreprocessing
 
@@ -27,6 +28,7 @@ _PROBES = 3
 _ROUNDING = 1e-3
 """Of the largest value: kernels for a batch may round otherwise than those for one image."""
 _CONVERTED_UP = 17
+_ONE_INPUT = "export it with exactly one, whose name the preprocessing gives"
 
 
 def in_range(model: ModelProto) -> ModelProto:
@@ -58,7 +60,7 @@ def check_input(
     if names != [expected]:
         raise ModelFileError(
             f"input_name: the preprocessing says {expected!r}, the model's inputs are {names}; "
-            "a backbone has exactly one input, and the preprocessing gives its name"
+            + (f'set input_name = "{names[0]}"' if len(names) == 1 else _ONE_INPUT)
         )
     if expected == FEATURES or expected.startswith(reserved):
         raise ModelFileError(
@@ -72,13 +74,39 @@ def check_input(
     ):
         raise ModelFileError(
             f"input {expected!r}: the model takes {_takes(preprocessing)} of shape "
-            f"{tuple(shape[1:])}, the preprocessing makes {preprocessing.shape}; change "
-            f"{'length' if preprocessing.mode == 'text' else 'size, mode or layout'}"
+            f"({', '.join(str(has) if has > 0 else 'free' for has in shape[1:])}), the "
+            f"preprocessing makes {preprocessing.shape}; {_fitting(shape[1:], preprocessing)}"
         )
 
 
 def _takes(preprocessing: AnyPreprocessing) -> str:
     return "texts" if preprocessing.mode == "text" else "images"
+
+
+def _fitting(has: list[int], preprocessing: AnyPreprocessing) -> str:
+    """Return the settings with which a preprocessing makes what a model takes."""
+    if preprocessing.mode == "text":
+        return f"set length = {has[0]}"
+    layouts = [layout for layout, place in (("NCHW", 0), ("NHWC", 2)) if has[place] in _MODES]
+    if not layouts:
+        return "an image has 1 or 3 channels; export a network that takes one of these"
+    layout = preprocessing.layout if preprocessing.layout in layouts else layouts[0]
+    place = 0 if layout == "NCHW" else 2
+    sides = [side for axis, side in enumerate(has) if axis != place]
+    size = [side if side > 0 else own for side, own in zip(sides, preprocessing.size, strict=True)]
+    wanted = {"layout": f'"{layout}"', "size": str(size), "mode": f'"{_MODES[has[place]]}"'}
+    given = {
+        "layout": f'"{preprocessing.layout}"',
+        "size": str(list(preprocessing.size)),
+        "mode": f'"{preprocessing.mode}"',
+    }
+    return "set " + " and ".join(
+        f"{name} = {value}" for name, value in wanted.items() if value != given[name]
+    )
+
+
+_MODES = {1: "L", 3: "RGB"}
+"""Mode of an image by its channels."""
 
 
 def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
@@ -106,14 +134,27 @@ def check_output(model: ModelProto) -> None:
 
 
 def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, Values]:
-    """Return the first variant with a free batch axis that runs a batch rightly, and its result."""
+    """Return the first variant with a free batch axis that runs a batch rightly, and its result.
+
+    The last one runs sample by sample, where a batch fails or its range scales each sample.
+    """
     first: ModelFileError | None = None
     for candidate in batch_candidates(model, preprocessing.shape):
         try:
             return candidate, outputs_of(candidate, preprocessing)
         except ModelFileError as error:
             first = first or error
-    raise ModelFileError(f"{first}; if its batch is fixed, export it with a dynamic batch axis")
+    assert first is not None
+    if isinstance(first, _MixedError) and not _scales_by_batch(model):
+        raise first
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    if batch > 1:
+        raise ModelFileError(
+            f"batch: fixed at {batch}, and cannot be freed; export it for one sample, or with a "
+            "dynamic batch axis"
+        ) from first
+    alone = run_one_by_one(model, preprocessing)
+    return alone, outputs_of(alone, preprocessing)
 
 
 def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
@@ -131,10 +172,20 @@ def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
         )
     alone = [next(iter(loaded.run({name: image[None]}).values())) for image in inputs]
     if not close(together, np.concatenate(alone)):
-        raise ModelFileError(
-            f"output: an image gives other numbers alone than in a batch{_batches(model)}"
+        raise _MixedError(
+            "output: an image gives other numbers alone than in a batch; export the network in "
+            "inference mode, and a softmax over the classes, not over the batch"
         )
     return together
+
+
+class _MixedError(ModelFileError):
+    """Samples of a batch change each other's numbers."""
+
+
+def _scales_by_batch(model: ModelProto) -> bool:
+    """Return whether numbers are put into eight bits by the range of a whole batch."""
+    return any(node.op_type == "DynamicQuantizeLinear" for node in nodes_of(model.graph))
 
 
 @dataclass(frozen=True)
@@ -145,18 +196,6 @@ class FlatPictures:
     """Those, preprocessed, for which a network puts out finite numbers."""
     remarks: tuple[str, ...]
     """A sentence on the others."""
-
-
-def _batches(model: ModelProto) -> str:
-    """Return why a batch gives other numbers, as far as the nodes tell, and what to do."""
-    if any(node.op_type == "DynamicQuantizeLinear" for node in nodes_of(model.graph)):
-        return (
-            ", whose range scales all of it (DynamicQuantizeLinear); quantise the network "
-            "statically, with onnxruntime.quantization.quantize_static, or leave it in float32"
-        )
-    return (
-        "; export the network in inference mode, and a softmax over the classes, not over the batch"
-    )
 
 
 def flat_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> FlatPictures:

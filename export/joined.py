@@ -30,8 +30,9 @@ _OUTPUTS = (SCORES, PROBABILITIES)
 def join_model(frozen: bytes, head: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> bytes:
     """Return one model with the input of `frozen` and the outputs of `head`; equal bytes for equal.
 
-    Small scores are no output of it. Where the two speak different opsets the older one is
-    converted to the newer. Raises `ModelFileError` where they cannot become one.
+    `domains` are the operator domains allowed. Small scores are no output of it. Where the two
+    speak different opsets the older one is converted to the newer. Raises
+    `ModelFileError` where they cannot become one.
     """
     first, second = check(frozen, domains), check(head, domains)
     opset = max(opset_of(first), opset_of(second))
@@ -50,6 +51,8 @@ def join_model(frozen: bytes, head: bytes, domains: frozenset[str] = STANDARD_DO
     graph.initializer.extend(second.graph.initializer)
     del graph.output[:]
     graph.output.extend(results)
+    known = {entry.domain for entry in first.opset_import}
+    first.opset_import.extend(entry for entry in second.opset_import if entry.domain not in known)
     data = write(clean(first))
     check(data, domains)
     return data

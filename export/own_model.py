@@ -31,6 +31,7 @@ from export.incoming import Values, check_input, check_output, flat_pictures, fr
 from export.meaning import SAME, Meaning, meaning_of
 from export.network_head import NETWORK_RULES
 from export.noise import noise_inputs
+from export.one_by_one import ONE_BY_ONE, runs_one_by_one
 from export.own_halves import CutValue, OwnFiles
 from export.parity import DEFAULT_TOLERANCE, require_parity
 from export.preprocessing_file import remarks_on_units
@@ -177,7 +178,8 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
         )
     _check_axes(axes, wanted)
     flat = flat_pictures(model, wanted.preprocessing)
-    remarks = (*flat.remarks, *remarks_on_units(wanted.preprocessing))
+    alone = (ONE_BY_ONE,) if runs_one_by_one(model) else ()
+    remarks = (*alone, *flat.remarks, *remarks_on_units(wanted.preprocessing))
     cutting = Cutting(model.graph)
     if wanted.answers == "raw":
         told = "the file's numbers are passed on as they are"

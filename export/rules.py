@@ -47,6 +47,11 @@ def _told(data: bytes, fault: str) -> str:
     return f"model: {fault}" if data[:1] == _FIRST_BYTE else _not_onnx(data)
 
 
+def domains_of(data: bytes) -> frozenset[str]:
+    """Return the operator domains that a file of this house imports: those it was allowed once."""
+    return STANDARD_DOMAINS | {entry.domain for entry in onnx.load_from_string(data).opset_import}
+
+
 def check(data: bytes, domains: frozenset[str] = STANDARD_DOMAINS) -> ModelProto:
     """Hold finished bytes to all rules, versions included; return the model."""
     model = read_model(data, domains, exported=True)

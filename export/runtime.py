@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from schemas.onnx_runtime import onnx_runtime, onnx_runtime_tools
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4
+_PLACE_IN_SOURCE = re.compile(r"\S*/onnxruntime\S*:\d+ .*?\)( const)? ")
+"""Place in ONNX Runtime's own source that an error of it names, with the signature there."""
 
 
 class LoadedModel:
@@ -55,8 +58,9 @@ def describe_runtime() -> str:
 
 
 def _failure(verb: str, error: Exception) -> ModelFileError:
+    told = _PLACE_IN_SOURCE.sub("", str(error)).strip()
     return ModelFileError(
-        f"model: ONNX Runtime {_runtime().__version__} cannot {verb} it: {error}; export it again "
+        f"model: ONNX Runtime {_runtime().__version__} cannot {verb} it: {told}; export it again "
         "with operators and shapes that this version knows"
     )
 

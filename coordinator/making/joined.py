@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+
 from coordinator.errors import CommandError
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
@@ -18,9 +20,10 @@ from export.errors import OutputFileError
 from export.golden import golden_inputs
 from export.joined import join_model, require_equal
 from export.output_file import write_described
+from export.rules import STANDARD_DOMAINS, domains_of
 from export.runtime import describe_runtime
 from export.signing_bundle import load_or_make_key, signed_bundle
-from schemas.models import PROBABILITIES, SCORES, Manifest
+from schemas.models import Manifest
 from schemas.values import Digest
 from schemas.whole_file import write_whole
 
@@ -37,7 +40,11 @@ class JoinedModel:
     def description(self) -> dict[str, object]:
         """Return what stands in the JSON file."""
         manifest = self.manifest
+        model = onnx.load_from_string(self.model)
+        beyond = sorted(domains_of(self.model) - STANDARD_DOMAINS)
         return {
+            **({"domains": beyond} if beyond else {}),
+            **({"output_shape": manifest.output_shape} if manifest.answers == "raw" else {}),
             "answers": manifest.answers,
             "model": Digest.of(self.model),
             "version": manifest.version,
@@ -45,7 +52,7 @@ class JoinedModel:
             "manifest": manifest.digest,
             "class_names": list(manifest.class_names),
             "input": manifest.preprocessing.input_name,
-            "outputs": [SCORES] if manifest.answers == "pixels" else [SCORES, PROBABILITIES],
+            "outputs": [value.name for value in model.graph.output],
             "logit_scale": manifest.logit_scale,
             "preprocessing": manifest.preprocessing.model_dump(mode="json"),
         }
@@ -76,11 +83,16 @@ class JoinedModel:
 
     def facts(self) -> str:
         """Return one sentence for the operator."""
-        classes = f"{len(self.manifest.class_names)} classes"
-        if self.manifest.answers == "pixels":
-            classes = f"{len(self.manifest.class_names) - 1} classes and the background"
+        manifest = self.manifest
+        known = len(manifest.class_names) - (manifest.answers == "pixels")
+        classes = f"{known} {'class' if known == 1 else 'classes'}"
+        made = {
+            "sample": f"for {classes}",
+            "pixels": f"for {classes} and the background",
+            "raw": f"with an output of {' x '.join(map(str, manifest.output_shape))} numbers",
+        }[manifest.answers]
         return (
-            f"model {self.manifest.version} for {classes}, "
+            f"model {manifest.version} {made}, "
             f"{len(self.model):,} bytes: scores within {self.difference:.2g} of the pair's "
             f"({describe_runtime()})"
         )
@@ -96,7 +108,7 @@ def joined_model(home: Path, version: int) -> JoinedModel:
         manifest = Manifest.read(blobs.get(_manifest_of(ledger, version)))
         pair = (blobs.get(manifest.frozen.digest), blobs.get(manifest.head.digest))
         samples = golden_inputs(blobs.get(manifest.golden.digest))
-    model = join_model(*pair)
+    model = join_model(*pair, domains_of(pair[0]) | domains_of(pair[1]))
     inputs = {manifest.preprocessing.input_name: samples}
     return JoinedModel(manifest, model, require_equal(model, pair, inputs, manifest.tolerance))
 

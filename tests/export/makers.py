@@ -343,3 +343,36 @@ MAKERS = {
     "quantiser, QOperator, softmax": lambda: quantised("QOperator", softmax),
 }
 """Those that are taken as they come."""
+
+
+def of_one_sample() -> list[ModelProto]:
+    """Networks for one picture: a class token put before its tokens, a squeezed and a cut batch."""
+    image, outputs = value("image", [1, 3, 12, 10]), [value("out", [1, CLASSES])]
+    nodes, constants = features()
+    row, end = drawn(8, CLASSES), node("MatMul", "chosen row", "out")
+    shape, cut = np.array([1, 8, 80]), [np.array([number]) for number in (0, 1)]
+    token = [
+        *nodes[:2],
+        node("Reshape", "relu shape", "wide"),
+        node("Transpose", "wide", "tokens", perm=[0, 2, 1]),
+        node("Concat", "first tokens", "all", axis=1),
+        node("Softmax", "all", "mixed", axis=1),
+        node("ReduceMean", "mixed", "means", axes=[1], keepdims=0),
+        node("Mul", "means many", "chosen"),
+        end,
+    ]
+    squeezed = [
+        *nodes,
+        node("Squeeze", "flat first", "bare"),
+        node("Unsqueeze", "bare first", "chosen"),
+        end,
+    ]
+    sliced = [*nodes, node("Slice", "flat first second first", "chosen"), end]
+    more = constants | {"row": row, "first": cut[0], "second": cut[1]}
+    made = [
+        (token, constants | {"row": row, "shape": shape, "first": drawn(1, 1, 8)}),
+        (squeezed, {name: array for name, array in more.items() if name != "second"}),
+        (sliced, more),
+    ]
+    made[0][1]["many"] = np.float32(80)
+    return [written(nodes, given, image=image, outputs=outputs) for nodes, given in made]

@@ -122,7 +122,9 @@ def test_a_batch_that_cannot_be_freed_is_refused_with_a_way_out() -> None:
     constants.append(numpy_helper.from_array(np.zeros((2, WIDTH), np.float32), "offset"))
     nodes.append(helper.make_node("Add", ["flat", "offset"], ["sum"]))
     fixed = network((nodes, constants), value("sum", [2, WIDTH]), value("image", [2, 3, 12, 10]))
-    with pytest.raises(ModelFileError, match="export it with a dynamic batch axis"):
+    with pytest.raises(
+        ModelFileError, match=r"fixed at 2, .* for one sample, or with a dynamic batch axis"
+    ):
         import_backbone(data(fixed), COLOUR)
 
 
@@ -170,7 +172,7 @@ def test_a_second_input_is_refused() -> None:
     nodes.append(helper.make_node("Mul", ["flat", "factor"], ["scaled"]))
     inputs = [value("image", ["batch", 3, 12, 10]), value("factor", [1])]
     model = network((nodes, constants), value("scaled", ["batch", WIDTH]), inputs)
-    with pytest.raises(ModelFileError, match=r"\['image', 'factor'\]; a backbone has exactly one"):
+    with pytest.raises(ModelFileError, match=r"\['image', 'factor'\]; export it with exactly one"):
         import_backbone(data(model), COLOUR)
 
 
@@ -263,3 +265,28 @@ def test_a_last_layer_that_makes_fewer_numbers_is_told_with_what_it_reads() -> N
     looked = looking_backbone(data(classifier()), COLOUR, Looking(("flat",)))
     for plain in (looked, data(pooled_network())):
         assert not any("last layer" in told for told in import_backbone(plain, COLOUR).remarks)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ([1, 3, 24, 20], r"shape \(3, 24, 20\), .* \(3, 12, 10\); set size = \[24, 20\]$"),
+        ([-1, 3, 24, -1], r"shape \(3, 24, free\), .*; set size = \[24, 10\]$"),
+        ([1, 12, 10, 3], r'set layout = "NHWC"$'),
+        ([1, 24, 20, 3], r'set layout = "NHWC" and size = \[24, 20\]$'),
+        ([1, 1, 12, 10], r'set mode = "L"$'),
+        ([1, 4, 12, 10], r"an image has 1 or 3 channels; export a network that takes one"),
+    ],
+)
+def test_what_does_not_fit_is_told_by_the_settings_that_do(shape: list[int], words: str) -> None:
+    model = network(pooled(), value("flat", [1, WIDTH]), value("image", shape))
+    with pytest.raises(ModelFileError, match=words):
+        import_backbone(data(model), COLOUR)
+
+
+def test_axes_that_are_free_in_any_way_are_those_of_the_preprocessing() -> None:
+    expected = import_backbone(data(pooled_network()), COLOUR)
+    for batch, high, wide in ((-1, -1, -1), (0, 0, 0), ("N", "H", "W"), (-2, 12, "?")):
+        image = value("image", [batch, 3, high, wide])
+        backbone = import_backbone(data(pooled_network(image=image)), COLOUR)
+        assert backbone.digest == expected.digest

@@ -33,6 +33,7 @@ from tests.device_agent.test_own_models_run import described
 from tests.export import makers
 from tests.export.makers import CLASSES, MAKERS
 from tests.export.own_networks import PICTURES
+from tests.export.tails import Tail
 from tests.export.tails import softmax as softmax_tail
 
 NAMES = tuple(ClassName(f"class-{number}") for number in range(CLASSES))
@@ -116,10 +117,17 @@ def test_half_precision_at_both_ends_is_refused_and_taken_with_casts(tmp_path: P
     require_equal(makers.halved(keep_io=True), tmp_path)
 
 
-def test_ranges_of_a_batch_are_refused_and_those_of_a_calibration_taken(tmp_path: Path) -> None:
-    for tail in (None, softmax_tail):
-        refused(makers.quantised("dynamic", tail), r"quantise the network statically, .* or leave")
-    require_equal(makers.quantised("QDQ"), tmp_path)
+@pytest.mark.parametrize("tail", [None, softmax_tail])
+def test_ranges_of_a_batch_are_those_of_a_sample(tail: Tail | None, tmp_path: Path) -> None:
+    """`quantize_dynamic` scales all of a batch at once, and a device runs sample by sample."""
+    require_equal(makers.quantised("dynamic", tail), tmp_path)
+
+
+def test_a_batch_that_is_part_of_the_arithmetic_is_run_one_by_one(tmp_path: Path) -> None:
+    for number, model in enumerate(makers.of_one_sample()):
+        require_equal(model, tmp_path / str(number))
+        (told,) = own_model(model.SerializeToString(), WANTED).remarks[1:]
+        assert "devices run its samples one by one" in told
 
 
 def test_one_of_two_outputs_is_said(tmp_path: Path) -> None:
@@ -177,6 +185,6 @@ def test_another_name_of_the_input_is_told(tmp_path: Path) -> None:
 
 
 def test_there_are_enough_of_them() -> None:
-    refusals = [name for name in globals() if name.startswith("test_") and "refused" in name]
-    assert len(MAKERS) + len(refusals) >= 26
+    others = [name for name in globals() if name.startswith("test_")]
+    assert len(MAKERS) + len(others) >= 30
     assert math.isclose(plain(MAKERS["MATLAB"](), noise_inputs(PICTURES, 1)).sum(), 1, rel_tol=1e-6)

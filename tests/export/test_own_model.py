@@ -254,7 +254,11 @@ def _batch_of_four() -> ModelProto:
         (_external(), BIRDS, "data in another file"),
         (_custom(), BIRDS, "domain 'com.somebody'"),
         (_sparse(), BIRDS, "sparse tensor, .*; export it dense"),
-        (_batch_of_four(), BIRDS, "export it with a dynamic batch axis"),
+        (
+            _batch_of_four(),
+            BIRDS,
+            "batch: fixed at 4, .* export it for one sample, or with a dynamic",
+        ),
         (classifier(classes=4), BIRDS, "classes: 3 names for 4 scores"),
         (classifier(opset=9), BIRDS, ""),
         (segmenter(), BIRDS, "--answers pixels"),

@@ -58,3 +58,35 @@ def test_the_exporter_of_today(end: str, batch: str, tmp_path: Path) -> None:
     model = exported(tmp_path / "m.onnx", end, dynamo=True, **axes)
     assert (tmp_path / "m.onnx.data").exists()  # as it writes weights unless it is told otherwise
     require_equal(model, tmp_path)
+
+
+def with_token() -> Any:
+    """Return a small transformer with a class token, as those of timm and torchvision."""
+    import torch
+    from torch import nn
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(3, 16, 2, 2)
+            self.token = nn.Parameter(torch.randn(1, 1, 16))
+            self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+            self.end = nn.Linear(16, CLASSES)
+
+        def forward(self, image: Any) -> Any:
+            tokens = self.patches(image).flatten(2).transpose(1, 2)
+            token = self.token.expand(image.shape[0], -1, -1)
+            return self.end(self.layer(torch.cat([token, tokens], 1))[:, 0])
+
+    torch.manual_seed(0)
+    return Tokens().eval()
+
+
+def test_a_class_token_of_todays_exporter_as_it_comes(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="torch's exporter of today needs it")
+    import torch
+
+    file = tmp_path / "m.onnx"
+    picture = torch.zeros(1, 3, 12, 10)
+    torch.onnx.export(with_token(), (picture,), str(file), input_names=["image"])
+    require_equal(onnx.load_model_from_string(read_model_file(file)), tmp_path)

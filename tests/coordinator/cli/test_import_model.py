@@ -1,8 +1,12 @@
 """`fleetledger model import`: a model of one's own becomes a version, or is refused in words."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -10,11 +14,14 @@ from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelImported
+from export.noise import noise_inputs
+from export.runtime import LoadedModel
 from fleetledger import app
 from learning.errors import LearningError
 from schemas.errors import FleetledgerError
 from schemas.models import Manifest
 from tests.export.networks import data
+from tests.export.own_networks import PICTURES as PICTURES_TOO
 from tests.export.own_networks import boxes, classifier, segmenter
 from tests.export.tails import with_tail
 from tests.export.test_judging import growing_by_data
@@ -151,6 +158,49 @@ def test_it_leaves_the_fleet_as_one_file_as_it_came(home: Path) -> None:
     out = home.parent / "out.onnx"
     run(home, "model", "export", "1", "--out", str(out))
     assert out.is_file()
+
+
+def left(home: Path, version: int) -> tuple[Path, dict[str, Any]]:
+    """Return the file that a version leaves the fleet as, and what is told beside it."""
+    out = home.parent / f"out-{version}.onnx"
+    run(home, "model", "export", str(version), "--out", str(out))
+    return out, json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+
+
+def test_operators_of_an_allowed_domain_leave_the_fleet_with_it(home: Path) -> None:
+    model = classifier()
+    model.graph.node[-1].output[0] = "before"
+    model.graph.node.append(
+        onnx.helper.make_node("Gelu", ["before"], ["logits"], domain="com.microsoft")
+    )
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    (home.parent / "gelu.onnx").write_bytes(data(model))
+    words = ("--classes", "birds.txt", "--gives", "scores")
+    assert "--domain" in refused(home, "gelu.onnx", *words)
+    take_in(home, "gelu.onnx", *words, "--domain", "com.microsoft")
+    out, told = left(home, 1)
+    assert told["domains"] == ["com.microsoft"]
+    inputs = {"image": noise_inputs(PICTURES_TOO, 3)}
+    np.testing.assert_allclose(
+        LoadedModel(out.read_bytes()).run(inputs)["scores"],
+        LoadedModel(data(model)).run(inputs)["logits"],
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_what_is_told_of_an_exported_file_is_in_it(home: Path) -> None:
+    take_in(home, "birds.onnx", "--classes", "birds.txt")
+    take_in(home, "scenes.onnx", "--classes", "scenes.json", "--answers", "pixels")
+    take_in(home, "boxes.onnx", "--answers", "raw")
+    outputs = []
+    for version in (1, 2, 3):
+        out, told = left(home, version)
+        assert told["outputs"] == [value.name for value in onnx.load(out).graph.output]
+        assert "domains" not in told
+        outputs.append((told["outputs"], told.get("output_shape")))
+    scores = ["scores"]
+    assert outputs == [(["scores", "probabilities"], None), (scores, None), (scores, [4, 30])]
 
 
 @pytest.mark.parametrize(
