@@ -67,71 +67,79 @@ class Stop:
     asked: bool
 
 
-def stop_of(reports: Reports, rollout: int, liars: float = 0.0) -> Stop:
+def stop_of(reports: Reports, rollout: int, limits: GatePlan = LIMITS) -> Stop:
     """Return when a rollout is stopped by retention or a lost class, looked at after each report.
 
     Raises `AssertionError` where the product's evidence differs from that of NumPy.
     """
     said = reports.of(rollout)
-    logs = _logs(said, liars)
-    thresholds = _thresholds(logs.shape[1] - 1)
+    logs = _logs(said, limits)
+    thresholds = _thresholds(logs.shape[1] - 1, limits)
     first: int | None = None
     for column, threshold in enumerate(thresholds):
         near = np.nonzero(logs[:, column] >= math.log(threshold) - _NEAR)[0]
         for place in near.tolist():
             if first is not None and place >= first:
                 break
-            counts = _counts(said, column, place + 1)
-            product = log_evidence(counts.losses, exact(liars))
+            counts = _counts(said, column, place + 1, limits)
+            product = log_evidence(counts.losses, _liars(column, limits))
             assert abs(product - logs[place, column]) < _NEAR, (product, logs[place, column])
-            if reaches(counts.losses, threshold, exact(liars)):
+            if reaches(counts.losses, threshold, _liars(column, limits)):
                 first = place
                 break
     last = len(logs) if first is None else first
     ends = [end for end in ends_of(len(logs)) if end <= last]
     asked = any(
-        _most_are_worse(said, end) or _one_hides_it(said, logs, end, exact(liars)) for end in ends
+        _most_are_worse(said, end, limits) or _one_hides_it(said, logs, end, limits) for end in ends
     )
     return Stop(None if first is None else first + 1, asked)
 
 
-def _logs(said: Reports, liars: float) -> Floats:
+def _liars(column: int, limits: GatePlan) -> Fraction:
+    """Return the share of liars that is borne by all classes together (0), or by one of them."""
+    return limits.liars_of_class if column else exact(limits.liars)
+
+
+def _logs(said: Reports, limits: GatePlan) -> Floats:
     share = (said.worse - said.better) / np.maximum(said.images, 1)
-    z = np.clip(share / LIMITS.cap, -1, 1)
+    z = np.clip(share / limits.cap, -1, 1)
     held = said.images > 0
+    liars = np.array([float(_liars(column, limits)) for column in range(said.images.shape[1])])
     capitals = [
-        np.cumsum(np.log1p(float(stake) * z) - held * math.log1p(float(stake) * liars), axis=0)
+        np.cumsum(np.log1p(float(stake) * z) - held * np.log1p(float(stake) * liars), axis=0)
         for stake in STAKES
     ]
     found: Floats = np.logaddexp.reduce(capitals) - math.log(len(STAKES))
     return found
 
 
-def _thresholds(classes: int) -> list[Fraction]:
-    assert LIMITS.retention is not None
-    assert LIMITS.no_class_lost is not None
-    return [exact(LIMITS.retention)] + [exact(LIMITS.no_class_lost) * classes] * classes
+def _thresholds(classes: int, limits: GatePlan) -> list[Fraction]:
+    assert limits.retention is not None
+    assert limits.no_class_lost is not None
+    return [exact(limits.retention)] + [exact(limits.no_class_lost) * classes] * classes
 
 
-def _counts(said: Reports, column: int, end: int) -> PairCounts:
-    found, cap = PairCounts(), exact(LIMITS.cap)
+def _counts(said: Reports, column: int, end: int, limits: GatePlan) -> PairCounts:
+    found, cap = PairCounts(), exact(limits.cap)
     columns = (one[:end, column].tolist() for one in (said.images, said.worse, said.better))
     for n, b, c in zip(*columns, strict=True):
         found.count(Pairs(both=n - b - c, only_active=b, only_candidate=c), cap)
     return found
 
 
-def _most_are_worse(said: Reports, end: int) -> bool:
+def _most_are_worse(said: Reports, end: int, limits: GatePlan) -> bool:
     net = np.sign(said.worse - said.better)[:end, 0][said.images[:end, 0] > 0]
     votes = {Fraction(sign): int((net == sign).sum()) for sign in (-1, 0, 1)}
-    return reaches(signs(votes), _thresholds(1)[0])
+    return reaches(signs(votes), _thresholds(1, limits)[0])
 
 
-def _one_hides_it(said: Reports, logs: Floats, end: int, liars: Fraction) -> bool:
+def _one_hides_it(said: Reports, logs: Floats, end: int, limits: GatePlan) -> bool:
     return any(
         logs[end - 1, column] > math.log(threshold) - _ONE_DEVICE
-        and reaches_but_for_one(_counts(said, column, end).losses, threshold, liars)
-        for column, threshold in enumerate(_thresholds(logs.shape[1] - 1))
+        and reaches_but_for_one(
+            _counts(said, column, end, limits).losses, threshold, _liars(column, limits)
+        )
+        for column, threshold in enumerate(_thresholds(logs.shape[1] - 1, limits))
     )
 
 
@@ -171,14 +179,14 @@ def check(reports: Reports, rollout: int, stop: Stop) -> None:
             assert fails == (device + 1 == stop.reports), (rollout, device, stop)
 
 
-def measure_setting(setting: Setting, rollouts: int, liars: float = 0.0) -> dict[str, Any]:
+def measure_setting(setting: Setting, rollouts: int) -> dict[str, Any]:
     """Return shares of rollouts that were stopped, at all and by which group, or asked about."""
     size = max(1, min(rollouts, _CHUNK // (setting.devices * (setting.classes + 1))))
     stops: list[Stop] = []
     while len(stops) < rollouts:
         reports = draw_reports(setting, min(size, rollouts - len(stops)), len(stops))
-        found = [stop_of(reports, rollout, liars) for rollout in range(len(reports.images))]
-        if not stops and not liars:
+        found = [stop_of(reports, rollout) for rollout in range(len(reports.images))]
+        if not stops:
             for rollout in range(min(_CHECKED, len(found))):
                 check(reports, rollout, found[rollout])
         stops += found

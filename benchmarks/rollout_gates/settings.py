@@ -45,11 +45,11 @@ _PUSHED = (
 _VETOED = (
     Setting("2 points better, one liar says worse", drop=-0.02, liars=1),
     Setting("2 points better, 2 % say worse", drop=-0.02, liars=0.02),
-)
-_LIARS_BESIDES = (
     Setting(
         "2 points better, each says worse by chance of 2 %", drop=-0.02, liars=0.02, by_chance=True
     ),
+)
+_LIARS_BESIDES = (
     Setting("4 points worse, 2 % say better", drop=0.04, liars=0.02, lie="better"),
     Setting("equal, one liar says worse", liars=1),
     Setting("equal, 2 % say worse", liars=0.02),
@@ -134,4 +134,5 @@ PROMISES = (
     *(Promise(one.name, "by_group_2", 1.0) for one in _PUSHED),
     *(Promise(one.name, "stopped", 0.03, at_most=True) for one in _VETOED),
     *(Promise(one.name, "passed", 0.005, at_most=True) for one in _EQUAL_ADAPTERS),
+    Promise("20 judges, 6 points better, one liar says worse", "passed", 0.9),
 )

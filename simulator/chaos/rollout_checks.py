@@ -80,7 +80,7 @@ def made_again(story: RolloutStory) -> Iterator[str]:
         body, index = measured.body, measured.index
         named = [one for one in reports if one.index in body.entries]
         before = [one.index for one in reports if one.index < index]
-        scope = Scope(body.group, body.mode, body.members, planned.classes)
+        scope = Scope(body.group, body.mode, body.members, planned.classes, planned.devices)
         for how in differences(body, planned.plan.gates, scope, named, before):
             yield f"verdict on group {body.group}: {how}"
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.rollouts.entries import GateFinding, Outcome
+from coordinator.topics.rollouts.entries import GateFinding
+from coordinator.topics.rollouts.scope import Outcome
 from schemas.message import Strict
 from schemas.rollouts import Mode
 from simulator.scenario.rollout import CandidateKind

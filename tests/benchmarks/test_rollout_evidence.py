@@ -100,7 +100,7 @@ def test_bearing_liars_by_choice_costs_reports() -> None:
     setting = replace(BY_NAME["4 points worse, independent"], devices=300)
     reports = draw_reports(setting, 5, 0)
     for rollout in range(5):
-        plain, bearing = stop_of(reports, rollout), stop_of(reports, rollout, liars=0.02)
+        plain, bearing = stop_of(reports, rollout), stop_of(reports, rollout, GatePlan(liars=0.02))
         assert plain.reports is not None
         assert bearing.reports is None or bearing.reports >= plain.reports
 

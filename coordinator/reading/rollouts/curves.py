@@ -26,6 +26,8 @@ class Grown:
     """Evidence on one class, or on all, so far."""
 
     limits: GatePlan
+    liars: Fraction
+    """Share of devices that may lie."""
     by_device: dict[str, Fraction] = field(default_factory=dict)
     """The z of each device with any image, see `coordinator.topics.rollouts.evalues`."""
     losses: Counter[Fraction] = field(default_factory=Counter)
@@ -76,12 +78,13 @@ class Grown:
         )
 
     def _log_of(self, losses: Counter[Fraction]) -> float:
-        return log_evidence(losses, exact(self.limits.liars))
+        return log_evidence(losses, self.liars)
 
 
 def grown(reports: Iterable[ComparedThen], limits: GatePlan) -> dict[str, Grown]:
     """Return evidence by class, and of all old classes under `OLD`, in the order of reports."""
-    found = defaultdict[str, Grown](lambda: Grown(limits))
+    found = defaultdict[str, Grown](lambda: Grown(limits, limits.liars_of_class))
+    found[OLD] = Grown(limits, exact(limits.liars))
     for report in reports:
         new = set(report.body.get("new_classes", ()))
         total = (0, 0, 0)

@@ -169,19 +169,37 @@ def _of_membership(who: Membership) -> Iterator[str]:
 
 
 def _of_few_devices(found: RolloutPreview, classes: int) -> Iterator[str]:
-    needed = found.plan.gates.devices_needed(classes)
-    if found.former is None:
+    """Say where devices are too few to tell, which gates that leaves open, and what follows."""
+    gates, total = found.plan.gates, found.groups[-1].in_all
+    needed = gates.needed_by_gate(classes)
+    most = max(needed.values(), default=0)
+    groups = found.groups[1:] or found.groups
+    short = [one for one in groups if one.devices and one.in_all < most]
+    if found.former is None or not short:
         return
-    for group in found.groups[1:]:
-        if group.devices and group.in_all < needed:
-            yield (
-                f"group {group.number} is {count_of(group.in_all)} with those before it, and "
-                f"{needed} are needed to tell by themselves whether the model is worse: it would "
-                "pause there, and you decide. Larger groups (--groups) tell; where you know how "
-                "many images show the same thing, --gate alike=NUMBER lets images speak; --gate "
-                "min_images=0 asks for nothing"
-            )
-            return
+    takes = ", ".join(f"{gate} takes {count}" for gate, count in needed.items())
+    first = short[0]
+    told = (
+        f"group {first.number} is {count_of(first.in_all)} with those before it, and {most} are "
+        f"needed to tell by themselves whether the model is worse ({takes}): "
+    )
+    if total < most:
+        open_ones = " and ".join(gate for gate, count in needed.items() if total < count)
+        told += (
+            f"it is about {count_of(total)} in all, so the verdict on {open_ones} is inconclusive "
+            "in every group, however well the model does; "
+        )
+    if first.number == 1:
+        told += "it passes all the same, since the first group only tries whether the model runs"
+    elif found.plan.on_unsure == "back":
+        told += "it would go back there by itself, as the plan's on_unsure says"
+    else:
+        told += "it would pause there, and you decide"
+    larger = "" if total < most else "larger groups (--groups) tell; "
+    yield (
+        f"{told}; {larger}where you know how many images show the same thing, --gate alike=NUMBER "
+        "lets images speak; --gate min_images=0 asks for nothing"
+    )
 
 
 def _of_images(found: RolloutPreview) -> Iterator[str]:

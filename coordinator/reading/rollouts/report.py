@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from coordinator.topics.rollouts.entries import GateName, Outcome
+from coordinator.topics.rollouts.entries import GateName
 from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.scope import Outcome
 from coordinator.topics.rollouts.views import DeviceStage, RolloutStage
 from schemas.message import Strict
 from schemas.rollouts import Mode

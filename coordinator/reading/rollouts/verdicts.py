@@ -55,6 +55,7 @@ def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
         mode=body.mode,
         members=body.members,
         classes=story.planned.classes,
+        devices=story.planned.devices,
         judges=story.planned.judges,
         forgiven=forgiven,
         overlooked=overlooked,

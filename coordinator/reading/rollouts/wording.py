@@ -183,12 +183,14 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
         _rule(
             "thermal",
             gates.throttled_devices,
-            f"new throttling on fewer than {count_of(gates.throttled_devices or 0)}",
+            f"new throttling: {count_of(gates.throttled_devices or 0)} may, and "
+            f"{_percent(gates.throttled_share)} of all",
         ),
         _rule(
             "health",
             gates.failed_share,
-            f"failed: at most {count_of(gates.failed_devices)} or {_percent(gates.failed_share)}",
+            f"failed: {count_of(gates.failed_devices)} may, and "
+            f"{_percent(gates.failed_share)} of all",
         ),
     ]
     return tuple(rule for rule in found if rule is not None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from coordinator.core.formatting import count_of, some
-from coordinator.topics.rollouts.entries import GateFinding, GateName, Outcome
+from coordinator.topics.rollouts.entries import GateFinding, GateName
 from coordinator.topics.rollouts.evalues import (
     fewest,
     images_reach,
@@ -25,12 +25,13 @@ from coordinator.topics.rollouts.evalues import (
     net_loss,
     reaches,
     reaches_but_for_one,
+    reaches_in_spite_of_one,
     signs,
 )
 from coordinator.topics.rollouts.evidence import Evidence, PairCounts
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.ranking import of_one
-from coordinator.topics.rollouts.scope import Scope, exact
+from coordinator.topics.rollouts.scope import Outcome, Scope, exact
 from schemas.values import ClassName, DeviceId
 
 _NEAR = 1.62
@@ -83,7 +84,8 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
 
     Only the devices that had no part in it count, where some had. It passes by the evidence of
     devices, or of images where the plan says how many may show the same thing, if that stands
-    without any one device. It never fails: what is not shown may yet be so. None where it is off.
+    without any one device. No single device keeps it from passing where most of the others vote for
+    it. It never fails: what is not shown may yet be so. None where it is off.
     """
     if limits.better is None:
         return None
@@ -91,7 +93,8 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
     liars, gains = exact(limits.liars), mirrored(counts.losses)
     needed = limits.judges_needed
     shown = reaches(gains, threshold, liars, without=1)
-    by_images = False
+    in_spite = not shown and reaches_in_spite_of_one(gains, threshold, liars)
+    shown, by_images = shown or in_spite, False
     if not shown and limits.alike is not None and counts.devices < needed:
         by_images = shown = _images_show_gain(evidence, threshold, limits.alike)
     evident = log_evidence(gains, liars)
@@ -103,6 +106,9 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
     )
     if by_images:
         text += f" Images show it, if at most {limits.alike} of them show the same thing."
+    elif in_spite:
+        log_votes = log_evidence(signs(gains), liars)
+        text += f" It is without the one that is worst off; log e of votes is {log_votes:.1f}."
     elif not shown and counts.devices < needed:
         text += f" {_needs(counts.devices, needed)} So it is not shown to be better."
     elif not shown:
@@ -194,7 +200,8 @@ class _Judged:
 
     @property
     def liars(self) -> Fraction:
-        return exact(self.limits.liars)
+        limits = self.limits
+        return limits.liars_of_class if self.gate == "no_class_lost" else exact(limits.liars)
 
     @property
     def needed(self) -> int:

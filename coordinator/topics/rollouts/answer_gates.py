@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from coordinator.core.formatting import count_of
-from coordinator.topics.rollouts.entries import GateFinding, Outcome
+from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.ranking import of_one
-from coordinator.topics.rollouts.scope import Scope, exact
+from coordinator.topics.rollouts.scope import Outcome, Scope, exact
 
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 
-def entropy(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
-    """Return whether the mean entropy shifted on more than half of the devices, up or down.
+def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+    """Return whether the mean entropy shifted on more than half of the group, up or down.
 
     None where the gate is off.
     """
@@ -32,19 +31,19 @@ def entropy(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | Non
         )
     side = max(
         (answers.less_sure, answers.surer),
-        key=lambda one: (_HOLDING.index(one.outcome(most)), one.median),
+        key=lambda one: (_HOLDING.index(one.outcome(most, scope.members)), one.median),
     )
-    alone = side.rests_on(most)
+    outcome, alone, why = side.says(most, scope.members)
     shift = float(side.median if side is answers.less_sure else -side.median)
     return GateFinding(
         gate="entropy",
-        outcome=side.outcome(most),
+        outcome=outcome,
         value=round(abs(shift), 6),
         limit=limits.entropy_nats,
         counts=(images, len(side)),
         alone=alone,
         text=f"The mean entropy shifted by {shift:+.3f} nats on {count_of(len(side))} (median), "
-        f"over {images:,} images; {limits.entropy_nats:.4g} may be." + of_one(alone),
+        f"over {images:,} images; {limits.entropy_nats:.4g} may be." + why,
     )
 
 

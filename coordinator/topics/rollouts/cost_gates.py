@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 from coordinator.core.formatting import count_of, some
+from coordinator.topics.rollouts.chance import most_by_chance
 from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.ranking import of_one
-from coordinator.topics.rollouts.scope import Scope, exact
+from coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from schemas.values import DeviceId
 
 MIN_LATENCIES = 100
 """Samples of either model, of fewer of which a p95 says nothing."""
 
 
-def latency(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
+def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether the candidate's p95 is too many times the active one's.
 
     The ratio is that of each device, 1 where the difference is no matter, and more than half of
-    the devices must exceed the limit. None where the gate is off.
+    the group must exceed the limit. None where the gate is off.
     """
     if limits.latency is None:
         return None
@@ -34,92 +37,130 @@ def latency(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | Non
             text=f"{min(counts):,} of {MIN_LATENCIES} samples are there to compare p95 of latency.",
         )
     ratios, most = evidence.costs.latencies, exact(limits.latency)
-    alone = ratios.rests_on(most)
+    outcome, alone, why = ratios.says(most, scope.members)
     return GateFinding(
         gate="latency",
-        outcome=ratios.outcome(most),
+        outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.latency,
         counts=counts,
         alone=alone,
         text=f"The p95 of latency is {float(ratios.median):.2f} times the active model's on "
         f"{count_of(len(ratios))} (median); {limits.latency:.4g} times may be. Where it is slower "
-        f"by {1000 * limits.latency_seconds:.3g} ms or less it counts as equally fast."
-        + of_one(alone),
+        f"by {1000 * limits.latency_seconds:.3g} ms or less it counts as equally fast." + why,
     )
 
 
-def memory(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
+def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
     """Return whether a process with the candidate holds too many times the active one's memory.
 
-    More than half of the devices must exceed the limit. None where the gate is off, or no device
+    More than half of the group must exceed the limit. None where the gate is off, or no device
     told both.
     """
     ratios = evidence.costs.memories
     if limits.memory is None or not len(ratios):
         return None
-    most = exact(limits.memory)
-    alone = ratios.rests_on(most)
+    outcome, alone, why = ratios.says(exact(limits.memory), scope.members)
     return GateFinding(
         gate="memory",
-        outcome=ratios.outcome(most),
+        outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.memory,
         counts=(len(ratios),),
         alone=alone,
         text=f"It holds {float(ratios.median):.2f} times the memory of the active model on "
-        f"{count_of(len(ratios))} (median); {limits.memory:.4g} times may be." + of_one(alone),
+        f"{count_of(len(ratios))} (median); {limits.memory:.4g} times may be." + why,
     )
 
 
-def thermal(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
-    """Return whether several devices slowed themselves down since they run it.
+def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+    """Return whether more devices slowed themselves down since they run it than chance explains.
 
     None where the gate is off, or no device can tell.
     """
     if limits.throttled_devices is None or not evidence.felt:
         return None
-    hot = evidence.throttled
-    fails = len(hot) >= limits.throttled_devices
+    hot, felt = evidence.throttled, len(evidence.felt)
+    allowed = _Allowed.of(limits.throttled_devices, limits.throttled_share, limits.liars)
+    outcome, alone = allowed.says(hot, felt, scope)
     return GateFinding(
         gate="thermal",
-        outcome="fail" if fails else "pass",
+        outcome=outcome,
         value=len(hot),
-        limit=limits.throttled_devices,
-        counts=(len(hot), len(evidence.felt)),
-        alone=min(hot) if fails and len(hot) == 1 else None,
-        text=f"{len(hot)} of {count_of(len(evidence.felt))} that can tell slowed themselves down "
-        f"since the switch{': ' + some(sorted(hot)) if hot else ''}; from "
-        f"{limits.throttled_devices} on is too many.",
+        limit=allowed.most(scope.members),
+        counts=(len(hot), felt),
+        alone=alone,
+        text=f"{len(hot)} of {count_of(felt)} that can tell slowed themselves down "
+        f"since the switch{_named(hot)}; {allowed.words(scope)}." + of_one(alone),
     )
 
 
 def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding:
-    """Return whether it failed on too many devices, of those that finished.
+    """Return whether it failed on more devices than chance explains.
 
-    Both the number and the share must be exceeded. Devices that are silent finished nothing: they
-    are in neither. Where nobody came through, it is inconclusive even in the first group.
+    Devices that are silent failed nothing. Where nobody came through, it is inconclusive even in
+    the first group.
     """
     failed = evidence.failed
     finished = failed | evidence.settled
     if scope.mode == "shadow":
         finished = finished | evidence.comparisons.keys()
-    share = Fraction(len(failed), len(finished)) if finished else Fraction(0)
-    fails = len(failed) > limits.failed_devices and share > exact(limits.failed_share)
+    allowed = _Allowed.of(limits.failed_devices, limits.failed_share, limits.liars)
+    outcome, alone = allowed.says(failed, len(finished), scope)
     nobody = len(failed) == len(finished)
-    text = f"It failed on {len(failed)} of {count_of(len(finished))} that finished"
-    text += f": {some(sorted(failed))}" if failed else ""
-    text += (
-        f"; {limits.failed_devices} may, and {limits.failed_share:.4g} of them."
-        if finished
-        else "; none has."
-    )
+    if nobody and outcome == "pass":
+        outcome = "inconclusive"
+    text = f"It failed on {len(failed)} of {count_of(len(finished))} that finished{_named(failed)}"
+    text += f"; {allowed.words(scope)}." if finished else "; none has."
     return GateFinding(
         gate="health",
-        outcome="fail" if fails else "inconclusive" if nobody else "pass",
-        value=float(share),
-        limit=limits.failed_share,
+        outcome=outcome,
+        value=len(failed),
+        limit=allowed.most(scope.members),
         counts=(len(failed), len(finished)),
-        alone=min(failed) if fails and len(failed) == 1 else None,
-        text=text + (" It came to run nowhere." if failed and nobody else ""),
+        alone=alone,
+        text=text + of_one(alone) + (" It came to run nowhere." if failed and nobody else ""),
     )
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """Devices that may report something: a number, and a share of all."""
+
+    devices: int
+    share: Fraction
+    """Of all devices, those that may lie among them."""
+
+    @classmethod
+    def of(cls, devices: int, share: float, liars: float) -> _Allowed:
+        """Return what a plan allows."""
+        return cls(devices, exact(share) + exact(liars))
+
+    def most(self, devices: int) -> int:
+        """Return how many of so many devices may report it before the share is exceeded."""
+        return max(self.devices, most_by_chance(devices, self.share))
+
+    def says(
+        self, reported: set[DeviceId], told: int, scope: Scope
+    ) -> tuple[Outcome, DeviceId | None]:
+        """Return what a number of devices means, and the device on which a failure rests.
+
+        It fails where the whole group is no excuse, so nobody gains by being the first. Once it
+        ends, a person is asked where those that `told` anything, or all devices that it is about,
+        are too few for chance.
+        """
+        count, most = len(reported), self.most(scope.members)
+        if count > most:
+            return "fail", min(reported) if count == most + 1 else None
+        about = max(scope.devices, scope.members)
+        of_all = count > self.devices and count > self.share * about
+        return "inconclusive" if of_all or count > self.most(told) else "pass", None
+
+    def words(self, scope: Scope) -> str:
+        """Return the limit as the end of a sentence."""
+        share = "" if not self.share else f" and {float(self.share):.4g} of all devices"
+        return f"{self.devices}{share} may, so it fails from {self.most(scope.members) + 1} on"
+
+
+def _named(devices: set[DeviceId]) -> str:
+    return f": {some(sorted(devices))}" if devices else ""

@@ -29,6 +29,7 @@ from coordinator.topics.models.entries import (
 from coordinator.topics.releases.entries import ReleaseSigned
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import RolloutPlan
+from coordinator.topics.rollouts.scope import Outcome
 from coordinator.topics.rollouts.state import (
     GroupMember,
     Phase,
@@ -50,7 +51,6 @@ from schemas.rollouts import (
 from schemas.times import iso_time
 from schemas.values import ClassName, DeviceId, Digest
 
-Outcome = Literal["pass", "fail", "inconclusive"]
 GateName = Literal[
     "better",
     "retention",
@@ -96,6 +96,8 @@ class RolloutPlanned(EntryBody):
     """What everybody was to run then, and what it goes back to."""
     classes: int = Field(default=0, ge=0)
     """How many that one knows."""
+    devices: int = Field(default=0, ge=0)
+    """How many it is about when it is planned."""
     salt: str
     """Of the places of devices."""
     plan: RolloutPlan

@@ -112,6 +112,21 @@ def reaches_but_for_one(
     return reaches({**devices, lowest: devices[lowest] - 1}, threshold, liars)
 
 
+def reaches_in_spite_of_one(
+    devices: DevicesByLoss, threshold: Fraction, liars: Fraction = NOBODY
+) -> bool:
+    """Return whether a threshold is reached without the lowest z, and votes reach twice as much.
+
+    The e-value of all but the lowest is none, but that of votes is: where z is as often above 0 as
+    below, both are reached with a chance of half of 1/t at most. Either way one omits the highest,
+    too.
+    """
+    lowest = min(devices, default=NOBODY)
+    if lowest >= 0 or not reaches(signs(devices), 2 * threshold, liars, without=1):
+        return False
+    return reaches({**devices, lowest: devices[lowest] - 1}, threshold, liars, without=1)
+
+
 @lru_cache(256)
 def fewest(threshold: Fraction, liars: Fraction = NOBODY, most: Fraction = Fraction(1)) -> int:
     """Return how many devices can reach a threshold, if each of them has the z `most`."""

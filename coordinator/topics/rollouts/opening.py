@@ -19,7 +19,7 @@ from coordinator.core.live import Live
 from coordinator.core.state import State
 from coordinator.topics.models.offers import GroupOffer
 from coordinator.topics.rollouts.entries import GroupOpened
-from coordinator.topics.rollouts.plan import GroupSize
+from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
 from coordinator.topics.rollouts.scope import exact
 from coordinator.topics.rollouts.state import Rollout
 from schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
@@ -36,7 +36,7 @@ def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None
     there = [device for device in state.devices.admitted if live.seen(device).boot is not None]
     if not there:
         return None
-    places = {device: place_of(rollout.planned.salt, device) for device in _about(state, rollout)}
+    places = {device: place_of(rollout.planned.salt, device) for device in concerned(state, plan)}
     for number in range(group + 1, len(plan.groups) + 1):
         least = 0 if number == 1 else plan.gates.devices_needed(rollout.planned.classes)
         bound = _bound(plan.groups[number - 1], places, there, least)
@@ -80,12 +80,11 @@ def _opened(rollout: Rollout, group: int, mode: Mode, below: int) -> GroupOpened
     return GroupOpened(rollout=rollout.number, group=group, mode=mode, below=below)
 
 
-def _about(state: State, rollout: Rollout) -> Iterator[DeviceId]:
-    """Yield every device that it is about."""
-    tags = rollout.planned.plan.tags
+def concerned(state: State, plan: RolloutPlan) -> Iterator[DeviceId]:
+    """Yield every device that a rollout is about."""
     for device, known in state.devices.admitted.items():
         kept_out = device in state.models.pinned or state.keys.of(device).revoked
-        if not kept_out and all_fit(tags, known.tags):
+        if not kept_out and all_fit(plan.tags, known.tags):
             yield device
 
 

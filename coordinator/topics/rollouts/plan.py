@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -41,28 +42,32 @@ class GatePlan(Strict):
     """Net loss or gain, as a share of a device's images, up to which a device counts."""
     liars: float = Field(default=0.0, ge=0, lt=0.5)
     """Share of devices that may lie without moving the evidence by their number alone."""
+    class_liars: float = Field(default=0.01, ge=0, lt=0.5)
+    """The same for each class, of which most devices have few images, where that is more."""
     alike: int | None = Field(default=None, ge=1)
     """Most images that show the same thing; None where nobody knows. Images speak for themselves
     only where it is known, and only where devices are too few."""
     entropy_nats: float | None = Field(default=0.1, gt=0)
-    """How far the mean entropy of a device may shift, on half of the devices."""
+    """How far the mean entropy of a device may shift; more than half of a group must exceed it."""
     entropy_images: int = Field(default=500, ge=1)
     """Of fewer images the shift says nothing."""
     agreement: float | None = Field(default=0.85, gt=0, le=1)
     """Share of a device's unlabelled images that both answer alike, on average over devices; below,
     a person should look."""
     latency: float | None = Field(default=1.25, gt=1)
-    """How many times the active model's p95 it may take on half of the devices."""
+    """How many times the active model's p95 it may take; the same."""
     latency_seconds: float = Field(default=0.005, ge=0)
     """What is slower by less is not too slow."""
     memory: float | None = Field(default=1.25, gt=1)
-    """How many times the active model's resident bytes it may take on half of the devices."""
-    throttled_devices: int | None = Field(default=2, ge=1)
-    """Devices that began to throttle."""
+    """How many times the active model's resident bytes it may take; the same."""
+    throttled_devices: int | None = Field(default=1, ge=0)
+    """Devices that may begin to throttle, whatever share they are."""
+    throttled_share: float = Field(default=0.02, ge=0, le=1)
+    """Share of devices that may begin to throttle, whatever their number."""
     failed_devices: int = Field(default=1, ge=0)
-    """Devices that may fail whatever share of those that finished they are."""
+    """Devices that may fail, whatever share they are."""
     failed_share: float = Field(default=0.02, ge=0, le=1)
-    """Share of the finished ones that may fail whatever number they are: both must be exceeded."""
+    """Share of devices that may fail, whatever their number."""
     min_devices: int = Field(default=3, ge=1)
     """Of fewer devices, or fewer than all of a smaller group, accuracy says nothing."""
     min_images: int = Field(default=200, ge=0)
@@ -75,11 +80,24 @@ class GatePlan(Strict):
         `classes` are those that the active model knows. It is 0 where nothing is asked of accuracy,
         or where images speak for themselves.
         """
+        return max(self.needed_by_gate(classes).values(), default=0)
+
+    def needed_by_gate(self, classes: int) -> dict[str, int]:
+        """Return the same for each gate that asks whether a model is worse."""
         if not self.min_images or self.alike is not None:
-            return 0
-        of_class = None if self.no_class_lost is None else self.no_class_lost * max(1, classes)
-        limits = [limit for limit in (self.retention, of_class) if limit is not None]
-        return max((fewest(exact(limit), exact(self.liars)) for limit in limits), default=0)
+            return {}
+        found = {}
+        if self.retention is not None:
+            found["retention"] = fewest(exact(self.retention), exact(self.liars))
+        if self.no_class_lost is not None:
+            threshold = exact(self.no_class_lost) * max(1, classes)
+            found["no_class_lost"] = fewest(threshold, self.liars_of_class)
+        return found
+
+    @property
+    def liars_of_class(self) -> Fraction:
+        """Share of devices that may lie about a class."""
+        return max(exact(self.liars), exact(self.class_liars))
 
     @property
     def judges_needed(self) -> int:

@@ -1,13 +1,14 @@
-"""Values of devices in order, so that the one in the middle speaks, and no single device does."""
+"""Values of devices in order, so that more than half of them speak, and no single device does."""
 
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
 
+from coordinator.core.formatting import count_of
+from coordinator.topics.rollouts.scope import Outcome
 from schemas.values import DeviceId
 
 PARTS = 1 << 32
@@ -48,23 +49,43 @@ class Ranking:
         others = Fraction(self.total - self.items[0][0], (len(self) - 1) * PARTS)
         return max(self.mean, others)
 
-    def exceeds(self, limit: Fraction) -> bool:
-        """Return whether more than half of the devices lie above a limit."""
-        return len(self) > 0 and self.median > limit
+    def exceeds(self, limit: Fraction, of: int = 0) -> bool:
+        """Return whether more than half of `of` devices, or of those here, lie above a limit.
 
-    def rests_on(self, limit: Fraction) -> DeviceId | None:
+        `of` counts those that have told nothing yet, too.
+        """
+        return 2 * self._above(limit) > max(of, len(self))
+
+    def rests_on(self, limit: Fraction, of: int = 0) -> DeviceId | None:
         """Return a device without which `exceeds` would say otherwise; None where there is none."""
-        if self.exceeds(limit):
-            stays = len(self) > 1 and self.items[(len(self) - 2) // 2][0] > limit * PARTS
-            return None if stays else self.items[-1][1]
-        changes = len(self) > 1 and self.items[len(self) // 2][0] > limit * PARTS
-        return self.items[0][1] if changes else None
+        devices, above = max(of, len(self)), self._above(limit)
+        if 2 * above > devices:
+            return None if 2 * (above - 1) > devices - 1 else self.items[-1][1]
+        return self.items[0][1] if above and 2 * above > devices - 1 else None
 
-    def outcome(self, limit: Fraction) -> Literal["pass", "fail", "inconclusive"]:
-        """Return what a limit on the median says; a pass stands without any one device."""
-        if self.exceeds(limit):
+    def outcome(self, limit: Fraction, of: int = 0) -> Outcome:
+        """Return what a limit says: it fails on more than half of `of` devices.
+
+        It passes by those here, whichever one of them is left out.
+        """
+        if self.exceeds(limit, of):
             return "fail"
-        return "pass" if self.rests_on(limit) is None else "inconclusive"
+        stands = not self.exceeds(limit) and self.rests_on(limit) is None
+        return "pass" if stands else "inconclusive"
+
+    def says(self, limit: Fraction, of: int) -> tuple[Outcome, DeviceId | None, str]:
+        """Return the outcome of a limit, the device that it rests on, and both in words."""
+        outcome = self.outcome(limit, of)
+        alone = self.rests_on(limit, of if outcome == "fail" else 0)
+        text = of_one(alone)
+        if outcome == "inconclusive" and self.exceeds(limit):
+            text = f" It fails where more than half of {count_of(of)} exceed that."
+        return outcome, alone, text
+
+    def _above(self, limit: Fraction) -> int:
+        """Return how many devices lie above a limit."""
+        units = math.floor(limit * PARTS)
+        return len(self) - bisect_right(self.items, units, key=lambda item: item[0])
 
 
 def of_one(alone: DeviceId | None) -> str:

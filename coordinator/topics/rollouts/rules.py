@@ -48,7 +48,7 @@ from coordinator.topics.rollouts.entries import (
     RolloutRolledBack,
     RolloutStarted,
 )
-from coordinator.topics.rollouts.opening import is_last, next_phase, offer
+from coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from coordinator.topics.rollouts.plan import RolloutPlan
 from coordinator.topics.rollouts.retries import retries
 from coordinator.topics.rollouts.scope import Scope
@@ -179,6 +179,7 @@ class Rollouts:
             mode=phase.mode,
             members=len(rollout.members),
             classes=rollout.planned.classes,
+            devices=rollout.planned.devices,
             judges=rollout.planned.judges,
             forgiven=frozenset(rollout.forgiven),
             overlooked=frozenset(rollout.overlooked),
@@ -241,6 +242,7 @@ class Rollouts:
             version=version,
             former=former,
             classes=len(known),
+            devices=sum(1 for _ in concerned(self._state, plan)),
             salt=f"rollout-{number}",
             plan=plan,
             automatic=automatic,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 from schemas.rollouts import Mode, Share
 from schemas.values import ClassName
 
+Outcome = Literal["pass", "fail", "inconclusive"]
 GateKey = tuple[str, ClassName | None]
 """A gate by its name, and the class that it is about, where it is about one."""
 
@@ -24,6 +26,8 @@ class Scope:
     """Devices of the group and of those before it, reached or not."""
     classes: int
     """How many the former model knows; 0 where there is none."""
+    devices: int = 0
+    """That the rollout was about when it was planned."""
     judges: Share | None = None
     """The devices whose word that it is better counts, as they had no part in it; None for all."""
     forgiven: frozenset[GateKey] = frozenset()

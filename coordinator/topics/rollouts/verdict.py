@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from coordinator.topics.rollouts.accuracy_gates import better, gain, no_class_lost, retention
 from coordinator.topics.rollouts.answer_gates import agreement, entropy
 from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
-from coordinator.topics.rollouts.entries import GateFinding, Outcome
+from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.scope import Outcome, Scope
 
 _GATES = (
     health,

@@ -20,13 +20,12 @@ from coordinator.ledger.entries import Entry
 from coordinator.topics.rollouts.entries import (
     REPORTS,
     GateFinding,
-    Outcome,
     RolloutMeasured,
     take_report,
 )
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.scope import Outcome, Scope
 from coordinator.topics.rollouts.state import Rollout
 from coordinator.topics.rollouts.verdict import judge
 from schemas.message import Strict, explain
@@ -192,6 +191,7 @@ def _again(
         mode=measured.mode,
         members=len(rollout.members),
         classes=rollout.planned.classes,
+        devices=rollout.planned.devices,
         judges=rollout.planned.judges,
         forgiven=frozenset(rollout.forgiven),
         overlooked=frozenset(rollout.overlooked),

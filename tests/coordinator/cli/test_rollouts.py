@@ -89,8 +89,10 @@ def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> Non
     assert "measured beside the active model before any device runs it" in said
     assert "takes every device back to model 1 by itself" in said
     assert (
-        "Careful: group 2 is 4 devices with those before it, and 12 are needed to tell by "
-        "themselves whether the model is worse: it would pause there, and you decide."
+        "Careful: group 2 is 4 devices with those before it, and 13 are needed to tell by "
+        "themselves whether the model is worse (retention takes 11, no_class_lost takes 13): it is "
+        "about 10 devices in all, so the verdict on retention and no_class_lost is inconclusive in "
+        "every group, however well the model does; it would pause there, and you decide; where you "
     ) in said
     assert "Careful: group 2 has about 0 held-out images" in said
     alike = run(home, "plan", "2", "--dry-run", "--groups", "1,50%,100%", "--gate", "alike=1")
@@ -98,6 +100,21 @@ def test_a_plan_says_what_will_happen_on_how_many_devices(tmp_path: Path) -> Non
     assert said.rstrip().endswith("This would be planned; nothing was recorded.")
     with ledger_of(home) as ledger:
         assert list(ledger.entries(kind="rollout.planned")) == []
+
+
+def test_a_plan_for_few_devices_says_what_follows_where_gates_stay_open(tmp_path: Path) -> None:
+    home = home_of(tmp_path, planned_only)
+    back = tmp_path / "plan.toml"
+    back.write_text('on_unsure = "back"\n')
+    said = run(home, "plan", "2", "--file", str(back)).stdout
+    assert "it would go back there by itself, as the plan's on_unsure says" in said
+    one = run(home, "plan", "2", "--dry-run", "--groups", "100%").stdout
+    assert "it passes all the same, since the first group only tries whether the model" in one
+    votes = run(home, "plan", "2", "--dry-run", "--gate", "no_class_lost=off", "--groups", "1,9,10")
+    assert "group 2 is 9 devices" in votes.stdout
+    assert "so the verdict on retention is inconclusive in every group" in votes.stdout
+    nothing = run(home, "plan", "2", "--dry-run", "--gate", "min_images=0").stdout
+    assert "needed to tell" not in nothing
 
 
 def test_a_rollout_is_planned_started_paused_resumed_and_ended(tmp_path: Path) -> None:

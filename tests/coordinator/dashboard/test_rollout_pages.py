@@ -40,7 +40,7 @@ def test_the_page_leads_with_why_it_was_paused_and_shows_where_the_limit_was_pas
     drawn = shown(tmp_path, forgetting())
     assert "<h1>Rollout 7 is paused: with model 12, devices forget orange.</h1>" in drawn
     assert "Why it was paused" in drawn
-    assert 'aria-label="orange: log e that the candidate is worse stands at 8.7' in drawn
+    assert 'aria-label="orange: log e that the candidate is worse stands at 8.4' in drawn
     assert 'class="failed"' in drawn
     assert "most that group 3 allows: 39" in drawn
     assert "self-test over 300 s" in drawn

@@ -17,14 +17,13 @@ from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
 from coordinator.topics.rollouts.entries import (
     GroupOpened,
     ModelCompared,
-    Outcome,
     RolloutMeasured,
     RolloutPlanned,
     RolloutStarted,
 )
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.scope import Scope
+from coordinator.topics.rollouts.scope import Outcome, Scope
 from coordinator.topics.rollouts.verdict import judge
 from schemas.rollouts import (
     WHOLE,

@@ -62,7 +62,7 @@ def test_evidence_grows_report_by_report_to_what_the_gate_says(tmp_path: Path) -
     assert (curve.name, line.of_class) == ("orange", "orange")
     assert curve.log_e == pytest.approx(line.value, abs=1e-3)
     assert curve.points[-1].devices == curve.devices == 37
-    assert line.short == f"orange: {curve.only_active} : {curve.only_candidate}, log e 8.7"
+    assert line.short == f"orange: {curve.only_active} : {curve.only_candidate}, log e 8.4"
     assert [one.group for one in found.evidence] == [1, 2, 3]
 
 
@@ -163,7 +163,7 @@ def test_evidence_grows_with_the_first_report_of_each_device_that_has_images() -
         (1, log_evidence({half: 1})),
         (2, log_evidence({half: 1, quarter: 1})),
     ]
-    assert found["plum"].heaviest() == ("a", log_evidence({quarter: 1}))
+    assert found["plum"].heaviest() == ("a", log_evidence({quarter: 1}, Fraction(1, 100)))
 
 
 def test_a_long_curve_keeps_its_highest_point_and_its_last() -> None:

@@ -343,6 +343,18 @@ def test_no_judge_carries_or_stops_an_adapter_by_itself() -> None:
     assert shown_better(stops, *[GAIN] * 20).outcome == "pass"
 
 
+def test_a_veto_of_one_judge_of_twenty_is_no_veto_and_of_two_is() -> None:
+    six_points = comparison({"fig": pairs(1, 7, 100)})
+    stops = comparison({"fig": Pairs(only_active=100)})
+    found = shown_better(*[six_points] * 19, stops)
+    assert found.outcome == "pass"
+    assert "without the one that is worst off; log e of votes is 8.5" in found.text
+    assert shown_better(*[six_points] * 18, stops, stops).outcome == "inconclusive"
+    worse = comparison({"fig": pairs(4, 0, 100)})
+    seldom = shown_better(*[six_points] * 14, *[worse] * 6)
+    assert seldom.outcome == "inconclusive", "most, and too few of them"
+
+
 def test_images_of_few_judges_show_it_where_somebody_knows_how_many_are_alike() -> None:
     strong = comparison({"fig": pairs(0, 9)})
     assert shown_better(*[strong] * 4).outcome == "inconclusive"

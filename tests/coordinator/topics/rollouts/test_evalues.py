@@ -23,6 +23,7 @@ from coordinator.topics.rollouts.evalues import (
     net_loss,
     reaches,
     reaches_but_for_one,
+    reaches_in_spite_of_one,
     shortfall,
     signs,
 )
@@ -89,6 +90,19 @@ def test_but_for_one_device_means_that_one_alone_keeps_it_below(
     others = [losses - Counter([z]) for z in losses]
     expected = reference(losses) < threshold <= max(map(reference, others), default=Fraction(0))
     assert reaches_but_for_one(losses, Fraction(threshold)) == expected
+
+
+@given(FLEETS, SHARES, st.integers(1, 6))
+def test_in_spite_of_one_means_by_votes_and_without_the_lowest(
+    gains: Counter[Fraction], liars: Fraction, tens: int
+) -> None:
+    values, threshold = sorted(gains.elements()), Fraction(10 * tens)
+    voted = Counter(Fraction((z > 0) - (z < 0)) for z in values[:-1])
+    others = Counter(values[1:-1])
+    expected = bool(values) and values[0] < 0
+    expected = expected and reference(voted, liars) >= 2 * threshold
+    expected = expected and reference(others, liars) >= threshold
+    assert reaches_in_spite_of_one(gains, threshold, liars) == expected
 
 
 def test_a_device_counts_by_its_share_up_to_the_cap_and_by_no_number_of_images() -> None:

@@ -251,6 +251,9 @@ def test_a_device_that_goes_on_failing_is_done_and_no_more_than_one_may() -> Non
     assert bench.rollout.stage == "running"  # one is still to be heard
     bench.says(two, "rolled_back")
     bench.settle()
+    assert bench.rollout.stage == "paused"  # it rests on one of the two
+    bench.says(others[0], "rolled_back")
+    bench.settle()
     assert bench.rollout.stage == "rolled_back"
 
 
@@ -485,7 +488,7 @@ def test_the_first_model_of_a_fleet_has_nothing_to_go_back_to() -> None:
     bench = RolloutBench()
     bench.fleet(4, models=0)
     bench.make(1)
-    bench.begin_rollout(version=1, groups=(2, 1.0), shadow="all")
+    bench.begin_rollout(version=1, groups=(3, 1.0), shadow="all")
     for device in bench.offered(1, version=1):
         bench.says(device, "failed", version=1)
     bench.settle()

@@ -85,7 +85,8 @@ def test_one_device_alone_never_decides() -> None:
 
 def test_a_second_device_that_says_the_same_makes_it_more_than_one() -> None:
     slow = comparison(memory=(10, 100))
-    verdict = judge(LIMITS, evidence_of(slow, slow), SECOND_GROUP)
+    pair = replace(FIRST_GROUP, members=2)
+    verdict = judge(LIMITS, evidence_of(slow, slow), pair)
     assert (verdict.outcome, verdict.rests_on_one) == ("fail", False)
 
 
@@ -120,12 +121,16 @@ class TestTrapsOfOthers:
     """What an update server that counts installations falls into."""
 
     def test_devices_that_are_away_hide_no_failures(self) -> None:
-        # 1,000 targets of which 4 are there: all of these fail, and 4 of 1,000 is not "few errors"
-        evidence = Evidence()
-        for number in range(4):
-            evidence.fail(number, device(number))
+        # 1,000 targets of which 4 or 10 are there: most of these fail, which is not "few errors"
         everybody = Scope(group=4, mode="run", members=1000, classes=10)
-        assert judge(LIMITS, evidence, everybody).outcome == "fail"
+        limits = GatePlan(min_images=0)
+        for settled in (0, 6):
+            evidence = Evidence()
+            for number in range(4):
+                evidence.fail(number, device(number))
+            for number in range(4, 4 + settled):
+                evidence.settle(number, device(number), 0)
+            assert judge(limits, evidence, everybody).outcome == "inconclusive"
 
     def test_devices_that_are_away_are_no_failures(self) -> None:
         evidence = evidence_of(*[comparison({"fig": pairs(0, 0)})] * 15)
