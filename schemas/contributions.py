@@ -44,10 +44,25 @@ class HeldPart(Strict):
     payload: Digest
 
 
-def held_digest(parts: Iterable[HeldPart]) -> Digest:
-    """Return a digest by which two lists of held parts are compared, in any order."""
-    lines = sorted(f"{p.key.stage} {p.key.part} {p.revision} {p.payload}" for p in parts)
-    return Digest.of("\n".join(lines).encode("utf-8"))
+NOTHING_HELD = Digest("0" * 64)
+"""`held_digest` of no parts."""
+
+
+def held_digest(
+    parts: Iterable[HeldPart], gone: Iterable[HeldPart] = (), *, of: Digest = NOTHING_HELD
+) -> Digest:
+    """Return the digest `of` a list of held parts after `parts` came and `gone` went.
+
+    It is the sum of the SHA-256 of each part modulo 2^256: no order, and no cost for parts that
+    stay. Sums can be made to collide, which concerns nobody but the device whose parts they are.
+    """
+    total = int(of, 16) + sum(map(_number, parts)) - sum(map(_number, gone))
+    return Digest(f"{total % 2**256:064x}")
+
+
+def _number(part: HeldPart) -> int:
+    line = f"{part.key.stage} {part.key.part} {part.revision} {part.payload}"
+    return int(Digest.of(line.encode("utf-8")), 16)
 
 
 class Contribution(Message):

@@ -27,7 +27,7 @@ from coordinator.topics.models.rules import Models
 from coordinator.topics.releases.delivery import Delivery
 from schemas.assignments import Assignment
 from schemas.class_names import fault_of
-from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal, held_digest
+from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from schemas.envelope import Envelope
 from schemas.errors import SchemaError
 from schemas.health import DeviceHealth
@@ -427,8 +427,9 @@ class Devices:
 
         Letters of an earlier installation may arrive after the birth of the one that is here.
         """
-        held = self._own_parts(device)
-        return heartbeat.held is not None and heartbeat.held != held_digest(held)
+        here = self._state.devices.admitted[device].installation
+        own = self._state.contributions.of(device).own_digest(here)
+        return heartbeat.held is not None and heartbeat.held != own
 
     def _greet(
         self, device: DeviceId, *, model: bool = True, installation: BootId | None = None
@@ -460,6 +461,7 @@ class Devices:
         self, device: DeviceId, boot: BootId, installation: BootId | None = None
     ) -> list[Request]:
         held = self._own_parts(device, installation)
+        next_part = _next_part(self._state, device)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
         # First what was retracted, so that a device does not compute it anew as something lost.
         told: list[Request] = [*told_of_retractions(self._state, device)]
@@ -471,7 +473,7 @@ class Devices:
                     boot=boot,
                     held=tuple(page),
                     more=number < len(pages),
-                    next_part=_next_part(self._state, device),
+                    next_part=next_part,
                 ),
             )
             for number, page in enumerate(pages, start=1)
@@ -491,8 +493,8 @@ class Devices:
 
 def _next_part(state: State, device: DeviceId) -> int:
     """Return a part number above all that a device ever used, answers to rounds among them."""
-    parts, answers = state.contributions.of(device).parts, state.rounds.of(device).answers
-    return max((*(key.part for key in parts), *answers), default=-1) + 1
+    answers = state.rounds.of(device).answers
+    return max(state.contributions.of(device).next_part, max(answers, default=-1) + 1)
 
 
 def _told(device: DeviceId, assignment: Assignment) -> SendToDevice:

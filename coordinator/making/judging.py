@@ -73,10 +73,13 @@ class SummedParts:
 def judged(summed: SummedParts, judging: Judging) -> Judgement:
     """Return which parts change sides; nothing for methods whose sums hold no Gram matrix."""
     counted, lineage = summed.counted, summed.lineage
-    inside = [i for i in counted if counted.is_summed(i, lineage)]
     new = _by_device(
         counted,
-        (i for i in inside if counted.counts_since(i) >= judging.since and i not in counted.let_in),
+        (
+            i
+            for i in counted.since(judging.since)
+            if counted.is_summed(i, lineage) and i not in counted.let_in
+        ),
     )
     aside = _by_device(
         counted,
@@ -86,7 +89,7 @@ def judged(summed: SummedParts, judging: Judging) -> Judgement:
             if at < judging.since and counted[i].lineage == lineage
         ),
     )
-    bench = _Bench(summed, judging, _by_device(counted, inside))
+    bench = _Bench(summed, judging)
     try:
         out = [found for group in _groups(new) for found in bench.beyond(group)]
         again = [found for group in _groups(aside) for found in bench.cleared(group)]
@@ -135,10 +138,10 @@ class _Others:
 class _Bench:
     """Judges parts beside others, whose models are made as they are needed."""
 
-    def __init__(
-        self, summed: SummedParts, judging: Judging, inside: Mapping[DeviceId, Sequence[int]]
-    ) -> None:
-        self._summed, self._judging, self._inside = summed, judging, inside
+    def __init__(self, summed: SummedParts, judging: Judging) -> None:
+        self._summed, self._judging = summed, judging
+        self._inside = summed.counted.sum_of(summed.lineage).samples
+        """Samples in the sum by device."""
         self._names = _names(summed)
 
     def beyond(self, group: Mapping[DeviceId, Sequence[int]]) -> list[JudgedPart]:
@@ -191,21 +194,25 @@ class _Bench:
         """Return whether a device's samples have passed a power of two, and not by these alone."""
         counted = self._summed.counted
         fresh = sum(sum(counted[i].samples.values()) for i in new)
-        whole = sum(sum(counted[i].samples.values()) for i in self._inside[device])
+        whole = self._inside[device]
         return whole - fresh > 0 and (whole - fresh).bit_length() < whole.bit_length()
 
     def _whole(self, device: DeviceId) -> tuple[Influence, Influence]:
         """Return the figures of all that a device gave; its residual has no bound."""
-        own = self._summed.sum_of(self._inside[device])
+        summed = self._summed
+        given = summed.counted.of_device(device, summed.lineage)
+        inside = (i for i in given if summed.counted.is_summed(i, summed.lineage))
+        own = self._summed.sum_of(_by_device(summed.counted, inside)[device])
         found, most = self._influence(self._others(self._summed.total - own, (device,)), own)
         return found, replace(most, residual=inf)
 
 
 def _names(summed: SummedParts) -> tuple[ClassName, ...]:
     """Return the classes of everything that is held of the lineage, set aside or not."""
-    counted = summed.counted
-    held = (item for item in counted.values() if item.lineage == summed.lineage)
-    told = {name for item in held for name in item.samples}
+    counted, told = summed.counted, set(summed.counted.sum_of(summed.lineage).names)
+    for index in (*counted.left_out, *counted.set_aside):
+        if counted[index].lineage == summed.lineage:
+            told.update(counted[index].samples)
     return tuple(sorted({summed.resolution.get(name, name) for name in told}))
 
 

@@ -65,9 +65,11 @@ def _accept(contributions: ContributionsState, body: ContributionAccepted, at: P
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
     if body.replaces is not None:
         contributions.counted.take_out(body.replaces, at.index)
-        for key, part in tuple(given.parts.items()):
-            if part.index == body.replaces and key != body.key:  # of an earlier installation
-                given.put(key, replace(part, payload=None))
+        former = given.parts.get(body.key)
+        if former is None or former.index != body.replaces:  # of an earlier installation
+            for key, part in tuple(given.parts.items()):
+                if part.index == body.replaces:
+                    given.put(key, replace(part, payload=None))
     given.put(body.key, AcceptedShard(at.index, body.revision, body.payload, body.installation))
     counted = CountedContribution(
         at.maker, body.key, body.payload, body.lineage, dict(body.samples)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from coordinator.topics.classes.state import ClassRegistry
 from coordinator.topics.lineages.state import LineagesState
-from schemas.contributions import HeldPart, PartKey
+from schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
 from schemas.values import BootId, ClassName, DeviceId, Digest
 
 
@@ -58,12 +59,18 @@ class LineageSum:
     """Number of contributions in the sum, without those that are left out."""
     names: dict[ClassName, int] = field(default_factory=dict)
     """Number of these that have samples of a name."""
+    samples: dict[DeviceId, int] = field(default_factory=dict)
+    """Number of samples in the sum by device, of devices that have any."""
     changed: int = -1
     """Index of the last entry that changed the sum; -1 before there was one."""
 
     def move(self, item: CountedContribution, by: int, at: int) -> None:
         """Take a contribution in (`by` is 1) or out (-1), by the entry `at`."""
         self.parts, self.changed = self.parts + by, at
+        given = self.samples.get(item.device, 0) + by * sum(item.samples.values())
+        self.samples[item.device] = given
+        if not given:
+            del self.samples[item.device]
         for name in item.samples:
             self.names[name] = self.names.get(name, 0) + by
             if not self.names[name]:
@@ -163,9 +170,17 @@ class CountedParts(Mapping[int, CountedContribution]):
         if index not in self.left_out and index not in self.set_aside:
             self.sums[item.lineage].move(item, by, at)
 
-    def counts_since(self, index: int) -> int:
-        """Return the entry by which a contribution that is held came, or came back."""
-        return self.returned.get(index, index)
+    def since(self, start: int) -> Iterator[int]:
+        """Yield the entries of contributions that came, or came back, from an entry on."""
+        # Entries are put in their order, so that the newest are the last.
+        yield from takewhile(lambda index: index >= start, reversed(self.by_index))
+        yield from (i for i, at in self.returned.items() if i < start <= at)
+
+    def of_device(self, device: DeviceId, lineage: Digest) -> Iterator[int]:
+        """Yield the entries of what is held of a device in a lineage."""
+        for (who, of, _), indices in self.of_stage.items():
+            if (who, of) == (device, lineage):
+                yield from indices
 
     def is_summed(self, index: int, lineage: Digest) -> bool:
         """Return whether a contribution is in a lineage's sum."""
@@ -207,6 +222,11 @@ class DeviceContributions:
     retracted: dict[PartKey, Retracted] = field(default_factory=dict)
     held: dict[int, int] = field(default_factory=dict)
     """Stage to the number of parts that are held."""
+    own: dict[str, Digest] = field(default_factory=dict)
+    """`held_digest` of held parts by the installation that gave them, "" where none is named;
+    without those that the operator lets stay."""
+    next_part: int = 0
+    """A part number above all that the device used."""
 
     def put(self, key: PartKey, part: AcceptedShard) -> None:
         """Take in the newest revision of a part."""
@@ -214,6 +234,24 @@ class DeviceContributions:
         by = part.held - (former is not None and former.held)
         self.parts[key] = part
         self.held[key.stage] = self.held.get(key.stage, 0) + by
+        self.next_part = max(self.next_part, key.part + 1)
+        if former is not None:
+            self._note_own(former, (), _held(key, former))
+        self._note_own(part, _held(key, part), ())
+
+    def _note_own(
+        self, part: AcceptedShard, came: tuple[HeldPart, ...], gone: tuple[HeldPart, ...]
+    ) -> None:
+        if not part.kept:
+            owner = str(part.installation or "")
+            digest = self.own.get(owner, NOTHING_HELD)
+            self.own[owner] = held_digest(came, gone, of=digest)
+
+    def own_digest(self, installation: BootId | None) -> Digest:
+        """Return `held_digest` of `own_parts`."""
+        owners = self.own if installation is None else {"", str(installation)}
+        found = sum(int(self.own[owner], 16) for owner in owners if owner in self.own)
+        return Digest(f"{found % 2**256:064x}")
 
     def answered(self, stage: int) -> bool:
         """Return whether the device contributed to the stage or said that it has nothing."""
@@ -241,13 +279,15 @@ class DeviceContributions:
 
     def held_parts(self) -> list[HeldPart]:
         """Parts in the sum, in the order of their keys."""
-        return [
-            HeldPart(key=key, revision=part.revision, payload=part.payload)
-            for key, part in sorted(
-                self.parts.items(), key=lambda item: (item[0].stage, item[0].part)
-            )
-            if part.payload is not None
-        ]
+        in_order = sorted(self.parts.items(), key=lambda item: (item[0].stage, item[0].part))
+        return [held for key, part in in_order for held in _held(key, part)]
+
+
+def _held(key: PartKey, part: AcceptedShard) -> tuple[HeldPart, ...]:
+    """Return a part as it is held; nothing where it was withdrawn."""
+    if part.payload is None:
+        return ()
+    return (HeldPart(key=key, revision=part.revision, payload=part.payload),)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ from coordinator.topics.contributions.entries import (
     ContributionWithdrawn,
 )
 from coordinator.topics.contributions.state import CountedParts
-from schemas.contributions import PartKey
-from schemas.values import ClassName, DeviceId, Digest
+from schemas.contributions import PartKey, held_digest
+from schemas.values import BootId, ClassName, DeviceId, Digest
 
 LINEAGES = (Digest.of(b"one"), Digest.of(b"two"))
+INSTALLATIONS = (BootId.fresh(), BootId.fresh())
 STEPS = 300
 
 
@@ -70,6 +72,7 @@ def history(seed: int) -> list[EntryDraft]:
                 method="stsa",
                 lineage=chosen.choice(LINEAGES),
                 replaces=former,
+                installation=chosen.choice((None, *INSTALLATIONS)),
             )
         drafts.append(EntryDraft(body.kind, "test", body.model_dump(mode="json"), device))
     return drafts
@@ -94,9 +97,25 @@ def test_what_is_kept_of_a_sum_is_what_all_parts_say(seed: int) -> None:
         for lineage in LINEAGES:
             found, kept = slowly(counted, lineage), counted.sum_of(lineage)
             assert (kept.parts, kept.names) == (len(found[0]), found[1])
+            samples = Counter[DeviceId]()
+            for index in found[0]:
+                samples[counted[index].device] += sum(counted[index].samples.values())
+            assert kept.samples == samples
+            for device in {item.device for item in counted.values()}:
+                whole = {i for i, item in counted.items() if item.device == device}
+                whole = {i for i in whole if counted[i].lineage == lineage}
+                assert set(counted.of_device(device, lineage)) == whole
             if found != before[lineage]:
                 assert kept.changed == state.size - 1
             before[lineage] = found
+        for start in (0, state.size // 2, state.size - 1):
+            came = {i for i in counted if counted.returned.get(i, i) >= start}
+            assert sorted(counted.since(start)) == sorted(came)
+        for given in state.contributions.by_device.values():
+            for installation in (None, *INSTALLATIONS):
+                own = held_digest(given.own_parts(installation))
+                assert given.own_digest(installation) == own
+            assert given.next_part == max(key.part for key in given.parts) + 1
         several: dict[tuple[DeviceId, Digest], set[int]] = {}
         for index, item in counted.items():
             several.setdefault((item.device, item.payload), set()).add(index)

@@ -57,6 +57,13 @@ def test_the_order_of_parts_does_not_matter() -> None:
     assert held_digest(parts) != held_digest([*parts[:2], held(10, "c", revision=1)])
 
 
+def test_a_digest_of_parts_follows_those_that_come_and_go() -> None:
+    parts = [held(0, "a"), held(1, "b"), held(10, "c")]
+    followed = held_digest(parts[1:], parts[:1], of=held_digest(parts[:1]))
+    assert followed == held_digest(parts[1:])
+    assert held_digest([], parts, of=held_digest(parts)) == held_digest([])
+
+
 def test_a_receipt_for_another_payload_is_not_taken_for_our_own(waiting: Driven) -> None:
     receipt = making.accepted("contribution", making.part_key())
     waiting.receipt(receipt.model_copy(update={"payload": making.digest("foreign")}))
