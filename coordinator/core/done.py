@@ -8,6 +8,10 @@ from typing import ClassVar
 from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Kind, LedgerTopic, Place
 
+KEPT_ANSWERS = 1000
+"""Newest answers that are kept. A ticket is asked for again only where a crash came between the
+entry and the inbox, which concerns the commands of one group."""
+
 
 class CommandDone(EntryBody):
     """A command of the operator was carried out: it stands with the entries that it led to."""
@@ -24,11 +28,13 @@ class DoneState:
     """What the operator was answered."""
 
     answers: dict[str, str] = field(default_factory=dict)
-    """Tickets of commands that were carried out, and the answers."""
+    """Tickets of the last commands that were carried out, and the answers, oldest first."""
 
 
 def _answer(done: DoneState, body: CommandDone, _at: Place) -> None:
     done.answers[body.ticket] = body.text
+    if len(done.answers) > KEPT_ANSWERS:
+        del done.answers[next(iter(done.answers))]
 
 
 def _say_done(body: CommandDone, _: Place) -> str:

@@ -434,7 +434,7 @@ class DeviceModelStatus(EntryBody):
 def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.model_state, running.model_reason = body.state, body.reason
-    running.model_versions_seen[body.version] = body.state
+    running.saw(body.version, body.state)
     running.said_index = at.index
     if body.state == "active":
         running.variant = body.variant

@@ -91,6 +91,11 @@ class Failure:
         return self.ledger_size is not None or self.weights_index is not None
 
 
+SEEN_VERSIONS = 50
+"""Versions of which it is known what a device said last; what it says of older ones is recorded
+again."""
+
+
 @dataclass
 class Running:
     """What one device says of the models that it was given."""
@@ -101,11 +106,18 @@ class Running:
     model_state: str = ""
     model_reason: str = ""
     model_versions_seen: dict[int, str] = field(default_factory=dict)
-    """Version to the last state reported for it."""
+    """Version to the last state reported for it, of the last `SEEN_VERSIONS` that were."""
     said_index: int = -1
     """The entry of what it said last of any version."""
     evaluated_version: int | None = None
     evaluated_variant: VariantName | None = None
+
+    def saw(self, version: int, state: str) -> None:
+        """Note what is said of a version."""
+        self.model_versions_seen.pop(version, None)  # what is said last lies last
+        self.model_versions_seen[version] = state
+        if len(self.model_versions_seen) > SEEN_VERSIONS:
+            del self.model_versions_seen[next(iter(self.model_versions_seen))]
 
 
 @dataclass

@@ -11,6 +11,7 @@ from coordinator.topics.classes.commands import MergeClasses
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
 from coordinator.topics.models.entries import measured_by, not_solved
+from coordinator.topics.models.state import SEEN_VERSIONS, Running
 from coordinator.topics.stages.commands import OpenStage
 from schemas.contributions import PartKey
 from schemas.envelope import Sender
@@ -259,6 +260,17 @@ def test_what_became_of_a_model_is_recorded_once_per_change() -> None:
     kinds = [body.state for body, *_ in bench.entries if body.kind == "device.model_status"]  # type: ignore[attr-defined]
     assert kinds == ["active", "rolled_back", "active"]
     assert bench.core.state.models.of(DeviceId("dev-1")).active_version == 1
+
+
+def test_of_a_device_the_versions_are_remembered_that_it_spoke_of_last() -> None:
+    running = Running()
+    for version in range(1, SEEN_VERSIONS + 1):
+        running.saw(version, "active")
+    running.saw(1, "settled")
+    running.saw(SEEN_VERSIONS + 1, "active")
+    assert running.model_versions_seen[1] == "settled"
+    assert 2 not in running.model_versions_seen
+    assert len(running.model_versions_seen) == SEEN_VERSIONS
 
 
 def test_a_lost_report_is_made_up_by_the_next_birth() -> None:
