@@ -17,6 +17,7 @@ from typing import TypeAlias
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.live.file import LiveFile
+from coordinator.making.kept_sums import KeptSums
 from coordinator.making.model_maker import ModelMaker
 from coordinator.making.payload_check import PayloadCheck
 from coordinator.making.workshop import ModelWorkshop, Workshop
@@ -137,7 +138,8 @@ def open_office(
         sign_release=release_signer(home, settings),
     )
     store = BlobStore(settings.blobs or blob_folder(home))
-    return BackOffice(home, settings, decides_by, key, engine, store, ModelMaker(home, store))
+    maker = ModelMaker(home, store, KeptSums(engine.ledger.path, key))
+    return BackOffice(home, settings, decides_by, key, engine, store, maker)
 
 
 def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinator:

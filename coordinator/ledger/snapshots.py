@@ -67,9 +67,18 @@ class StoredState:
 class StateSnapshots:
     """The snapshots of one ledger, as one program writes and reads them."""
 
-    def __init__(self, ledger_file: Path, program: Digest, key: SigningKey | None) -> None:
-        """Use the coordinator's own key; None where there is none."""
-        self.folder = ledger_file.parent / "snapshots"
+    def __init__(
+        self,
+        ledger_file: Path,
+        program: Digest,
+        key: SigningKey | None,
+        folder: str = "snapshots",
+    ) -> None:
+        """Use the coordinator's own key; None where there is none.
+
+        `folder` lies beside the ledger.
+        """
+        self.folder = ledger_file.parent / folder
         self._program = program
         self._key = key
 

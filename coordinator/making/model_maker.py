@@ -1,7 +1,7 @@
 """Makes models: sums the contributions exactly, solves the head, exports it.
 
-The sum is kept between solves, and only what came or went is added or subtracted: sums are exact,
-so the result is the same as adding everything anew.
+The sum is kept between solves and over starts, and only what came or went is added or subtracted:
+sums are exact, so the result is the same as adding everything anew.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from coordinator.ledger.reader import LedgerReader
 from coordinator.making.adapters import adapter_of
 from coordinator.making.held_parts import HeldParts
 from coordinator.making.judging import Judgement, SummedParts, disproved, judged
+from coordinator.making.kept_sums import KeptSum, KeptSums
 from coordinator.making.network_maker import NetworkMaker
 from coordinator.making.packing import facts_of, handed_over, packed
 from coordinator.making.variants import variants_of
@@ -55,6 +56,9 @@ from schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.model_maker")
 
+_FEW_BYTES = 1 << 21
+"""Payloads whose sums stay in memory while parts are judged; sums are up to 32 times as large."""
+
 
 @dataclass
 class _Sum:
@@ -70,12 +74,13 @@ class _Sum:
 class ModelMaker:
     """Solves and exports, on the workshop's model thread."""
 
-    def __init__(self, home: Path, store: BlobStore) -> None:
+    def __init__(self, home: Path, store: BlobStore, sums: KeptSums | None = None) -> None:
         self.networks = NetworkMaker(home, store)
         """Does the same for networks that are trained in rounds."""
         self._ledger = ledger_path(home)
         self._store = store
         self._sum: _Sum | None = None
+        self._sums = sums or KeptSums(self._ledger, None)
 
     def make(self, request: Work) -> Finished:
         """Return what is asked for, or why there is none."""
@@ -148,9 +153,20 @@ class ModelMaker:
         summed = self._brought_up(request, side, assignment, blobs)
         counted, names = summed.held.counted, request.resolution
 
+        few: dict[int, ExactAggregate] = {}  # each is asked for twice: alone, and in its group
+        room = _FEW_BYTES
+
         def part(index: int) -> ExactAggregate:
+            nonlocal room
+            if index in few:
+                return few[index]
+            payload = blobs.get(counted[index].payload)
             given = counted[index].payload, counted[index].key.stage
-            return _aggregate(side, assignment, given, blobs.get).renamed(names)
+            found = _aggregate(side, assignment, given, lambda _: payload).renamed(names)
+            room -= len(payload)
+            if room >= 0:
+                few[index] = found
+            return found
 
         total = summed.total.renamed(names)
         return SummedParts(side, assignment, summed.lineage, total, names, counted, part)
@@ -202,8 +218,16 @@ class ModelMaker:
         """Return the sum that the request asks for, starting from the sum of the last solve."""
         lineage, kept = request.lineage.frozen.digest, self._sum
         if kept is None or kept.lineage != lineage or kept.held.size > request.ledger_size:
-            kept = _Sum(lineage, side.aggregate_type.empty(assignment), HeldParts(), {})
+            kept = self._of_before(request, blobs.ledger) or _Sum(
+                lineage, side.aggregate_type.empty(assignment), HeldParts(), {}
+            )
         self._sum = None  # a sum that was not brought up is none
+
+        def read(payload: Digest) -> bytes:
+            data = blobs.get(payload)
+            self._sums.moved(len(data))
+            return data
+
         for index in sorted(kept.held.follow(blobs.ledger, request.ledger_size)):
             was, item = kept.added.pop(index, None), kept.held.counted.by_index.get(index)
             now = None
@@ -212,11 +236,25 @@ class ModelMaker:
             if was == now:
                 continue
             if was is not None:
-                kept.total = kept.total - _aggregate(side, assignment, was, blobs.get)
+                kept.total = kept.total - _aggregate(side, assignment, was, read)
             if now is not None:
-                kept.total += _aggregate(side, assignment, now, blobs.get)
+                kept.total += _aggregate(side, assignment, now, read)
         self._sum = kept
+        kept_sum = KeptSum(request.ledger_size, kept.total)
+        self._sums.keep(blobs.ledger, request.lineage, kept_sum)
         return kept
+
+    def _of_before(self, request: SolveHead, ledger: LedgerReader) -> _Sum | None:
+        """Return the sum that an earlier run kept, if there is one."""
+        found = self._sums.newest(ledger, request.lineage, request.ledger_size)
+        if found is None:
+            return None
+        lineage, held = request.lineage.frozen.digest, HeldParts()
+        held.follow(ledger, found.size)
+        counted = held.counted
+        inside = (index for index in counted if counted.is_summed(index, lineage))
+        added = {i: (counted[i].payload, counted[i].key.stage) for i in inside}
+        return _Sum(lineage, found.total, held, added)
 
     def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
         solved, backbone = request.solved, request.lineage

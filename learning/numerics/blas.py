@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from learning.numerics.accelerator import accelerator
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 @contextmanager
@@ -24,9 +28,7 @@ def one_blas_thread() -> Iterator[None]:
     if find_spec("threadpoolctl") is None:
         yield
         return
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra of the coordinator
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _loaded_libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield
 
 
@@ -40,9 +42,7 @@ def numpy_on_one_thread() -> Iterator[None]:
     if find_spec("threadpoolctl") is None:
         yield
         return
-    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - an extra of the coordinator
-
-    loaded = ThreadpoolController()
+    loaded = _loaded_libraries(len(sys.modules))
     paths = [str(library["filepath"]) for library in loaded.info()]
     with loaded.select(filepath=[path for path in paths if "numpy" in path]).limit(limits=1):
         yield
@@ -78,6 +78,17 @@ def _blas() -> dict[str, str]:
 def _blas_library() -> dict[str, Any]:
     """Return threadpoolctl's description of NumPy's BLAS, or nothing where it cannot be told."""
     return {} if find_spec("threadpoolctl") is None else _loaded_library()
+
+
+@lru_cache(maxsize=1)
+def _loaded_libraries(_modules: int) -> ThreadpoolController:
+    """Return them once for so many modules of Python: looking through them takes milliseconds.
+
+    A library comes with the module that loads it.
+    """
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415 - an extra of the coordinator
+
+    return ThreadpoolController()
 
 
 @cache
