@@ -16,7 +16,6 @@ from coordinator.assembling import BackOffice, open_office
 from coordinator.core.commands import Command
 from coordinator.core.inputs import DeviceMessage, Input, OperatorCommand, PayloadStored, Tick
 from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.rules import RolloutRules
 from coordinator.core.work import ExportHead, SolveHead
 from coordinator.ledger.blobs import Blobs
 from coordinator.ledger.mirror import Mirror
@@ -24,7 +23,9 @@ from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.restore import LedgerOwner, restore
 from coordinator.making.backbones import prepare_backbone
 from coordinator.reading.tables import TABLES
+from coordinator.serving.folding import folded, keep_snapshot
 from coordinator.settings import FILE_NAME, CoordinatorSettings, MethodSection, write_new
+from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.devices.commands import AdmitDevice, RetireDevice
 from coordinator.topics.lineages.commands import ImportBackbone
 from coordinator.topics.rounds.prunings import Prunings
@@ -32,24 +33,28 @@ from coordinator.topics.stages.commands import OpenStage
 from coordinator.trust.keys import note_reader, public_key
 from export.scaling_backbone import scaling_backbone
 from methods.registry import statistics_coordinator, statistics_device
+from methods.statistics import MadeContribution
 from schemas.contributions import Contribution, PartKey
 from schemas.envelope import Sender
 from schemas.message import Message
 from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Birth, Capabilities
+from schemas.presence import Birth, Capabilities, Welcome
 from schemas.reports import ClassResult, Evaluation
-from schemas.values import BootId, DeviceId, FleetId
+from schemas.rollouts import SHADOW, ModelComparison, Pairs
+from schemas.values import BootId, DeviceId, Digest, FleetId
 from simulator.virtual.clock import VirtualClock
 
 FLEET = FleetId("orchard")
 HOUR = 3600.0
 _SERIES = 500
 """Entries of a group of messages."""
+_PAYLOADS = 400
+"""Different payloads of one size; more than a camera gives in a year."""
 _ABLE = Capabilities(
     agent_version="0.1.0",
     python="3.11",
     machine="aarch64",
-    features=frozenset({"numpy", "onnxruntime"}),
+    features=frozenset({"numpy", "onnxruntime", SHADOW}),
     memory_mib=512,
 )
 
@@ -67,6 +72,8 @@ class Quarter:
     """Processor seconds of the sum and the solve of each model; after a start all parts are added
     anew."""
     exporting: float = 0.0
+    keeping: float = 0.0
+    """Processor seconds of keeping the state beside the ledger."""
     largest: Counter[str] = field(default_factory=Counter)
     """Bytes of the largest body, by kind of entry."""
 
@@ -78,18 +85,29 @@ class Fleet:
         self.clock = VirtualClock()
         self.names = [DeviceId(f"camera-{number:03}") for number in range(devices)]
         self.senders = {name: Sender(FLEET, name, BootId.fresh()) for name in self.names}
+        self.births = {name: _birth() for name in self.names}
         self.parts = Counter[DeviceId]()
+        self.payload_bytes = 0
+        """Of all parts; equal ones lie in the ledger once."""
+        self.starts: list[float] = []
+        """Processor seconds of each start, up to the welcome of the last camera."""
+        self.greeting_bytes: list[int] = []
+        """Largest greeting of a camera after each start."""
         self.quarter = Quarter()
         self._random = np.random.default_rng(1)
         self._tickets = 0
         self._home = home
+        self._kept_size = self._greeted = 0
+        self._since_backup: list[tuple[DeviceId, Contribution, bytes]] = []
+        self._runs: dict[DeviceId, tuple[int, Digest]] = {}
+        self._comparisons = Counter[DeviceId]()
+        self._made: dict[tuple[int, int], MadeContribution] = {}
         self._begin()
 
     def _begin(self) -> None:
         settings = CoordinatorSettings(
             fleet=FLEET,
             method=MethodSection(settings={"map_width": 16, "form": "exact"}),
-            rollouts=RolloutRules(automatic_from=0),
         )
         write_new(self._home, settings)
         (self._home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
@@ -102,7 +120,7 @@ class Fleet:
         self.command(ImportBackbone(backbone=backbone))
         self.command(OpenStage(class_names=CLASSES))
         self._lineage = backbone
-        self.tell({name: [_birth()] for name in self.names})
+        self.reconnect()
 
     def _opened(self) -> BackOffice:
         office = open_office(self._home, self.clock.readings, lambda settings: settings.rules)
@@ -132,33 +150,43 @@ class Fleet:
 
     def give(self, devices: Sequence[tuple[DeviceId, int]]) -> None:
         """Have devices give a part of so many images each."""
-        blobs, happenings = {}, []
-        for name, images in devices:
-            body, payload = self._part(name, images)
-            blobs[body.payload] = payload
-            happenings.append(PayloadStored(name, body))
-        self.take(happenings, blobs)
+        parts = [(name, *self._part(name, images)) for name, images in devices]
+        self.payload_bytes += sum(len(payload) for *_, payload in parts)
+        self._give(parts)
+
+    def _give(self, parts: Sequence[tuple[DeviceId, Contribution, bytes]]) -> None:
+        self._since_backup += parts
+        blobs = {body.payload: payload for _, body, payload in parts}
+        self.take([PayloadStored(name, body) for name, body, _ in parts], blobs)
 
     def _part(self, name: DeviceId, images: int) -> tuple[Contribution, bytes]:
-        lineage = self._lineage
-        assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
-        largest = assignment.settings.largest
-        size = (images, assignment.columns)
-        features = self._random.integers(0, largest, size, endpoint=True)
-        labels = [CLASSES[index % len(CLASSES)] for index in range(images)]
-        made = statistics_device(lineage.method).finish(assignment, features, labels)
+        number = self.parts[name]
+        made = self._statistics(images, (number + 37 * int(name.split("-")[1])) % _PAYLOADS)
         body = Contribution(
-            key=PartKey(stage=1, part=self.parts[name]),
+            key=PartKey(stage=1, part=number),
             revision=0,
             payload_kind="statistics",
-            method=lineage.method,
-            lineage=lineage.frozen.digest,
+            method=self._lineage.method,
+            lineage=self._lineage.frozen.digest,
             payload=made.digest,
             payload_bytes=len(made.payload),
             samples=made.samples,
         )
         self.parts[name] += 1
         return body, made.payload
+
+    def _statistics(self, images: int, number: int) -> MadeContribution:
+        """Return the statistics of so many random samples, the same for the same number."""
+        if (images, number) not in self._made:
+            lineage = self._lineage
+            assignment = statistics_coordinator(lineage.method).read_assignment(lineage.settings)
+            size, largest = (images, assignment.columns), assignment.settings.largest
+            random = np.random.default_rng((images, number))
+            features = random.integers(0, largest, size, endpoint=True)
+            labels = [CLASSES[index % len(CLASSES)] for index in range(images)]
+            made = statistics_device(lineage.method).finish(assignment, features, labels)
+            self._made[images, number] = made
+        return self._made[images, number]
 
     def look(self) -> None:
         """Let the rules see the time, until they find nothing to do."""
@@ -178,6 +206,8 @@ class Fleet:
         self._note(before)
         for request in requests:
             self._carry_out(request)
+            if isinstance(request, SendToDevice) and isinstance(request.body, Welcome):
+                self._greeted = max(self._greeted, len(request.body.model_dump_json()))
         self._answer(requests)
         return requests
 
@@ -199,9 +229,47 @@ class Fleet:
         said: dict[DeviceId, list[Message]] = {}
         for request in requests:
             if isinstance(request, SendToDevice) and isinstance(request.body, DesiredModel):
-                said[request.device] = list(_runs(request.body))
+                said[request.device] = list(self._switched(request.device, request.body))
         if said:
             self.tell(said)
+
+    def _switched(self, name: DeviceId, desired: DesiredModel) -> Iterator[Message]:
+        """Yield what a device says of a model that it is told to run, unless it runs already."""
+        version, manifest = desired.version, desired.manifest.digest
+        former = self._runs.get(name)
+        if former == (version, manifest):
+            return
+        self._runs[name] = version, manifest
+        yield ModelStatus(
+            version=version,
+            manifest=manifest,
+            state="active",
+            previous_version=None if former is None else former[0],
+        )
+        if former is not None and desired.rollout is not None and desired.group is not None:
+            yield ModelComparison(
+                number=self._comparisons[name],
+                rollout=desired.rollout,
+                group=desired.group,
+                mode="run",
+                candidate=manifest,
+                candidate_version=version,
+                active=former[1],
+                active_version=former[0],
+                classes={label: Pairs(both=3, neither=1) for label in CLASSES},
+            )
+            self._comparisons[name] += 1
+        if desired.settle_seconds is not None:
+            yield ModelStatus(version=version, manifest=manifest, state="settled")
+        yield Evaluation(
+            model_version=version,
+            manifest=manifest,
+            results={label: ClassResult(correct=3, total=4) for label in CLASSES},
+            provider="CPUExecutionProvider",
+            seconds=1.0,
+            bytes_up=0,
+            bytes_down=0,
+        )
 
     def _note(self, before: int) -> None:
         self.quarter.entries += self.size - before
@@ -209,39 +277,75 @@ class Fleet:
         for _, kind, body in self.office.engine.ledger.bodies(before):
             largest[kind] = max(largest[kind], len(body))
 
+    def keep_state(self) -> None:
+        """Keep the state beside the ledger, as often as the program's settings say."""
+        engine = self.office.engine
+        if engine.ledger.size - self._kept_size >= self.office.settings.ledger.snapshot_every:
+            began = time.process_time()
+            keep_snapshot(engine.ledger, folded(engine.ledger).state)
+            self.quarter.keeping += time.process_time() - began
+            self._kept_size = engine.ledger.size
+
+    def reconnect(self) -> None:
+        """Have all connections end and come again, as where a password of the broker changes."""
+        self.tell({name: [self.births[name]] for name in self.names})
+
     def restart(self) -> None:
         """End the coordinator and start it again."""
         self.office.engine.close()
+        self._start()
+
+    def _start(self) -> None:
+        began = time.process_time()
         self.office = self._opened()
+        self._kept_size = self.size
+        self._greeted = 0
+        self.reconnect()
+        self.starts.append(time.process_time() - began)
+        self.greeting_bytes.append(self._greeted)
 
     def replace(self, name: DeviceId) -> None:
         """Put other hardware in a device's place."""
         self.senders[name] = Sender(FLEET, name, BootId.fresh())
-        self.tell({name: [_birth()]})
+        self.births[name] = _birth()
+        self._runs.pop(name, None)
+        self.tell({name: [self.births[name]]})
+
+    def settle(self, name: DeviceId, *, kept: bool) -> None:
+        """Say whether what a replaced device gave stays in the sum."""
+        self.command(SettleEarlier(device=name, kept=kept))
 
     def retire(self, name: DeviceId) -> None:
         """Take a device out of the fleet."""
         self.command(RetireDevice(device=name, reason="its mast fell"))
         self.names.remove(name)
 
-    def restore_backup(self, folder: Path) -> None:
-        """Mirror the ledger, make it again elsewhere of the mirror, and go on there."""
-        mirror, home = folder / "mirror", folder / "restored"
-        read_note, key = note_reader(self._home, FLEET), public_key(self._home)
+    def back_up(self, mirror: Path) -> None:
+        """Mirror the ledger."""
+        read_note = note_reader(self._home, FLEET)
         assert read_note is not None
+        with ledger_of(self._home) as ledger:
+            blobs = Blobs(ledger, self.office.store)
+            for _ in Mirror(mirror, read_note, Prunings).steps(ledger, blobs):
+                pass
+        self._since_backup = []
+
+    def restore_backup(self, mirror: Path, home: Path) -> None:
+        """Make the ledger again elsewhere of its mirror and go on there.
+
+        Cameras give again what they gave since the backup.
+        """
+        key = public_key(self._home)
         assert key is not None
         self.office.engine.close()
-        with ledger_of(self._home) as ledger:
-            for _ in Mirror(mirror, read_note, Prunings).steps(
-                ledger, Blobs(ledger, self.office.store)
-            ):
-                pass
         home.mkdir()
         shutil.copytree(self._home / "keys", home / "keys")
         shutil.copy(self._home / FILE_NAME, home / FILE_NAME)
         restore(mirror, home, LedgerOwner(FLEET, key, Prunings()), TABLES)
         self._home = home
-        self.office = self._opened()
+        lost, self._since_backup = self._since_backup, []
+        self._start()
+        self._give(lost)
 
     def close(self) -> None:
         """Close the ledger."""
@@ -250,17 +354,3 @@ class Fleet:
 
 def _birth() -> Birth:
     return Birth(installation=BootId.fresh(), capabilities=_ABLE)
-
-
-def _runs(desired: DesiredModel) -> Iterator[Message]:
-    manifest = desired.manifest.digest
-    yield ModelStatus(version=desired.version, manifest=manifest, state="active")
-    yield Evaluation(
-        model_version=desired.version,
-        manifest=manifest,
-        results={name: ClassResult(correct=3, total=4) for name in CLASSES},
-        provider="CPUExecutionProvider",
-        seconds=1.0,
-        bytes_up=0,
-        bytes_down=0,
-    )

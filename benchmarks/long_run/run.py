@@ -1,8 +1,10 @@
 """Run a year of 200 cameras with an image an hour through the coordinator, in minutes.
 
 Time is simulated. The coordinator's core, ledger, sums, solves and exports are the program's own,
-and cameras give parts when the agent's own rules say so. What is measured is told by quarters of
-the time: where something grew with the history, the last quarter would cost more than the first.
+and cameras give parts when the agent's own rules say so. On the way cameras are replaced and
+retired, connections end, the coordinator starts again, another one runs beside it for a day, and a
+backup is restored. What is measured is told by quarters of the time: where something grew with the
+history, the last quarter would cost more than the first.
 
     python -m benchmarks.long_run.run [--days 365] [--devices 200]
 """
@@ -15,7 +17,8 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,51 +32,83 @@ _QUARTERS = 4
 
 def live(days: int, devices: int, folder: Path) -> dict[str, Any]:
     """Live through so many days; return what they cost."""
-    schedule = parts_of(days, folder)
     home = folder / "home"
     home.mkdir()
     fleet = Fleet(home, devices)
+    given = _given(parts_of(days, folder), devices)
+    events = _events(days, fleet, folder)
+    doubled = set(range(24 * (days // 3), 24 * (days // 3 + 1)))
     quarters: list[Quarter] = []
-    given: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number in range(devices):
-        for seconds, images in schedule:
-            given[int(seconds / HOUR + 24 * number / devices)].append((number, images))
-    events = {
-        days // 8: lambda: fleet.replace(fleet.names[0]),
-        days // 4: fleet.restart,
-        days // 2: lambda: fleet.restore_backup(folder),
-        5 * days // 8: lambda: fleet.retire(fleet.names[-1]),
-        3 * days // 4: fleet.restart,
-    }
+    waiting: list[tuple[int, int]] = []
     for hour in range(24 * days):
         if hour % (24 * days // _QUARTERS) == 0 and len(quarters) < _QUARTERS:
             quarters.append(Quarter())
             fleet.quarter = quarters[-1]
         fleet.clock.now = hour * HOUR
-        if hour % 24 == 0 and hour // 24 in events:
-            events.pop(hour // 24)()
-        here = [
-            (fleet.names[number], images)
-            for number, images in given.pop(hour, ())
-            if number < len(fleet.names)
-        ]
+        waiting += given.pop(hour, ())
+        if hour in doubled:
+            continue  # beside another coordinator nothing is given, taken in or decided
+        if hour % 24 == 0:
+            for event in events.pop(hour // 24, ()):
+                event()
+        parts, waiting = waiting, []
+        here = [(fleet.names[n], images) for n, images in parts if n < len(fleet.names)]
         if here:
             fleet.give(here)
         for minute in range(0, 60, 10 if hour < 24 else 30):
             fleet.clock.now = hour * HOUR + 60 * minute
             fleet.look()
-    ledger = fleet.office.engine.ledger.path
-    found = {
-        "days": days,
-        "devices": devices,
-        "parts": len(fleet.office.engine.core.state.contributions.counted),
-        "models": len(fleet.office.engine.core.state.models.by_version),
-        "entries": fleet.size,
-        "ledger_bytes": ledger.stat().st_size,
-        "quarters": [_costs(quarter) for quarter in quarters],
-    }
+        fleet.keep_state()
+    found = _found(fleet)
     fleet.close()
-    return found
+    return {"days": days, "devices": devices, **found, "quarters": list(map(_costs, quarters))}
+
+
+def _given(schedule: list[tuple[float, int]], devices: int) -> dict[int, list[tuple[int, int]]]:
+    """Return cameras and images of the parts of each hour; cameras begin spread over a day."""
+    given: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number in range(devices):
+        for seconds, images in schedule:
+            given[int(seconds / HOUR + 24 * number / devices)].append((number, images))
+    return given
+
+
+def _events(days: int, fleet: Fleet, folder: Path) -> dict[int, list[Callable[[], None]]]:
+    """Return what happens to the fleet, by the day; other coordinators are `live`'s."""
+    first, second, last = fleet.names[0], fleet.names[1], fleet.names[-1]
+    happens: list[tuple[int, Callable[[], None]]] = [
+        (days // 8, lambda: fleet.replace(first)),
+        (days // 8 + 1, lambda: fleet.settle(first, kept=False)),
+        (days // 4, fleet.restart),
+        (3 * days // 8, fleet.reconnect),
+        (days // 2, lambda: fleet.back_up(folder / "mirror")),
+        (days // 2 + 1, lambda: fleet.restore_backup(folder / "mirror", folder / "restored")),
+        (5 * days // 8, lambda: fleet.retire(last)),
+        (11 * days // 16, lambda: fleet.replace(second)),
+        (11 * days // 16 + 1, lambda: fleet.settle(second, kept=True)),
+        (3 * days // 4, fleet.restart),
+        (days - 1, fleet.restart),
+    ]
+    events: dict[int, list[Callable[[], None]]] = defaultdict(list)
+    for day, event in happens:
+        events[day].append(event)
+    return events
+
+
+def _found(fleet: Fleet) -> dict[str, Any]:
+    engine = fleet.office.engine
+    state = engine.core.state
+    stages = Counter(rollout.stage for rollout in state.rollouts.by_number.values())
+    return {
+        "parts": len(state.contributions.counted),
+        "models": len(state.models.by_version),
+        "rollouts": dict(stages),
+        "entries": fleet.size,
+        "ledger_bytes": engine.ledger.path.stat().st_size,
+        "payload_bytes": fleet.payload_bytes,
+        "start_seconds": [round(seconds, 2) for seconds in fleet.starts],
+        "largest_greeting_bytes": fleet.greeting_bytes,
+    }
 
 
 def _costs(quarter: Quarter) -> dict[str, Any]:
@@ -84,6 +119,7 @@ def _costs(quarter: Quarter) -> dict[str, Any]:
         "solve_ms_median": round(1000 * statistics.median(quarter.solving or [0.0]), 1),
         "solve_ms_longest": round(1000 * max(quarter.solving, default=0.0), 1),
         "export_ms_per_model": round(1000 * quarter.exporting / max(quarter.models, 1), 1),
+        "keep_state_ms_per_entry": round(1000 * quarter.keeping / max(quarter.entries, 1), 3),
         "largest_body": dict(sorted(quarter.largest.items(), key=lambda item: -item[1])[:6]),
     }
 
