@@ -46,11 +46,10 @@ def live(days: int, devices: int, folder: Path) -> dict[str, Any]:
             fleet.quarter = quarters[-1]
         fleet.clock.now = hour * HOUR
         waiting += given.pop(hour, ())
+        for event in events.pop(hour // 24, ()):
+            event()
         if hour in doubled:
             continue  # beside another coordinator nothing is given, taken in or decided
-        if hour % 24 == 0:
-            for event in events.pop(hour // 24, ()):
-                event()
         parts, waiting = waiting, []
         here = [(fleet.names[n], images) for n, images in parts if n < len(fleet.names)]
         if here:
