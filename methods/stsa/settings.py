@@ -125,9 +125,9 @@ class StsaSettings(PartSettings):
     max_samples_per_part: int = Field(default=1000, ge=1, le=1_000_000)
     """More samples go into several parts; a small part needs little memory on the device."""
     max_contributions: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Contributions of the whole fleet for which sums are proven to fit 64 bits; more may come, since
-    each addition is checked. Left out, 100,000; behind the Gaussian map, whose numbers are wider,
-    4,096."""
+    """Contributions of the whole fleet for which sums are proven to fit 64 bits; each addition is
+    checked, so that more may come. Left out, 100,000; behind the Gaussian map, whose numbers are
+    wider, 4,096."""
 
     @property
     def allowed_forms(self) -> tuple[Form, ...]:
