@@ -20,6 +20,7 @@ from export.cutting import Cutting
 from export.errors import ModelFileError
 from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
 from export.incoming import (
+    as_it_takes,
     check_input,
     check_output,
     close,
@@ -27,6 +28,7 @@ from export.incoming import (
     free_batch,
     in_range,
     outputs_of,
+    with_usual_types,
 )
 from export.meaning import whole_of
 from export.noise import noise_inputs
@@ -75,6 +77,7 @@ def import_backbone(
     model = clean(in_range(read_model(data, domains)))
     check_input(model, preprocessing, _RESERVED)
     _check_output(model)
+    model = with_usual_types(model)
     layer = tuple(_remark_on_layer(model))
     prefix_names(model.graph, PREFIX, frozenset({preprocessing.input_name}))
     model, features = free_batch(model, preprocessing)
@@ -85,7 +88,7 @@ def import_backbone(
     model.graph.output[0].CopyFrom(float_value(name, BATCH, width))
     result = write(model)
     check(result, domains)
-    _compare_with_original(data, features, preprocessing, pool=pool)
+    _compare_with_original(data, features, preprocessing, domains, pool=pool)
     remarks = (
         *((ONE_BY_ONE,) if runs_one_by_one(model) else ()),
         *layer,
@@ -166,10 +169,15 @@ def _check_features(features: _Features) -> None:
 
 
 def _compare_with_original(
-    data: bytes, features: _Features, preprocessing: AnyPreprocessing, *, pool: bool
+    data: bytes,
+    features: _Features,
+    preprocessing: AnyPreprocessing,
+    domains: frozenset[str],
+    *,
+    pool: bool,
 ) -> None:
     """Run the file as it came, where this ONNX Runtime can, and compare one image's features."""
-    image = noise_inputs(preprocessing, 1)
+    image = as_it_takes(clean(read_model(data, domains)), noise_inputs(preprocessing, 1))
     try:
         original = next(iter(LoadedModel(data).run({preprocessing.input_name: image}).values()))
     except ModelFileError:

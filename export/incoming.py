@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx.version_converter
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 
 from export.batch import batch_candidates
 from export.errors import ModelFileError
-from export.graph import MAX_OPSET, MIN_OPSET, nodes_of, opset_of, write
+from export.graph import MAX_OPSET, MIN_OPSET, nested_graphs, nodes_of, opset_of, write
 from export.noise import flat_inputs, noise_inputs
 from export.one_by_one import run_one_by_one
 from export.runtime import LoadedModel
-from schemas.models import FEATURES, AnyPreprocessing
+from schemas.models import FEATURES, AnyPreprocessing, levels_alone
 
 Values = npt.NDArray[np.float32]
 _PROBES = 3
@@ -111,13 +111,71 @@ _MODES = {1: "L", 3: "RGB"}
 
 def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
     text = preprocessing.mode == "text"
-    wanted = (TensorProto.INT64, 2) if text else (TensorProto.FLOAT, 4)
-    if (element, rank) != wanted:
-        kind = "INT64 token ids of rank 2" if text else "a FLOAT image of rank 4"
-        raise ModelFileError(
-            f"input {name!r}: {TensorProto.DataType.Name(element)} of rank {rank} is not "
-            f"supported; export it with {kind}"
+    kinds, axes = (_IDS, 2) if text else (tuple(_ELEMENTS.values()), 4)
+    kind = TensorProto.DataType.Name(element)
+    if element not in kinds or rank != axes:
+        wanted = (
+            "INT64 token ids of rank 2" if text else "a FLOAT, FLOAT16 or UINT8 image of rank 4"
         )
+        raise ModelFileError(
+            f"input {name!r}: {kind} of rank {rank} is not supported; export it with {wanted}"
+        )
+    if preprocessing.mode == "text":
+        return
+    if preprocessing.dtype != "float32" and element != _ELEMENTS[preprocessing.dtype]:
+        raise ModelFileError(
+            f"dtype: {preprocessing.dtype!r}, but the model's input {name!r} is {kind}; leave "
+            "dtype out"
+        )
+    levels = (1, (0.0,) * preprocessing.channels, (1.0,) * preprocessing.channels)
+    given = (preprocessing.divide_by, preprocessing.mean, preprocessing.deviation)
+    if element == TensorProto.UINT8 and given != levels:
+        raise ModelFileError(f"input {name!r}: {levels_alone(preprocessing.channels)}")
+
+
+_ELEMENTS: dict[str, int] = {
+    "float32": TensorProto.FLOAT,
+    "float16": TensorProto.FLOAT16,
+    "uint8": TensorProto.UINT8,
+}
+"""Types of inputs of pictures, by their names in a preprocessing."""
+_IDS = (TensorProto.INT64, TensorProto.INT32)
+_TURNED = frozenset({TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
+"""Types of outputs that become float32."""
+
+
+def with_usual_types(model: ModelProto) -> ModelProto:
+    """Return a checked model whose input is float32, or int64 of texts, and its output float32.
+
+    What it takes and gives in other precision goes through a `Cast`.
+    """
+    result = ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    tensor = graph.input[0].type.tensor_type
+    usual = TensorProto.INT64 if tensor.elem_type in _IDS else TensorProto.FLOAT
+    if tensor.elem_type != usual:
+        source, cast = graph.input[0].name, f"{graph.input[0].name}/as_it_takes"
+        for part in nested_graphs(graph):
+            for node in part.node:
+                node.input[:] = [cast if name == source else name for name in node.input]
+        turn = helper.make_node("Cast", [source], [cast], to=tensor.elem_type)
+        graph.node.insert(0, turn)
+        tensor.elem_type = usual
+    for output in graph.output:
+        given = output.type.tensor_type
+        if given.elem_type in _TURNED:
+            own = output.name
+            output.name = f"{own}/in_float32"
+            graph.node.append(helper.make_node("Cast", [own], [output.name], to=TensorProto.FLOAT))
+            given.elem_type = TensorProto.FLOAT
+    return result
+
+
+def as_it_takes(model: ModelProto, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return preprocessed samples in the type of a file's own input."""
+    element = next(value.type.tensor_type.elem_type for value in model.graph.input)
+    return inputs.astype(helper.tensor_dtype_to_np_dtype(element))
 
 
 def check_output(model: ModelProto) -> None:

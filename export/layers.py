@@ -22,7 +22,7 @@ from export.builder import GraphBuilder, float_value
 from export.cutting import Cutting
 from export.errors import ModelFileError
 from export.graph import BATCH, clean, opset_of, write
-from export.incoming import check_input, in_range
+from export.incoming import check_input, in_range, with_usual_types
 from export.noise import noise_inputs
 from export.rules import check, read_model
 from export.runtime import LoadedModel
@@ -63,6 +63,7 @@ def looking_backbone(data: bytes, preprocessing: AnyPreprocessing, looking: Look
         raise ModelFileError("mirror: true, but the backbone reads texts; leave it out")
     model = clean(in_range(read_model(data)))
     check_input(model, preprocessing, (PREFIX,))
+    model = with_usual_types(model)
     if looking.layers:
         model = _with_layers(model, preprocessing, looking.layers)
     if looking.mirror:

@@ -27,7 +27,16 @@ from export.dense_golden import build_dense_golden, write_dense_scores
 from export.errors import ModelFileError
 from export.golden import build_golden, golden_inputs, write_golden_scores
 from export.graph import clean, nested_graphs, tensors_of, write
-from export.incoming import Values, check_input, check_output, flat_pictures, free_batch, in_range
+from export.incoming import (
+    Values,
+    as_it_takes,
+    check_input,
+    check_output,
+    flat_pictures,
+    free_batch,
+    in_range,
+    with_usual_types,
+)
 from export.meaning import SAME, Meaning, meaning_of
 from export.network_head import NETWORK_RULES
 from export.noise import noise_inputs
@@ -108,6 +117,8 @@ class _Network:
     meaning: Meaning | None
     """None of a raw output."""
     remarks: tuple[str, ...]
+    own_output: str
+    """The output that counts, as the file calls it."""
 
     @property
     def output(self) -> str:
@@ -169,6 +180,8 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
         )
     _choose_output(model, wanted.output)
     check_output(model)
+    own_output = model.graph.output[0].name
+    model = with_usual_types(model)
     model, given = _freed(model, wanted)
     axes = given.shape[1:]
     if not np.isfinite(given).all():
@@ -183,10 +196,10 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     cutting = Cutting(model.graph)
     if wanted.answers == "raw":
         told = "the file's numbers are passed on as they are"
-        return _Network(model, cutting, axes, None, (told, *remarks))
+        return _Network(model, cutting, axes, None, (told, *remarks), own_output)
     inputs = [*_looked_at(wanted), *flat.answered]
     meaning = meaning_of(model, cutting, inputs, len(wanted.class_names), wanted.gives)
-    return _Network(model, cutting, axes, meaning, (meaning.told, *remarks))
+    return _Network(model, cutting, axes, meaning, (meaning.told, *remarks), own_output)
 
 
 def _looked_at(wanted: OwnModelRequest) -> list[Inputs]:
@@ -411,15 +424,14 @@ def _run_pair(
 def _original(data: bytes, network: _Network, inputs: Inputs, wanted: OwnModelRequest) -> Values:
     """Return what the file as it came gives of inputs, one by one."""
     loaded = LoadedModel(data)
-    output = network.model.graph.output[0].name
-    fixed = read_model(data, wanted.domains).graph.input
-    axes = next(v for v in fixed if v.name == network.cutting.source).type.tensor_type.shape.dim
+    output, came = network.own_output, clean(read_model(data, wanted.domains))
+    axes = came.graph.input[0].type.tensor_type.shape.dim
     count = max(axes[0].dim_value, 1)
     given = [
         loaded.run({network.cutting.source: np.repeat(each[np.newaxis], count, 0)}, [output])
-        for each in inputs
+        for each in as_it_takes(came, inputs)
     ]
-    return np.stack([one[output][0] for one in given])
+    return np.stack([one[output][0] for one in given]).astype(np.float32)
 
 
 def _allowed(meaning: Meaning | None, of_scores: float) -> float:

@@ -60,6 +60,15 @@ Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
 Version = Annotated[int, Field(ge=1, lt=2**31)]
 
 
+def levels_alone(channels: int) -> str:
+    """Return what a preprocessing has to be where a network takes the levels of 8 bits."""
+    zeros, ones = ([number] * channels for number in (0.0, 1.0))
+    return (
+        "'uint8' are levels from 0 to 255 as they are; set divide_by = 1, "
+        f"mean = {zeros} and deviation = {ones}"
+    )
+
+
 class Preprocessing(Strict):
     """How an image becomes the input tensor; `learning.numerics.preprocessing` applies it.
 
@@ -67,13 +76,20 @@ class Preprocessing(Strict):
     by `divide_by`, subtract `mean`, divide by `deviation`, order the axes as `layout` says.
     """
 
-    mode: Literal["L", "RGB"]
+    mode: Literal["L", "RGB", "BGR"]
+    """Grey, or the order of the channels; `mean` and `deviation` have the same."""
     size: tuple[Side, Side]
     """Height and width of the input tensor in pixels."""
-    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
-    resize: Literal["stretch", "shorter_side_crop"] = "stretch"
-    """Stretch to `size`, or bring the shorter side to `shorter_side` and crop `size` centrally."""
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos", "opencv_bilinear"] = (
+        "bilinear"
+    )
+    """Filters of Pillow, which smooth what becomes smaller, or OpenCV's, which does not."""
+    resize: Literal["stretch", "shorter_side_crop", "letterbox"] = "stretch"
+    """Stretch to `size`; or bring the shorter side to `shorter_side` and crop `size` centrally; or
+    fit the whole picture into `size` and fill the rest with `pad`."""
     shorter_side: Side | None = None
+    pad: Annotated[int, Field(ge=0, le=255)] | None = Field(default=None, exclude_if=is_absent)
+    """Level of the borders of a letterbox in every channel, before the division; 114 if absent."""
     divide_by: Literal[1, 255] = 255
     mean: Items[float] = Field(min_length=1, max_length=3)
     """One number per channel, in units of the divided values."""
@@ -81,7 +97,9 @@ class Preprocessing(Strict):
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     input_name: TensorName
     """Name of the model's one input."""
-    dtype: Literal["float32"] = "float32"
+    dtype: Literal["float32", "float16", "uint8"] = "float32"
+    """Type of the input of the operator's file. Devices give float32, which an imported model turns
+    into it."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -93,6 +111,17 @@ class Preprocessing(Strict):
                 )
         if self.resize == "stretch" and self.shorter_side is not None:
             raise ValueError("shorter_side: has no meaning with resize 'stretch'; leave it out")
+        if self.resize == "letterbox" and self.shorter_side is not None:
+            raise ValueError("shorter_side: has no meaning with resize 'letterbox'; leave it out")
+        if self.resize != "letterbox" and self.pad is not None:
+            raise ValueError(
+                f"pad: {self.pad} has no meaning with resize {self.resize!r}; leave it out, or say "
+                "resize = 'letterbox'"
+            )
+        if self.dtype == "uint8" and (
+            self.divide_by != 1 or any(self.mean) or any(one != 1 for one in self.deviation)
+        ):
+            raise ValueError(f"dtype: {levels_alone(self.channels)}")
         if self.resize == "shorter_side_crop" and (self.shorter_side or 0) < max(self.size):
             raise ValueError(
                 f"shorter_side: {self.shorter_side} does not cover the crop {self.size}; "
@@ -102,7 +131,7 @@ class Preprocessing(Strict):
 
     @property
     def channels(self) -> int:
-        """Channels of the image: 1 for L, 3 for RGB."""
+        """Channels of the image: 1 for L, 3 for RGB and BGR."""
         return 1 if self.mode == "L" else 3
 
     @property

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, wh
 from device_agent.sources.mask_classes import MaskClasses
 from device_agent.sources.masks import check_same_size, check_values, decode_mask
 from learning.errors import ImageError
-from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
+from learning.numerics.preprocessing import Mode, check_pixels, decode_picture, open_picture
 from schemas.progress import working_at
 from schemas.regular_files import open_regular
 from schemas.reports import Problem
@@ -196,7 +195,7 @@ def read_files(folder: Path, scene: Scene) -> tuple[bytes, bytes]:
 
 
 def decode_scene(
-    scene: Scene, picture: bytes, mask: bytes, mode: Literal["L", "RGB"]
+    scene: Scene, picture: bytes, mask: bytes, mode: Mode
 ) -> tuple[Image, NDArray[np.uint8]]:
     """Return the picture, upright, and its mask (h, w), whatever its values are.
 
@@ -211,7 +210,7 @@ def decode_scene(
     return image, values
 
 
-def _decode_picture(path: str, data: bytes, mode: Literal["L", "RGB"]) -> Image:
+def _decode_picture(path: str, data: bytes, mode: Mode) -> Image:
     try:
         image = open_picture(data)
         check_pixels(image)

@@ -36,10 +36,19 @@ class Frame:
 
 
 def frame_of(width: int, height: int, spec: PreprocessingSpec) -> Frame:
-    """Return where a picture of that size lies; torchvision's rounding where it is cropped."""
+    """Return where a picture of that size lies; torchvision's rounding where it is cropped.
+
+    A letterbox begins outside the picture: `left` and `top` are 0 or less (`letterbox` of
+    Ultralytics, `round(dw - 0.1)`).
+    """
     high, wide = spec.size
     if spec.resize == "stretch":
         return Frame(wide, high)
+    if spec.resize == "letterbox":
+        by = min(high / height, wide / width)
+        fitted = max(1, round(width * by)), max(1, round(height * by))
+        left, top = (wide - fitted[0]) / 2, (high - fitted[1]) / 2
+        return Frame(*fitted, -round(left - 0.1), -round(top - 0.1))
     assert spec.shorter_side is not None
     shorter = min(width, height)
     # The shorter side is `shorter_side` then, the other is rounded down.

@@ -4,8 +4,8 @@ Agent, coordinator and simulator must feed the frozen model the same numbers for
 so there is no second implementation. Texts become token ids (`learning.numerics.tokens`). For
 pictures the steps are closed and ordered: decode, turn upright (EXIF), convert to the mode, resize,
 crop, divide, subtract the mean, divide by the deviation, order axes.
-Resizing is Pillow's, with its antialiasing; the crop follows torchvision's rounding, so that
-published backbones see what they were trained on.
+Resizing is Pillow's, with its antialiasing, or OpenCV's; the crop follows torchvision's rounding,
+and a letterbox that of Ultralytics, so that published networks see what they were trained on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from learning.errors import ImageError, TextError
 from learning.numerics.framing import OUTSIDE, Frame, frame_of
+from learning.numerics.opencv_resize import resize_bilinear
 from learning.numerics.tokens import TextSpec, token_ids
 
 MAX_PIXELS = 50_000_000
@@ -30,6 +31,9 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """Formats that Pillow may decode; none of them starts another program. The usual ones come first,
 because Pillow loads all its decoders into memory when it meets a name beyond the first five."""
 
+PAD = 114
+"""Level of a letterbox's borders unless another is set: that of most detectors' training."""
+Mode = Literal["L", "RGB", "BGR"]
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -48,8 +52,8 @@ class PreprocessingSpec(Protocol):
     """What it takes to know of pictures; `schemas.models.Preprocessing` fits, or a dataclass."""
 
     @property
-    def mode(self) -> Literal["L", "RGB"]:
-        """Grey or colour."""
+    def mode(self) -> Mode:
+        """Grey or colour, with the order of the channels."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -57,15 +61,19 @@ class PreprocessingSpec(Protocol):
 
     @property
     def interpolation(self) -> str:
-        """One of nearest, bilinear, bicubic, lanczos."""
+        """One of nearest, bilinear, bicubic, lanczos, opencv_bilinear."""
 
     @property
-    def resize(self) -> Literal["stretch", "shorter_side_crop"]:
-        """Stretch to `size`, or bring the shorter side to `shorter_side` and crop centrally."""
+    def resize(self) -> Literal["stretch", "shorter_side_crop", "letterbox"]:
+        """Stretch to `size`, crop centrally after `shorter_side`, or fit into `size` and pad."""
 
     @property
     def shorter_side(self) -> int | None:
         """Pixels of the shorter side before the crop; given with that rule."""
+
+    @property
+    def pad(self) -> int | None:
+        """Level of a letterbox's borders; None for `PAD`."""
 
     @property
     def divide_by(self) -> int:
@@ -125,7 +133,8 @@ def sized_pixels(
     image = open_picture(picture) if isinstance(picture, bytes) else picture
     check_pixels(image, max_pixels)
     pixels = np.asarray(_resize(decode_picture(image, spec.mode), spec))
-    return pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]
+    pixels = pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]
+    return np.ascontiguousarray(pixels[:, :, ::-1]) if spec.mode == "BGR" else pixels
 
 
 def sized_mask(mask: npt.NDArray[np.uint8], spec: PreprocessingSpec) -> npt.NDArray[np.uint8]:
@@ -188,8 +197,8 @@ def check_pixels(image: Image.Image, max_pixels: int = MAX_PIXELS) -> None:
         )
 
 
-def decode_picture(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
-    """Decode all pixels, turn them upright and bring them to `mode`; raise `ImageError`."""
+def decode_picture(image: Image.Image, mode: Mode) -> Image.Image:
+    """Decode all pixels, turn them upright, bring them to grey or RGB; raise `ImageError`."""
     try:
         image.load()
         upright = ImageOps.exif_transpose(image)
@@ -198,7 +207,7 @@ def decode_picture(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image
             raise ImageError(
                 "image: floating-point pixels have no known range; save it with 8 or 16 bits"
             )
-        return shallow.convert(mode)
+        return shallow.convert("L" if mode == "L" else "RGB")
     except _UNREAD_FAULTS as error:
         raise ImageError(
             f"image: the picture is damaged ({error}); replace the file or copy it again"
@@ -217,15 +226,20 @@ def _upper_byte(image: Image.Image) -> Image.Image:
 
 
 def _resize(image: Image.Image, spec: PreprocessingSpec) -> Image.Image:
-    frame, resized = _resized(image, spec, _FILTERS[spec.interpolation])
+    frame, resized = _resized(image, spec, _FILTERS.get(spec.interpolation))
     height, width = spec.size
+    if spec.resize == "letterbox":
+        level = PAD if spec.pad is None else spec.pad
+        boxed = Image.new(resized.mode, (width, height), (level,) * len(resized.getbands()))
+        boxed.paste(resized, (-frame.left, -frame.top))
+        return boxed
     return resized.crop((frame.left, frame.top, frame.left + width, frame.top + height))
 
 
 def _resized(
-    image: Image.Image, spec: PreprocessingSpec, method: Image.Resampling
+    image: Image.Image, spec: PreprocessingSpec, method: Image.Resampling | None
 ) -> tuple[Frame, Image.Image]:
-    """Return the image before it is cropped to `size`, and its frame."""
+    """Return the image before it is cropped to `size`, and its frame; None is OpenCV's way."""
     frame = frame_of(image.width, image.height, spec)
     if frame.wide * frame.high > MAX_PIXELS:
         height, width = spec.size
@@ -233,4 +247,8 @@ def _resized(
             f"image: {image.width} x {image.height} pixels are too narrow to be cropped to "
             f"{width} x {height}; cut a part out of it"
         )
-    return frame, image.resize((frame.wide, frame.high), method)
+    if method is not None:
+        return frame, image.resize((frame.wide, frame.high), method)
+    pixels = np.asarray(image)
+    sized = resize_bilinear(pixels.reshape(*pixels.shape[:2], -1), frame.high, frame.wide)
+    return frame, Image.fromarray(sized if pixels.ndim == 3 else sized[:, :, 0])

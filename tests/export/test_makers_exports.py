@@ -27,6 +27,7 @@ from export.noise import noise_inputs
 from export.own_model import OwnModelRequest, own_model
 from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
 from learning.numerics.entropy import relative_entropy, softmax
+from schemas.models import Preprocessing
 from schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.test_own_models_run import described
@@ -47,6 +48,8 @@ def plain(model: ModelProto, inputs: Any, output: str | None = None) -> Any:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
+    kinds = {"tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
+    inputs = inputs.astype(kinds.get(session.get_inputs()[0].type, np.float32))
     names = None if output is None else [output]
     given = np.stack([session.run(names, {"image": one[None]})[0].ravel() for one in inputs])
     sums = given.sum(axis=1)
@@ -75,6 +78,8 @@ def require_equal(
     inputs, shares, doubts = on_a_device(model, wanted, folder)
     expected = plain(model, inputs, output)
     atol = 5e-3 if "quantised" in model.graph.name or _is_rounded(model) else 1e-4
+    if model.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT16:
+        atol = 1e-3  # half precision has three digits
     np.testing.assert_allclose(shares, expected, atol=atol)
     np.testing.assert_allclose(doubts, relative_entropy(expected), atol=4 * atol)
 
@@ -112,9 +117,9 @@ def test_maps_of_scikit_learn_are_refused_step_by_step(tmp_path: Path) -> None:
     require_equal(plain_one, tmp_path, chosen, "probabilities")
 
 
-def test_half_precision_at_both_ends_is_refused_and_taken_with_casts(tmp_path: Path) -> None:
-    refused(makers.halved(keep_io=False), "FLOAT16 of rank 4 .* export it with a FLOAT image")
-    require_equal(makers.halved(keep_io=True), tmp_path)
+@pytest.mark.parametrize("keep_io", [True, False])
+def test_half_precision_inside_and_at_both_ends(keep_io: bool, tmp_path: Path) -> None:
+    require_equal(makers.halved(keep_io=keep_io), tmp_path)
 
 
 @pytest.mark.parametrize("tail", [None, softmax_tail])
@@ -166,14 +171,32 @@ def test_weights_in_a_file_beside_are_read_with_it_and_refused_without(tmp_path:
     require_equal(onnx.load(tmp_path / "one.onnx"), tmp_path)
 
 
-def test_bytes_as_input_are_refused_and_taken_with_floats(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_levels_of_eight_bits_as_input(dtype: str, tmp_path: Path) -> None:
     model = makers.torch_legacy()
     model.graph.node.insert(0, helper.make_node("Cast", ["image"], ["floats"], to=1))
     model.graph.node[1].input[0] = "floats"
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
-    refused(model, "UINT8 of rank 4 .* export it with a FLOAT image")
-    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
-    require_equal(model, tmp_path)
+    words = r"'uint8' are levels .*; set divide_by = 1, mean = \[0\.0, 0\.0, 0\.0\] and deviation"
+    refused(model, words)
+    levels = {"divide_by": 1, "mean": (0.0,) * 3, "deviation": (1.0,) * 3, "dtype": dtype}
+    require_equal(model, tmp_path, replace(WANTED, preprocessing=changed(levels)))
+    halves = changed({"dtype": "float16"})
+    refused(
+        model, "dtype: 'float16', but .* is UINT8; leave", replace(WANTED, preprocessing=halves)
+    )
+
+
+def changed(settings: dict[str, Any]) -> Preprocessing:
+    return Preprocessing.model_validate({**PICTURES.model_dump(), **settings})
+
+
+def test_other_orders_and_sizes_of_pictures_are_answered_alike_in_import_and_on_devices(
+    tmp_path: Path,
+) -> None:
+    settings = {"mode": "BGR", "resize": "letterbox", "interpolation": "opencv_bilinear", "pad": 0}
+    wanted = replace(WANTED, preprocessing=changed(settings))
+    require_equal(makers.torch_legacy(), tmp_path, wanted)
 
 
 def test_another_name_of_the_input_is_told(tmp_path: Path) -> None:

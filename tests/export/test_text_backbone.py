@@ -15,6 +15,7 @@ from export.golden import SAMPLES, build_golden, read_golden
 from export.noise import noise_inputs, noise_text
 from export.package import Lineage, SolvedHead, export_model
 from export.preprocessing_file import load_preprocessing, preprocessing_toml
+from export.runtime import LoadedModel
 from learning.numerics.preprocessing import preprocess
 from schemas.text import TextPreprocessing
 from schemas.values import ClassName
@@ -110,7 +111,7 @@ def test_a_model_of_text_passes_the_self_test_of_a_device(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("model", "pool", "message"),
     [
-        (encoder(TensorProto.INT32), False, r"INT32 of rank 2 .* INT64 token ids of rank 2"),
+        (encoder(TensorProto.FLOAT), False, r"FLOAT of rank 2 .* INT64 token ids of rank 2"),
         (encoder(length=9), False, r"takes texts of shape \(9\), .*makes \(6,\); set length = 9"),
         (encoder(), True, "pool: the output has the shape"),
     ],
@@ -118,6 +119,16 @@ def test_a_model_of_text_passes_the_self_test_of_a_device(tmp_path: Path) -> Non
 def test_what_does_not_fit_is_refused_in_words(model: bytes, pool: bool, message: str) -> None:
     with pytest.raises(ModelFileError, match=message):
         import_backbone(model, TEXT, pool=pool)
+
+
+def test_ids_of_32_bits_are_taken_as_those_of_64() -> None:
+    inputs = {"tokens": noise_inputs(TEXT, 4)}
+    narrow, wide = (
+        LoadedModel(import_backbone(encoder(kind), TEXT).model).run(inputs)
+        for kind in (TensorProto.INT32, TensorProto.INT64)
+    )
+    for some, others in zip(narrow.values(), wide.values(), strict=True):
+        assert np.array_equal(some, others)
 
 
 @pytest.mark.parametrize("spec", [TEXT, IDS, BYTES])

@@ -21,6 +21,7 @@ class Spec:
     interpolation: str = "bilinear"
     resize: Literal["stretch", "shorter_side_crop"] = "stretch"
     shorter_side: int | None = None
+    pad: int | None = None
     divide_by: int = 255
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     deviation: tuple[float, ...] = (0.229, 0.224, 0.225)
