@@ -23,7 +23,7 @@ from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.restore import LedgerOwner, restore
 from coordinator.making.backbones import prepare_backbone
 from coordinator.reading.tables import TABLES
-from coordinator.serving.folding import folded, keep_snapshot
+from coordinator.serving.folding import folded, keep_snapshot, snapshots_of
 from coordinator.settings import FILE_NAME, CoordinatorSettings, MethodSection, write_new
 from coordinator.topics.contributions.commands import SettleEarlier
 from coordinator.topics.devices.commands import AdmitDevice, RetireDevice
@@ -298,8 +298,8 @@ class Fleet:
     def _start(self) -> None:
         began = time.process_time()
         self.office = self._opened()
-        self._kept_size = self.size
-        self._greeted = 0
+        kept = snapshots_of(self.office.engine.ledger).files()
+        self._kept_size, self._greeted = int(kept[0].stem) if kept else 0, 0
         self.reconnect()
         self.starts.append(time.process_time() - began)
         self.greeting_bytes.append(self._greeted)
