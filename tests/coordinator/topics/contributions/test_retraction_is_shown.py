@@ -55,7 +55,9 @@ def test_models_show_of_whose_answers_they_descend(tmp_path: Path) -> None:
     assert model_queries.model_facts(tmp_path, 1).descends == ()
     told = CliRunner().invoke(models.app, ["show", "2", "--home", str(tmp_path)]).output
     assert "descends  from answers of dev-3, retracted" in told
-    shown = CliRunner().invoke(models.app, ["list", "--home", str(tmp_path)])
+    shown = CliRunner().invoke(
+        models.app, ["list", "--home", str(tmp_path)], env={"COLUMNS": "160"}
+    )
     assert "descends from dev-3" in " ".join(shown.output.split())
     with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
         assert TABLES.first_difference(ledger.db, ledger.entries()) is None
