@@ -27,6 +27,8 @@ class ContributionFacts:
     """Samples by class."""
     left_out: bool
     """Whether it is not in the sum for now: its device gave too much, or it is set aside."""
+    set_aside: str
+    """Why it is set aside, with figures and limits; empty where it is not."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ _COLUMNS = """
 SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contribution.idx),
     contribution.device, stage, part, revision, state, samples, payload_bytes, left_index,
     (SELECT json_group_object(name, contribution_class.samples) FROM contribution_class
-     WHERE contribution_class.idx = contribution.idx)
+     WHERE contribution_class.idx = contribution.idx),
+    coalesce((SELECT why FROM set_aside AS aside
+     WHERE aside.idx = contribution.idx AND until IS NULL), '')
 """
 _LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
 
@@ -69,7 +73,7 @@ def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[
     """Return contributions, newest first."""
     rows = ledger.db.execute(_LIST, {**_values(wanted), "limit": limit}).fetchall()
     outside = left_out(ledger)
-    values = [(*row[:10], json.loads(row[10]), row[0] in outside) for row in rows]
+    values = [(*row[:10], json.loads(row[10]), row[0] in outside, row[11]) for row in rows]
     return [ContributionFacts(*row) for row in values]
 
 

@@ -344,14 +344,9 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
 
 def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
     for row in known.set_aside:
-        why = (
-            "no samples have this Gram matrix"
-            if row.disproved
-            else f"residual {row.residual:g}, pull {row.pull:g}, move {row.move:g}"
-        )
         yield Need(
             urgency="today",
-            sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {why}. "
+            sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {row.why}. "
             f"`fleetledger ledger retract {row.device}` takes out what it gave.",
             devices=(row.device,),
             index=row.index,

@@ -13,7 +13,11 @@ from math import isclose
 from coordinator.core.work import Judging
 from coordinator.making.judging import SummedParts, judged, vector_of
 from coordinator.reading.reports import ReplayState
-from coordinator.topics.contributions.entries import ContributionsSetAside, JudgedPart
+from coordinator.topics.contributions.entries import (
+    MAX_TOLD,
+    ContributionsSetAside,
+    JudgedPart,
+)
 from learning.numerics.witness import form_along
 from schemas.values import DeviceId
 
@@ -36,6 +40,12 @@ def judged_again(summed: SummedParts, recorded: ContributionsSetAside) -> tuple[
                 apart = max(apart, TOLERANCE)
                 continue
             apart = max(apart, _distance(part, other))
+        named = {part.device for part in told}
+        for part in made:
+            if part.device not in named:
+                if not _at_a_bound(part, recorded):
+                    return "differs", f"{part.device} gave what is judged, too: {part.figures}"
+                apart = max(apart, TOLERANCE)
     devices = _named((*recorded.set_aside, *recorded.again))
     if apart > TOLERANCE:
         return "differs", f"figures of {devices} are {apart:.2g} of their value apart"
@@ -45,14 +55,22 @@ def judged_again(summed: SummedParts, recorded: ContributionsSetAside) -> tuple[
 def proven(
     summed: SummedParts, recorded: ContributionsSetAside, blob: bytes
 ) -> tuple[ReplayState, str]:
-    """Return whether a vector proves what was recorded: v^T G v < 0 for each part, in integers."""
-    vector = vector_of(blob)
-    for part in recorded.set_aside:
-        for index in part.indices:
-            own = summed.part(index)
-            triangle = summed.side.gram_triangle(summed.assignment, own)
-            if triangle is None or form_along(triangle, vector) >= 0:
-                return "differs", f"the vector proves nothing of entry {index} of {part.device}"
+    """Return whether a vector proves what was recorded, and nothing besides.
+
+    v^T G v < 0 holds for each part that was set aside, and for no other part of the sum, in
+    integers.
+    """
+    vector, counted = vector_of(blob), summed.counted
+    told = {index: part.device for part in recorded.set_aside for index in part.indices}
+    full = len(recorded.set_aside) == MAX_TOLD
+    for index in sorted({*told, *(i for i in counted if counted.is_summed(i, summed.lineage))}):
+        triangle = summed.side.gram_triangle(summed.assignment, summed.part(index))
+        proves = triangle is not None and form_along(triangle, vector) < 0
+        if index in told and not proves:
+            return "differs", f"the vector proves nothing of entry {index} of {told[index]}"
+        if proves and index not in told and not full:
+            device = counted[index].device
+            return "differs", f"the vector proves the same of entry {index} of {device}"
     return "equal", f"no samples have what {_named(recorded.set_aside)} gave"
 
 

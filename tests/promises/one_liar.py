@@ -6,7 +6,7 @@ The liar knows every feature of the others. It makes samples in the range of rea
 by Adam on the share of wrong answers, through the closed form of the model that they lead to:
 W = W0 + A h^T (D^-1 + h A h^T)^-1 (Y - h W0), A = (G0 + ridge I)^-1, D their weights. Its payload
 obeys every rule of intake, since it is of samples. It gives them whole, among honest samples, split
-over parts, or against one class.
+over parts, against one class, or over several devices that lie together.
 """
 
 from __future__ import annotations
@@ -235,15 +235,34 @@ def diluted(liar: Samples, honest: Samples, extreme: int, seed: int = 0) -> Samp
     return np.concatenate([honest[0], liar[0][pick]]), np.concatenate([honest[1], liar[1][pick]])
 
 
-def _measured(digits: Digits, name: str, parts: Sequence[Samples]) -> None:
-    """Print what a liar's parts cost, and which of them are set aside."""
+def shared_out(
+    liar: Samples, honest: Samples, devices: int, share: tuple[int, int]
+) -> list[Samples]:
+    """Return what so many devices give that lie together, each with samples of its own.
+
+    `share` is how many of a device's samples are a liar's, and how many it has.
+    """
+    extreme, each = share
+    found = []
+    for place in range(devices):
+        rows = slice(place * each, (place + 1) * each - extreme)
+        made = slice(place * extreme, (place + 1) * extreme)
+        h = np.concatenate([honest[0][rows], liar[0][made]])
+        found.append((h, np.concatenate([honest[1][rows], liar[1][made]])))
+    return found
+
+
+def _measured(
+    digits: Digits, name: str, parts: Sequence[Samples], *, several: bool = False
+) -> None:
+    """Print what parts of a liar, or of several with one each, cost; and which are set aside."""
     fleet, honest = Fleet(digits), digits.dealt(20, 0.1, 0)
     for number, samples in enumerate(honest):
         fleet.give(f"dev-{number}", samples)
     false = [part.device for part in fleet.judge(0).set_aside]
     figures, out = [], 0
-    for samples in parts:
-        index = fleet.give("liar", samples)
+    for number, samples in enumerate(parts):
+        index = fleet.give(f"liar-{number}" if several else "liar", samples)
         verdict = fleet.judge(index)
         figures += [part.figures for part in verdict.set_aside]
         out += len(verdict.set_aside)
@@ -281,6 +300,15 @@ def main() -> None:
             fewer = liar.samples(Aim.of(extreme, steps=given.steps))
             name = f"{share:.0%}, {extreme} of {count} extreme"
             _measured(digits, name, [diluted(fewer, among, extreme)])
+        for devices in (2, 4):
+            each = count // devices
+            rows = own[: each * devices]
+            among = digits.train[0][rows], digits.train[1][rows]
+            for extreme in (*_fewer(each), each):
+                made = liar.samples(Aim.of(extreme * devices, steps=given.steps))
+                told = shared_out(made, among, devices, (extreme, each))
+                name = f"{share:.0%} by {devices} devices, {extreme} of {each} extreme"
+                _measured(digits, name, told, several=True)
         at = liar.samples(Aim.of(count, target=5, steps=given.steps))
         _measured(digits, f"{share:.0%} against one class", [at])
 

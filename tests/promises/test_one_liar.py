@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.promises.one_liar import Aim, Digits, Fleet, Liar, Samples, diluted
+from tests.promises.one_liar import Aim, Digits, Fleet, Liar, Samples, diluted, shared_out
 
 STEPS = 60
 
@@ -114,3 +114,15 @@ def test_what_was_set_aside_counts_again_once_others_show_the_same(digits: Digit
     fleet.counted.let_in.add(index + 1)
     (again,) = fleet.judge(index + 2).again
     assert again.indices == (index,)
+
+
+def test_devices_that_lie_together_are_each_set_aside(digits: Digits, liar: Liar) -> None:
+    made = liar.samples(Aim.of(72, steps=STEPS))
+    for devices in (2, 4):
+        fleet = fleet_of(digits)
+        assert not fleet.judge(0)
+        each = 72 // devices
+        told = shared_out(made, digits.train, devices, (each, each))
+        given = [fleet.give(f"liar-{number}", part) for number, part in enumerate(told)]
+        named = {part.device for part in fleet.judge(given[0]).set_aside}
+        assert named == {f"liar-{number}" for number in range(devices)}

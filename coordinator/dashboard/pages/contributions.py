@@ -40,6 +40,8 @@ class ContributionLine(Strict):
     """The state in words."""
     left_index: int | None
     left_out: bool
+    set_aside: str
+    """Why it is set aside; empty where it is not."""
     samples: int
     payload_bytes: int
     classes: dict[str, int]
@@ -138,6 +140,7 @@ def _line(item: ContributionFacts) -> ContributionLine:
         text=STATES.get(item.state, item.state),
         left_index=item.left_index,
         left_out=item.left_out,
+        set_aside=item.set_aside,
         samples=item.samples,
         payload_bytes=item.payload_bytes,
         classes=item.classes,

@@ -269,6 +269,17 @@ class ContributionsSetAside(EntryBody):
         """The vector, where there is one."""
         return () if self.vector is None else (self.vector,)
 
+    def why(self, part: JudgedPart) -> str:
+        """Return why a part does not count, with each figure beside its limit."""
+        if self.vector is not None:
+            return "no samples have this Gram matrix, which a vector proves"
+        return (
+            f"the others' model would move too far (residual {part.residual:g}, at most "
+            f"{self.bounds.residual:g}; pull {part.pull:g}, at most {self.bounds.pull:g}; move "
+            f"{part.move:g}, at most {self.bounds.move:g} where {self.bounds.move_from_devices} "
+            "others count)"
+        )
+
     @property
     def sentences(self) -> tuple[str, ...]:
         """A sentence for each device of which something is set aside, with the way out."""
@@ -276,13 +287,10 @@ class ContributionsSetAside(EntryBody):
 
     def _sentence(self, part: JudgedPart) -> str:
         parts = count_of(len(part.indices), "contribution")
-        if self.vector is not None:
-            why = "no samples have this Gram matrix, which a vector proves"
-        else:
-            why = f"the others' model would move too far ({part.figures})"
         return (
-            f"{parts} of device {part.device} set aside: {why}; `fleetledger ledger count-in "
-            f"{part.device}` lets it count, `fleetledger ledger retract {part.device}` takes it out"
+            f"{parts} of device {part.device} set aside: {self.why(part)}; `fleetledger ledger "
+            f"count-in {part.device}` lets it count, `fleetledger ledger retract {part.device}` "
+            "takes it out"
         )
 
 

@@ -130,14 +130,14 @@ LEFT_OUT = Projection(
 
 
 def _set_aside(db: Database, entry: Entry) -> None:
-    for part in entry.body["set_aside"]:
-        said = (entry.index, part["device"], part["residual"], part["pull"], part["move"])
-        disproved = entry.body["vector"] is not None
+    body = ContributionsSetAside.model_validate(entry.body)
+    for part in body.set_aside:
+        said = (entry.index, part.device, body.why(part))
         db.conn.executemany(
-            "INSERT INTO set_aside VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-            [(index, *said, disproved) for index in part["indices"]],
+            "INSERT INTO set_aside VALUES (?, ?, ?, ?, NULL)",
+            [(index, *said) for index in part.indices],
         )
-    _end_aside(db, entry, [i for part in entry.body["again"] for i in part["indices"]])
+    _end_aside(db, entry, [index for part in body.again for index in part.indices])
 
 
 def _counted_in(db: Database, entry: Entry) -> None:
@@ -155,16 +155,13 @@ SET_ASIDE = Projection(
         "idx": int,
         "since": int,
         "device": str,
-        "residual": float,
-        "pull": float,
-        "move": float,
-        "disproved": int,
+        "why": str,
         "until": int,
     },
     ("idx", "since"),
     {ContributionsSetAside.kind: _set_aside, ContributionsCountedIn.kind: _counted_in},
 )
-"""Contributions that are set aside, from one entry until another; NULL for still."""
+"""Contributions that are set aside, and why, from one entry until another; NULL for still."""
 
 
 def _left_out_parts(db: Database, entry: Entry) -> None:
@@ -247,22 +244,19 @@ def left_out_in(ledger: LedgerReader) -> list[LeftOutRow]:
 
 @dataclass(frozen=True)
 class SetAsideRow:
-    """Contributions of a device that one entry set aside, with their figures."""
+    """Contributions of a device that one entry set aside."""
 
     device: str
     index: int
     parts: int
-    residual: float
-    pull: float
-    move: float
-    disproved: int
-    """Whether a vector proves that no samples have their Gram matrix."""
+    why: str
+    """The reason with its figures and their limits."""
 
 
 def set_aside_in(ledger: LedgerReader) -> list[SetAsideRow]:
     """Return what waits for the operator, by device."""
     rows = ledger.db.execute(
-        "SELECT device, since, count(*), residual, pull, move, disproved FROM set_aside"
+        "SELECT device, since, count(*), why FROM set_aside"
         " JOIN contribution USING (idx, device) WHERE until IS NULL AND state = 'held'"
         " GROUP BY since, device ORDER BY device, since"
     ).fetchall()

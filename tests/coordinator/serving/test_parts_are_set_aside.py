@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from coordinator.core.rules import BoundRules
 from coordinator.ledger.reader import ledger_of
 from coordinator.paths import blob_folder
+from coordinator.reading.contributions import ContributionFilter, given
 from coordinator.replay.choosing import everything
 from coordinator.replay.keeping import KeepingStore
+from coordinator.replay.recipes import JudgedRecipe
 from coordinator.replay.remaking import Remaking
 from coordinator.topics.contributions.commands import CountIn
 from coordinator.topics.contributions.entries import ContributionsSetAside
@@ -91,6 +94,18 @@ class SmallFleet:
             outcomes = [remaking.outcome(recipe) for recipe in everything(ledger)]
         return {outcome.what: outcome.state for outcome in outcomes}
 
+    def judged_of_nobody(self) -> list[tuple[str, str]]:
+        """Return what a replay says of entries that set aside parts, had they named none."""
+        found = []
+        with ledger_of(self.home) as ledger:
+            remaking = Remaking(self.home, ledger, KeepingStore(blob_folder(self.home)))
+            for recipe in everything(ledger):
+                if isinstance(recipe, JudgedRecipe):
+                    nobody = recipe.recorded.model_copy(update={"set_aside": ()})
+                    outcome = remaking.outcome(replace(recipe, recorded=nobody))
+                    found.append((outcome.state, outcome.detail.split("residual")[0]))
+        return found
+
     def close(self) -> None:
         for device in self.devices.values():
             device.close()
@@ -148,7 +163,10 @@ def test_what_moves_the_others_too_far_waits_for_the_operator(fleet: SmallFleet)
     assert part.device == LIAR
     assert part.residual > 4 or part.pull > 2
     with ledger_of(fleet.home) as ledger:
-        assert [row.device for row in set_aside_in(ledger)] == [LIAR]
+        (row,) = set_aside_in(ledger)
+        (line,) = given(ledger, ContributionFilter(device=LIAR), 10)
+    assert (row.device, line.set_aside) == (LIAR, row.why)
+    assert f"residual {part.residual:g}, at most 4; pull {part.pull:g}, at most 2; move" in row.why
     assert "equal" in fleet.replayed().values()
     assert set(fleet.replayed().values()) == {"equal"}
     said = fleet.coordinator.command(CountIn(device=DeviceId(LIAR), reason="looked at"))
@@ -157,6 +175,14 @@ def test_what_moves_the_others_too_far_waits_for_the_operator(fleet: SmallFleet)
     assert len(fleet.set_aside()) == 1, "the operator's word stands"
     with ledger_of(fleet.home) as ledger:
         assert set_aside_in(ledger) == []
+        (line,) = given(ledger, ContributionFilter(device=LIAR), 10)
+    assert (line.set_aside, line.left_out) == ("", False)
+
+
+def test_a_replay_says_what_an_entry_should_have_set_aside(fleet: SmallFleet) -> None:
+    fleet.give(LIAR, far_off(fleet))
+    assert fleet.solved() == 4
+    assert fleet.judged_of_nobody() == [("differs", "dev-5 gave what is judged, too: ")]
 
 
 def test_a_solve_that_fails_names_whose_gram_matrix_is_none_with_a_proof(
@@ -170,6 +196,8 @@ def test_a_solve_that_fails_names_whose_gram_matrix_is_none_with_a_proof(
     replayed = believing.replayed()
     assert set(replayed.values()) == {"equal"}
     assert sum("set aside" in what for what in replayed) == 1
+    ((state, said),) = believing.judged_of_nobody()
+    assert (state, said[:32]) == ("differs", "the vector proves the same of en")
 
 
 def test_honest_parts_all_count(fleet: SmallFleet) -> None:
