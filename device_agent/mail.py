@@ -19,7 +19,6 @@ from schemas.contributions import Contribution
 from schemas.enrolment import Enrolled
 from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
 from schemas.errors import EnvelopeError, SchemaError
-from schemas.health import DeviceHealth
 from schemas.keys import SigningKey, VerifyKey
 from schemas.message import Message
 from schemas.models import DesiredModel
@@ -192,14 +191,7 @@ def _check_receipt(receipt: Receipt, speaker: DeviceId) -> None:
 
 
 def _complaint(envelope: Envelope) -> inputs.Input:
-    text = envelope.read(Problem).text
-    if text.startswith(_HEALTH_UNKNOWN):
-        return inputs.HealthUnheeded(envelope.header.boot)
-    raise ComplaintError(text)
-
-
-_HEALTH_UNKNOWN = f"kind: {DeviceHealth.kind!r} is not a message of devices"
-"""How a coordinator begins its answer that is older than messages on health."""
+    raise ComplaintError(envelope.read(Problem).text)
 
 
 _READ: dict[tuple[str, str], Callable[[Envelope], inputs.Input]] = {

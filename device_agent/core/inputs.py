@@ -84,13 +84,6 @@ class Welcomed:
 
 
 @dataclass(frozen=True)
-class HealthUnheeded:
-    """The coordinator is older than messages on health, and does not know them."""
-
-    coordinator: BootId
-
-
-@dataclass(frozen=True)
 class KeyEnrolled:
     """The coordinator says which key of this device counts."""
 
@@ -443,7 +436,6 @@ Input: TypeAlias = (
     | CoordinatorBeat
     | CoordinatorDied
     | Welcomed
-    | HealthUnheeded
     | KeyEnrolled
     | Assigned
     | DesiredArrived

@@ -207,15 +207,8 @@ def heartbeat_due(state: AgentState, now: float) -> AgentDecision:
 
 
 def health_due(state: AgentState, now: float) -> AgentDecision:
-    """Say how the machine is, after the welcome, to a coordinator that wants to know."""
+    """Say how the machine is, after the welcome."""
     every, presence = state.rules.health_seconds, state.presence
     if every is None or not presence.welcomed or now < presence.health_due:
         return NOTHING_TO_DO
-    if presence.unheeding == presence.coordinator:
-        return NOTHING_TO_DO
     return change(replace(presence, health_due=now + every)) + ask(SendHealth())
-
-
-def health_unheeded(state: AgentState, event: inputs.HealthUnheeded, _now: float) -> AgentDecision:
-    """Say no more of it to this run of the coordinator; the next one may be newer."""
-    return change(replace(state.presence, unheeding=event.coordinator))

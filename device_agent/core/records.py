@@ -258,8 +258,6 @@ class PresenceState:
     """Over how long the coordinator asks devices to spread their births."""
     heartbeat_due: float = 0.0
     health_due: float = 0.0
-    unheeding: BootId | None = None
-    """Boot of a coordinator that does not know what a device's health is."""
     doubted: bool = False
     """Whether the owner was told in this connection of an old birth of the coordinator."""
 

@@ -227,7 +227,6 @@ _BY_INPUT: dict[type, Callable[[AgentState, Any, float], AgentDecision]] = {
     inputs.CoordinatorBeat: heard.beat,
     inputs.CoordinatorDied: presence.coordinator_died,
     inputs.Welcomed: presence.welcomed,
-    inputs.HealthUnheeded: presence.health_unheeded,
     inputs.KeyEnrolled: enrolling.enrolled,
     inputs.Assigned: scanning.assigned,
     inputs.DesiredArrived: models.desired,

@@ -1,4 +1,4 @@
-"""The whole agent says how it is, until a coordinator says that this means nothing to it."""
+"""The whole agent says how it is, by what its machine and its model tell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from device_agent.assembling import AgentSurroundings, assemble, rules_of
-from device_agent.core.telling import problem
 from schemas.health import DeviceHealth
 from schemas.reports import Evaluation
 from tests.device_agent import models
@@ -14,7 +13,6 @@ from tests.device_agent.scripted import (
     FAST,
     RunningAgent,
     ScriptedCoordinator,
-    eventually,
     greet,
     write_settings,
 )
@@ -41,21 +39,6 @@ def test_a_device_says_what_its_model_was_asked(home: Path) -> None:
     assert health.inferences == 4
     assert health.inference_p95_seconds is not None
     assert later.header.boot == envelope.header.boot
-    running.stop()
-    coordinator.stop()
-
-
-def test_an_older_coordinator_is_told_no_more(home: Path) -> None:
-    broker = InMemoryBroker()
-    coordinator = ScriptedCoordinator.in_memory(broker)
-    running = RunningAgent(broker, home, TELLING)
-    greet(coordinator)
-    coordinator.wait_for(DeviceHealth)
-    text = "kind: 'device.health' is not a message of devices; see docs/protocol"
-    coordinator.send("ctl", problem("message", text))
-    presence = running.agent._parts.state
-    eventually(lambda: presence.presence.unheeding == coordinator.sender.boot)
-    assert running.agent._watch.book.past == ()
     running.stop()
     coordinator.stop()
 

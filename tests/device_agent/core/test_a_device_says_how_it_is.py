@@ -1,11 +1,9 @@
-"""Health is said after the welcome, every so often, to whom it means something."""
+"""Health is said after the welcome, every so often."""
 
 from pathlib import Path
 
 from device_agent.core import inputs
 from device_agent.core.requests import SendHealth
-from schemas.values import BootId
-from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
 
@@ -30,14 +28,3 @@ def test_nothing_is_said_of_health_where_the_owner_turned_it_off(agent: Driven) 
     agent.connect()
     agent.wait(1000)
     assert agent.take(SendHealth) == []
-
-
-def test_a_coordinator_that_does_not_know_the_message_hears_no_more_of_it(tmp_path: Path) -> None:
-    agent = telling(tmp_path)
-    agent.connect()
-    agent.take(SendHealth)
-    agent.give(inputs.HealthUnheeded(making.COORDINATOR))
-    agent.wait(1000)
-    assert agent.take(SendHealth) == []
-    agent.connect(coordinator=BootId("feedfeedfeedfeed"))
-    assert len(agent.take(SendHealth)) == 1, "the next run may be newer"
