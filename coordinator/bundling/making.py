@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -26,6 +25,7 @@ from schemas.bundle_installer import (
 from schemas.keys import SigningKey
 from schemas.signatures import KeySignature
 from schemas.values import Digest
+from schemas.whole_file import write_whole
 
 INSTALLER = "install-bundle.py"
 _OWN = "fleetledger"
@@ -77,7 +77,7 @@ def make_bundle(order: BundleOrder, key: SigningKey) -> Path:
         )
         order.out.mkdir(parents=True, exist_ok=True)
         _write(bundle, manifest, requirements, files, key)
-    shutil.copyfile(bundle_installer.__file__, order.out / INSTALLER)
+    write_whole(order.out / INSTALLER, Path(bundle_installer.__file__).read_bytes())
     return bundle
 
 
