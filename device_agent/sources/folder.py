@@ -7,7 +7,8 @@ the kernel do not, needs no further library, and cannot miss what happened while
 - A class is a folder directly in the data folder; images may lie deeper in it.
 - An image is a file whose name ends in one of `SUFFIXES`, or in one of `TEXT_SUFFIXES` where
   `[data] samples` is "text"; other files are left alone.
-- Names that begin with a dot are left alone.
+- Names that begin with a dot are left alone, and folders of systems (`@eaDir`, `$RECYCLE.BIN`).
+- Pictures of other kinds (`UNREAD`) are a problem that is told.
 - A file that changed within the last second is perhaps still being written; it waits.
 """
 
@@ -33,8 +34,26 @@ from schemas.reports import Problem
 from schemas.values import ClassName
 
 SUFFIXES = frozenset(
-    (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+    (
+        *(".bmp", ".dib", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png"),
+        *(".pnm", ".ppm", ".tif", ".tiff", ".webp"),
+    )
 )
+UNREAD = frozenset(
+    (
+        *(".arw", ".avif", ".cr2", ".cr3", ".dng", ".heic", ".heif", ".hif", ".j2k", ".jp2"),
+        *(".jpx", ".jxl", ".nef", ".orf", ".psd", ".raw", ".rw2", ".svg", ".tga"),
+    )
+)
+"""Endings of pictures that are not read: a folder that has such says so."""
+_SYSTEM_FOLDERS = frozenset(
+    (
+        *("#recycle", "#snapshot", "$recycle.bin", "@eadir", "@recycle", "@recycle.bin", "@tmp"),
+        *("@recently-snapshot", "@__thumb", "__macosx", "found.000", "lost+found", "recycler"),
+        *("system volume information", "network trash folder", "temporary items", "$winreagent"),
+    )
+)
+"""Folders of systems and of storage boxes, in small letters: no classes, and no pictures of any."""
 TEXT_SUFFIXES = frozenset((".txt",))
 SUFFIXES_OF = {"pictures": SUFFIXES, "text": TEXT_SUFFIXES}
 """By `[data] samples` of agent.toml."""
@@ -124,13 +143,18 @@ def _class_folders(folder: Path) -> list[str]:
             return sorted(
                 entry.name
                 for entry in entries
-                if not entry.name.startswith(".") and _leads_to_a_folder(entry)
+                if not is_left_alone(entry.name) and _leads_to_a_folder(entry)
             )
     except OSError as error:
         raise SourceError(
             f"data.folder: {folder}: cannot be read: {error.strerror}; mount it, make it, or mend "
             "`[data] folder` in agent.toml"
         ) from error
+
+
+def is_left_alone(name: str) -> bool:
+    """Return whether a folder is hidden, or one of a system."""
+    return name.startswith(".") or name.lower() in _SYSTEM_FOLDERS
 
 
 def _leads_to_a_folder(entry: os.DirEntry[str]) -> bool:
@@ -171,8 +195,11 @@ def sample_files(
         problems.append(problem("class folder", text))
 
     working_at(folder / class_folder)
+    unread: dict[str, list[str]] | None = None if suffixes == TEXT_SUFFIXES else {}
     for parent, folders, files in os.walk(folder / class_folder, onerror=report):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not is_left_alone(name))
+        if unread is not None:
+            _note_unread(unread, Path(parent).relative_to(folder), files)
         for name in sorted(files):
             if name.startswith(".") or Path(name).suffix.lower() not in suffixes:
                 continue
@@ -181,6 +208,22 @@ def sample_files(
                 yield _as_text(path)
             except InvalidValueError as error:
                 problems.append(problem("sample", f"{shorten(path)}: {error.way_out}"))
+
+    for ending, found in sorted((unread or {}).items()):
+        many, them = (f"{len(found)} files", "them") if len(found) > 1 else ("1 file", "it")
+        text = (
+            f"{class_folder}: {many} of the kind {ending} ({shorten(found[0])}) cannot be read; "
+            f"convert {them} to JPEG or PNG, or remove {them}"
+        )
+        problems.append(problem("sample", text))
+
+
+def _note_unread(unread: dict[str, list[str]], parent: Path, files: list[str]) -> None:
+    """Note pictures of kinds that are not read, by their ending."""
+    for name in sorted(files):
+        ending = Path(name).suffix.lower()
+        if ending in UNREAD and not name.startswith("."):
+            unread.setdefault(ending, []).append(str(parent / name))
 
 
 def _as_text(name: str) -> str:

@@ -25,8 +25,12 @@ from learning.numerics.framing import OUTSIDE, Frame, frame_of
 from learning.numerics.opencv_resize import resize_bilinear
 from learning.numerics.tokens import TextSpec, token_ids
 
-MAX_PIXELS = 50_000_000
-"""Pictures with more pixels are refused before they are decoded (150 MB as RGB)."""
+MAX_PIXELS = 64_000_000
+"""Pictures with more pixels are refused before they are decoded (192 MB as RGB)."""
+MOST_OF_A_JPEG = 170_000_000
+"""Pixels of a JPEG that is decoded at a part of its sides, as it has more than `MAX_PIXELS`."""
+_HEIC = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
+_AVIF = frozenset({b"avif", b"avis"})
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """Formats that Pillow may decode; none of them starts another program. The usual ones come first,
 because Pillow loads all its decoders into memory when it meets a name beyond the first five."""
@@ -131,6 +135,7 @@ def sized_pixels(
     Raises `ImageError` if it cannot be decoded or has more than `max_pixels` pixels.
     """
     image = open_picture(picture) if isinstance(picture, bytes) else picture
+    _smaller(image, max_pixels)
     check_pixels(image, max_pixels)
     pixels = np.asarray(_resize(decode_picture(image, spec.mode), spec))
     pixels = pixels if pixels.ndim == 3 else pixels[:, :, np.newaxis]
@@ -172,8 +177,9 @@ def _normalised_levels(
 
 def open_picture(data: bytes) -> Image.Image:
     """Read the header only; raise `ImageError` if it is no picture of one of `FORMATS`."""
+    _check_kind(data)
     try:
-        return Image.open(io.BytesIO(data), formats=FORMATS)
+        opened = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise ImageError(f"image: {error}; scale it down") from error
     except UnidentifiedImageError as error:
@@ -187,6 +193,42 @@ def open_picture(data: bytes) -> Image.Image:
             f"image: {len(data)} bytes are no picture that can be read ({error}); "
             f"replace the file by one of {', '.join(FORMATS)}"
         ) from error
+    if opened.format == "PNG":
+        _check_sums(data)
+    return opened
+
+
+def _check_sums(data: bytes) -> None:
+    """Hold the parts of a PNG to their checksums, which decoding does not; raise `ImageError`."""
+    try:
+        Image.open(io.BytesIO(data), formats=("PNG",)).verify()
+    except _UNREAD_FAULTS as error:
+        raise ImageError(
+            f"image: the picture is damaged ({error}); replace the file or copy it again"
+        ) from error
+
+
+def _check_kind(data: bytes) -> None:
+    """Raise `ImageError` for a picture of a kind that is told by its first bytes and not read."""
+    brand = data[8:12] if data[4:8] == b"ftyp" else b""
+    kind = "HEIC" if brand in _HEIC else "AVIF" if brand in _AVIF else ""
+    kind = "JPEG XL" if data[:2] == b"\xff\x0a" or data[4:8] == b"JXL " else kind
+    kind = "JPEG 2000" if data[4:8] == b"jP  " or data[:4] == b"\xff\x4f\xff\x51" else kind
+    if kind:
+        raise ImageError(f"image: {kind}, which is not read; convert it to JPEG or PNG")
+
+
+def _smaller(image: Image.Image, max_pixels: int) -> None:
+    """Have a JPEG of more pixels decoded at half, a quarter or an eighth of its sides.
+
+    Its blocks are then transformed at that size, in as much less memory. A progressive one holds
+    all coefficients, so that one is not.
+    """
+    pixels = image.width * image.height
+    usual = image.format in ("JPEG", "MPO") and not image.info.get("progressive")
+    if usual and max_pixels < pixels <= MOST_OF_A_JPEG:
+        part = next((part for part in (2, 4) if pixels <= max_pixels * part**2), 8)
+        image.draft(None, (image.width // part, image.height // part))
 
 
 def check_pixels(image: Image.Image, max_pixels: int = MAX_PIXELS) -> None:

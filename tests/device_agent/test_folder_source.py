@@ -235,3 +235,28 @@ def test_a_huge_file_is_told_by_its_size_and_never_read(
     (text,) = problems_of(odd)
     assert "bytes exceed" in text
     assert [path.name for path in read] == ["good.png"]
+
+
+def test_folders_of_systems_are_no_classes_and_hide_none(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"a.jfif": b"1", "b.JPE": b"2"})
+    for name in ("@eaDir", "$RECYCLE.BIN", "#recycle", "System Volume Information", ".Trash-1000"):
+        write_files(watched.folder / name, **{"x.png": b"x"})
+        write_files(watched.folder / "cat" / name, **{"y.png": b"y"})
+    for name in ("lost+found", "__MACOSX", "$Recycle.Bin"):
+        (watched.folder / name).mkdir()
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/a.jfif", "cat/b.JPE"]
+    assert found.problems == ()
+
+
+def test_pictures_that_cannot_be_read_are_told_by_their_kind(watched: Watched) -> None:
+    write_files(watched.folder / "cat", **{"a.png": b"1", "b.HEIC": b"2", "d.avif": b"4"})
+    write_files(watched.folder / "cat" / "june", **{"c.heic": b"3", "Thumbs.db": b"5"})
+    found = watched.scan()
+    assert [image.path for image in found.images] == ["cat/a.png"]
+    assert [item.text for item in found.problems] == [
+        "cat: 1 file of the kind .avif ('cat/d.avif') cannot be read; convert it to JPEG or PNG, "
+        "or remove it",
+        "cat: 2 files of the kind .heic ('cat/b.HEIC') cannot be read; convert them to JPEG or "
+        "PNG, or remove them",
+    ]

@@ -169,3 +169,51 @@ def test_pixels_without_a_known_range_are_refused() -> None:
 def test_a_format_that_would_start_another_program_is_not_opened() -> None:
     with pytest.raises(ImageError, match="no picture"):
         preprocess(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", Spec())
+
+
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [
+        (b"\0\0\0\x18ftypheic", "HEIC"),
+        (b"\0\0\0\x18ftypmif1", "HEIC"),
+        (b"\0\0\0\x1cftypavif", "AVIF"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
+        (b"\xff\x4f\xff\x51", "JPEG 2000"),
+        (b"\xff\x0a", "JPEG XL"),
+    ],
+)
+def test_a_kind_that_is_not_read_is_named(begin: bytes, kind: str) -> None:
+    with pytest.raises(ImageError, match=f"{kind}, which is not read; convert it to JPEG or PNG"):
+        preprocess(begin + bytes(50), Spec())
+
+
+def test_no_flipped_bit_of_a_png_becomes_another_picture() -> None:
+    image = picture(6, 5)
+    whole, expected = encoded(image), preprocess(image, Spec())
+    for place in range(len(whole) - 12, 7, -1):  # but for the end mark
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        try:
+            given = preprocess(bytes(flipped), Spec())
+        except ImageError:
+            continue
+        assert np.array_equal(given, expected), place
+
+
+def test_a_jpeg_of_a_large_sensor_is_decoded_at_half_of_its_sides() -> None:
+    shades = np.linspace(0, 255, 400, dtype=np.uint8)
+    image = Image.fromarray(np.repeat(shades[np.newaxis], 300, axis=0))
+    spec = Spec(mode="L", divide_by=1, mean=(0.0,), deviation=(1.0,))
+    small = preprocess(encoded(image, "JPEG"), spec, max_pixels=400 * 300 // 4)
+    assert np.abs(small - preprocess(image, spec)).max() < 8
+    for format_name, options in (("JPEG", {"progressive": True}), ("PNG", {})):
+        with pytest.raises(ImageError, match="400 x 300 pixels exceed 30000"):
+            preprocess(encoded(image, format_name, **options), spec, max_pixels=30_000)
+    with pytest.raises(ImageError, match="50 x 38 pixels exceed 1000"):
+        preprocess(encoded(image, "JPEG"), spec, max_pixels=1000)
+
+
+def test_a_picture_of_fifty_million_pixels_is_taken() -> None:
+    image = Image.new("L", (8192, 6144), 200)
+    given = preprocess(encoded(image, "JPEG"), GREY)
+    assert np.abs(given - 200).max() <= 1

@@ -121,7 +121,7 @@ def broken(album: Album, part: str, content: bytes) -> tuple[str, ReadImages]:
 def test_files_that_do_not_decode_are_named(album: Album) -> None:
     path = album.folder / "masks" / "a.png"
     torn = path.read_bytes()[:-26]
-    assert "masks/a.png: mask: the picture is damaged" in broken(album, "masks", torn)[0]
+    assert "masks/a.png: image: the picture is damaged" in broken(album, "masks", torn)[0]
     assert "images/a.png: image: 7 bytes" in broken(album, "images", b"nothing")[0]
 
 
@@ -135,9 +135,9 @@ def test_a_picture_larger_than_the_limit_is_named(
     album: Album, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = album.folder / "images" / "a.png"
-    Image.new("L", (10_001, 5_000)).save(wide)
+    Image.new("L", (12_801, 5_000)).save(wide)
     reason, _ = broken(album, "images", wide.read_bytes())
-    assert "10001 x 5000 pixels exceed 50000000" in reason
+    assert "12801 x 5000 pixels exceed 64000000" in reason
     monkeypatch.setattr("device_agent.sources.scenes.MAX_FILE_BYTES", 10)
     read = album.read()
     assert len(read.data) == 0
