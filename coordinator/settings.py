@@ -31,6 +31,7 @@ from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import DeviceId, FleetId
 from schemas.whole_file import write_whole
+from transport.mqtt_settings import BrokerHost
 from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "coordinator.toml"
@@ -54,7 +55,7 @@ class LocalBrokerSettings(Strict):
 class CoordinatorBrokerSettings(Strict):
     """Where the MQTT broker is, and who the coordinator is there."""
 
-    host: str = "127.0.0.1"
+    host: BrokerHost = "127.0.0.1"
     port: int = Field(default=1883, ge=1, le=65535)
     username: DeviceId = DeviceId("coordinator")
     password_file: Path | None = None

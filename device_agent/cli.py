@@ -74,11 +74,12 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     """Write a commented settings file."""
     from device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
     from device_agent.setting_up import tls_settings  # noqa: PLC0415
+    from transport.mqtt_settings import read_host  # noqa: PLC0415
 
     new = NewHome(
         device=DeviceId(device),
         fleet=FleetId(fleet),
-        host=broker_host,
+        host=read_host(broker_host),
         port=broker_port,
         data_folder=None if no_data else data,
         password_file=password_file,

@@ -15,6 +15,7 @@ from schemas.rollouts import MAX_IMAGES
 from schemas.tags import Tags
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
+from transport.mqtt_settings import BrokerHost
 from transport.tls import TlsSettings
 
 Samples = Literal["pictures", "text", "scenes", "none"]
@@ -24,7 +25,7 @@ DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUE
 class AgentBrokerSettings(Strict):
     """Where the broker is. The user name is the device's name."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, max_length=253)
+    host: BrokerHost = "127.0.0.1"
     port: int = Field(default=1883, ge=1, le=65535)
     password_file: Path | None = None
     """A file with one line, readable by the agent's user alone."""

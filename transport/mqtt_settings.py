@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from schemas.envelope import MAX_ENVELOPE_BYTES
+from schemas.errors import InvalidValueError
 from schemas.settings_file import SettingsError, read_secret
 from transport.errors import PasswordFileError
 from transport.tls import TlsFiles
 
 MQTT_5 = 5
 MQTT_3_1_1 = 4
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+
+
+def read_host(text: str) -> str:
+    """Return a host as it is; raise `InvalidValueError` where a scheme, port or path is with it."""
+    try:
+        if not _NAME.fullmatch(text):
+            ip_address(text)
+    except ValueError:
+        way_out = "a name or an IP address alone, such as broker.example; port and TLS are apart"
+        raise InvalidValueError("host", text, way_out) from None
+    return text
+
+
+BrokerHost = Annotated[str, Field(max_length=253), AfterValidator(read_host)]
+"""A name or an IP address, of version 6 without brackets."""
 
 
 @dataclass(frozen=True)

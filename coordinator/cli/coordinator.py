@@ -42,6 +42,7 @@ from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.showing import AsJson, show_report
 from schemas.values import DeviceId, FleetId
+from transport.mqtt_settings import read_host
 
 ProxyHome = Annotated[
     Path,
@@ -92,7 +93,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Write a commented settings file; make root and release key, and require keys of devices."""
     broker = CoordinatorBrokerSettings(
-        host=broker_host,
+        host=read_host(broker_host),
         port=broker_port,
         username=DeviceId(username),
         password_file=password_file,
@@ -151,7 +152,7 @@ def proxy_init(
 ) -> None:
     """Write a commented settings file for a proxy."""
     broker = proxy_settings.ProxyBrokerSettings(
-        host=broker_host, port=broker_port, password_file=password_file
+        host=read_host(broker_host), port=broker_port, password_file=password_file
     )
     settings = proxy_settings.ProxyHomeSettings(fleet=FleetId(fleet), broker=broker)
     path = proxy_settings.write_new(home, settings)

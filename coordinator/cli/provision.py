@@ -15,6 +15,7 @@ from coordinator.errors import ProvisionError
 from coordinator.provisioning.broker_access import DEVICES
 from coordinator.provisioning.device_table import TableRow, read_table
 from transport.brokers.folder import CONFIGURATION, SECRETS
+from transport.mqtt_settings import read_host
 
 if TYPE_CHECKING:  # it makes certificates, for which the rest of the command line need not wait
     from coordinator.provisioning.kits import Provisioned, Provisioning
@@ -61,7 +62,7 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     what = Provisioning(
         home=home,
         out=out,
-        host=broker_host,
+        host=None if broker_host is None else read_host(broker_host),
         further_names=tuple(broker_name or ()),
         place=place,
         local_port=local_port,

@@ -13,6 +13,7 @@ from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
 from schemas.values import FleetId
 from schemas.whole_file import write_whole
+from transport.mqtt_settings import BrokerHost
 from transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "proxy.toml"
@@ -24,7 +25,7 @@ MEGABYTE = 1_000_000
 class ProxyBrokerSettings(Strict):
     """Where the MQTT broker is; the proxy's user name there is always `proxy`."""
 
-    host: str = "127.0.0.1"
+    host: BrokerHost = "127.0.0.1"
     port: int = Field(default=1883, ge=1, le=65535)
     password_file: Path | None = None
     tls: TlsSettings | None = None
