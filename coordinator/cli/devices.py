@@ -45,19 +45,17 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
 
 
 def _draw(report: DevicesReport) -> None:
+    since = [row.hindered_since for row in report.devices]
+    told = any(when is not None for when in since)
     rows = [
         (
-            row.name,
-            row.state,
-            told_tags(row.tags),
-            row.active_version,
-            row.pinned,
-            None if row.hindered_since is None else iso_time(row.hindered_since),
+            *(row.name, row.state, told_tags(row.tags), row.active_version, row.pinned),
+            *((None if when is None else iso_time(when),) if told else ()),
         )
-        for row in report.devices
+        for row, when in zip(report.devices, since, strict=True)
     ]
-    columns = ("device", "state", "tags", "model", "pinned to", "hindered since")
-    print_table("Devices", columns, rows)
+    columns = ("device", "state", "tags", "model", "pinned to")
+    print_table("Devices", (*columns, "hindered since") if told else columns, rows)
     retired = [
         (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
     ]
