@@ -161,8 +161,9 @@ def test_it_is_told_to_the_operator_and_to_both() -> None:
     (told,) = [item.text for item in requests if isinstance(item, TellOperator)]
     assert "coordinator settle camera-1 --installation" in told
     for machine, other in ((camera, clone), (clone, camera)):
-        (problem,) = sent(machine.say(machine.birth()), Problem)
-        assert f"this one is {machine.boot}, the other {other.boot}" in problem.text
+        texts = {one.run: one.text for one in sent(machine.say(machine.birth()), Problem)}
+        assert texts.keys() == {machine.boot, other.boot}, "each run is told what concerns it"
+        assert f"this one is {machine.boot}, the other {other.boot}" in texts[machine.boot]
 
 
 def test_nothing_is_withdrawn_and_nothing_added_until_the_operator_has_chosen() -> None:
