@@ -23,6 +23,7 @@ from coordinator.cli.tables import print_table
 from coordinator.cli.variants import variants
 from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
+from coordinator.ledger.reader import ledger_of
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -158,7 +159,8 @@ def rollback(
     home: Home = HOME,
 ) -> None:
     """Go back to what all devices were to run before, and hold new models."""
-    step = model_queries.going_back(home, to)
+    with ledger_of(home) as ledger:
+        step = model_queries.going_back(ledger, to)
     say(f"all devices are to run {step.leaving.text}")
     for line in model_queries.told_canaries(step.canaries):
         say(f"{line}, which {'goes back too' if canaries else 'stays so'}")

@@ -11,7 +11,7 @@ from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in, tags
 from coordinator.topics.models.queries import (
     class_names_of,
-    going_back_in,
+    going_back,
     measured_version,
     pins,
     told_canaries,
@@ -60,7 +60,7 @@ def foretold_push(
 
 def foretold_back(ledger: LedgerReader, to: int | None) -> tuple[str, ...]:
     """Return what going back to a version would do; raise `CommandError` as `going_back` does."""
-    step = going_back_in(ledger, to)
+    step = going_back(ledger, to)
     lines = [f"from {step.leaving.text}", f"to {step.to.text}; new models are held then"]
     return (*lines, *told_canaries(step.canaries))
 

@@ -234,17 +234,11 @@ def pins(ledger: LedgerReader) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def going_back(home: Path, to: int | None = None) -> GoingBack:
+def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
     """Return what `model rollback` would do; raise `CommandError` where it has nowhere to go.
 
     Whether `to` is a version to go back to is left to the coordinator's rules.
     """
-    with ledger_of(home) as ledger:
-        return going_back_in(ledger, to)
-
-
-def going_back_in(ledger: LedgerReader, to: int | None = None) -> GoingBack:
-    """Return the same as `going_back` of a ledger that is open."""
     rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
     stack = [version for (version,) in rows]
     below = earlier(stack)
