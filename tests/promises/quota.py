@@ -1,11 +1,11 @@
 """Promise 9 over a real Mosquitto: how long receipts take while one device does harm.
 
-A real coordinator process and nine devices that send five contributions a second each. Every other
+A real coordinator process and nine devices that send some contributions a second each. Every other
 time another one sends ten times what the default settings let it, or a hundred of the costliest
 header lines a second, or connects under everybody's name each second. Both take turns, so that what
 else the machine does falls on both alike.
 
-python -m tests.promises.quota [--attacks numerous ...] [--rounds 3] [--seconds 10]
+python -m tests.promises.quota [--attacks numerous ...] [--rounds 3] [--seconds 10] [--per-second 5]
 """
 
 from __future__ import annotations
@@ -155,6 +155,8 @@ class Scene:
     attack: Attack
     lineage: BackboneImported
     keys: Mapping[DeviceId, SigningKey]
+    per_second: float
+    """Contributions of each quiet device."""
 
     @property
     def attacker(self) -> DeviceId:
@@ -167,7 +169,13 @@ class Scene:
         if self.keys:
             messages = signed(messages, self.keys, birth)
         return [
-            Talker(name, connected(self.broker, name), given, PER_SECOND, self._again(given, birth))
+            Talker(
+                name,
+                connected(self.broker, name),
+                given,
+                self.per_second,
+                self._again(given, birth),
+            )
             for name, given in zip(self.plan.names[1:], messages[1:], strict=True)
         ]
 
@@ -198,7 +206,9 @@ class Scene:
 
 
 @contextmanager
-def scene(folder: Path, plan: Plan, attack: Attack, intake: IntakeRules) -> Iterator[Scene]:
+def scene(
+    folder: Path, plan: Plan, attack: Attack, intake: IntakeRules, per_second: float
+) -> Iterator[Scene]:
     """Start the broker, and set the coordinator's home up."""
     home = folder / "home"
     with MosquittoBroker(folder / "broker", [*plan.names, STRANGER]) as broker:
@@ -206,17 +216,23 @@ def scene(folder: Path, plan: Plan, attack: Attack, intake: IntakeRules) -> Iter
         keys = make_keys(plan) if attack.keyed else {}
         if keys:
             enrol(home, keys)
-        yield Scene(broker, home, plan, attack, lineage, keys)
+        yield Scene(broker, home, plan, attack, lineage, keys, per_second)
 
 
 def measure(
-    folder: Path, seconds: float, attack: Attack, *, loud: bool, intake: IntakeRules = DEFAULT
+    folder: Path,
+    seconds: float,
+    attack: Attack,
+    *,
+    loud: bool,
+    intake: IntakeRules = DEFAULT,
+    per_second: float = PER_SECOND,
 ) -> Measured:
     """Let the devices talk to a new coordinator, and attack it meanwhile if it is to be `loud`."""
     plan = Plan(
-        rounds=1, devices=QUIET + 1, parts=round(PER_SECOND * seconds), window=1, map_width=8
+        rounds=1, devices=QUIET + 1, parts=round(per_second * seconds), window=1, map_width=8
     )
-    with scene(folder, plan, attack, intake) as here:
+    with scene(folder, plan, attack, intake, per_second) as here:
         with serving(here.broker, here.home, TOPICS) as served:
             quiet = here.talkers(served.birth)
             with beside(here.noise(served.birth, seconds) if loud else None):
@@ -287,12 +303,14 @@ def talk(talkers: Sequence[Talker]) -> None:
         time.sleep(0.01)
 
 
-def side_by_side(attack: Attack, seconds: float, *, calm_first: bool) -> float:
+def side_by_side(
+    attack: Attack, seconds: float, *, calm_first: bool, per_second: float = PER_SECOND
+) -> float:
     """Measure without the attack and with it, tell what came of it and return the ratio."""
     found = {}
     for loud in (False, True) if calm_first else (True, False):
         with tempfile.TemporaryDirectory(dir=Path()) as name:
-            found[loud] = measure(Path(name), seconds, attack, loud=loud)
+            found[loud] = measure(Path(name), seconds, attack, loud=loud, per_second=per_second)
     calm, noisy = found[False], found[True]
     ratio = noisy.p95 / calm.p95
     sys.stdout.write(
@@ -311,13 +329,16 @@ def main() -> int:
     parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=list(ATTACKS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--per-second", type=float, default=PER_SECOND)
     given = parser.parse_args()
     medians = []
     for name in given.attacks:
         attack = ATTACKS[name]
         sys.stdout.write(f"{attack.told}:\n")
         ratios = [
-            side_by_side(attack, given.seconds, calm_first=number % 2 == 0)
+            side_by_side(
+                attack, given.seconds, calm_first=number % 2 == 0, per_second=given.per_second
+            )
             for number in range(given.rounds)
         ]
         medians.append(statistics.median(ratios))
