@@ -258,9 +258,6 @@ def resubmit_parts(home: Home = HOME) -> None:
     typer.echo(resubmit(AgentHome.open(home)))
 
 
-app.command("give-again", hidden=True)(resubmit_parts)  # as it was called before
-
-
 @app.command()
 def segment(
     pictures: Annotated[
@@ -317,7 +314,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Answer applications over HTTP with the active model: classify, segment, embed, events."""
+    """Answer applications over HTTP with the active model: predict, segment, embed, events."""
     try:
         from device_agent.http import listening  # noqa: PLC0415 - needs the extra `serve`
     except ModuleNotFoundError as error:

@@ -262,7 +262,7 @@ class InstalledModel:
         scores, novelty = self._head.run_all((SCORES, NOVELTY), features)
         return SampleScores(scores, novelty.reshape(len(scores)), features)
 
-    def classify(self, images: Sequence[Inputs] | Inputs) -> Floats:
+    def predict(self, images: Sequence[Inputs] | Inputs) -> Floats:
         """Return the scores (N, C) of preprocessed samples; raise `LoadError`."""
         return self.score_samples(images).scores
 

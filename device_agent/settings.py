@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from schemas.former_names import Renamed
 from schemas.keys import VerifyKey
 from schemas.message import Strict
 from schemas.rollouts import MAX_IMAGES
@@ -115,10 +114,9 @@ class ModelSettings(Strict):
         return providers
 
 
-class AgentDetectionSettings(Renamed):
+class AgentDetectionSettings(Strict):
     """When images that the model is unsure about are reported; see docs/detection.md."""
 
-    former_values: ClassVar[dict[str, dict[str, str]]] = {"mode": {"code": "fixed-rise"}}
     mode: Literal["sequential", "baseline", "fixed-rise", "off"] = "sequential"
     """`sequential`: evidence is gathered over shots, against this device's quiet ones.
     `baseline`: batches against this device's own history. `fixed-rise`: as in the papers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import Field, ValidationError
 
@@ -17,7 +16,6 @@ from device_agent.settings import Exemplars, Samples
 from learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from methods.registry import can_learn
 from schemas.assignments import Assignment
-from schemas.former_names import Renamed
 from schemas.installing import pip_install
 from schemas.message import Strict
 from schemas.problems import DatedProblem
@@ -38,10 +36,8 @@ class RoundBytes(Strict):
     bytes_down: int
 
 
-class Status(Renamed):
+class Status(Strict):
     """What runs, what waits, what is wrong."""
-
-    former_fields: ClassVar[dict[str, str]] = {"look": "novelty_check"}
 
     device: DeviceId
     fleet: FleetId

@@ -6,11 +6,10 @@ Engines write them, metrics and reports read them. The model's answers lie besid
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from schemas.former_names import Renamed
 from schemas.message import Strict
 from schemas.values import ClassName, DeviceId, Digest
 from simulator.plan.fleet_plan import Group
@@ -125,10 +124,8 @@ class ProxyRecord(Strict):
     """That it received from the coordinator: orders, and the models to score; None as above."""
 
 
-class StageRecord(Renamed):
+class StageRecord(Strict):
     """One stage of one seed."""
-
-    former_fields: ClassVar[dict[str, str]] = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]

@@ -1,7 +1,7 @@
 """Classify frames while the model is switched, by two doors, and compare the calls that switch.
 
-    call     `with fleetledger.active_model() as model: model.classify(frame)`
-    socket   `POST /v1/classify` to `fleetledger agent serve`, over one connection
+    call     `with fleetledger.active_model() as model: model.predict(frame)`
+    socket   `POST /v1/predict` to `fleetledger agent serve`, over one connection
     bare     ONNX Runtime alone, on a frame that is preprocessed already: what the others add to
 
 MobileNetV2 at 112 pixels with random weights; a version is another head of the same frozen part.
@@ -98,7 +98,7 @@ def frame() -> bytes:
 def by_call(home: Path) -> Iterator[Ask]:
     """Ask in this process."""
     with fleetledger.active_model(home) as model:
-        yield lambda shown: model.classify(shown).version
+        yield lambda shown: model.predict(shown).version
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -121,7 +121,7 @@ def by_socket(home: Path) -> Iterator[Ask]:
         connection = _UnixConnection(home / "model.sock")
 
         def ask(shown: bytes) -> int:
-            connection.request("POST", "/v1/classify", shown)
+            connection.request("POST", "/v1/predict", shown)
             return int(json.loads(connection.getresponse().read())["version"])
 
         try:

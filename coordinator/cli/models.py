@@ -170,7 +170,6 @@ def rollback(
     command(home, GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries))
 
 
-app.command("back", hidden=True)(rollback)  # as it was called before
 app.command("variants")(variants)
 
 
@@ -383,10 +382,7 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     public_images: Annotated[
         Path | None,
         typer.Option(
-            "--public-images",
-            "--shared",
-            help="Public images (.npz) that all devices get, to distil on.",
-            dir_okay=False,
+            help="Public images (.npz) that all devices get, to distil on.", dir_okay=False
         ),
     ] = None,
     home: Home = HOME,

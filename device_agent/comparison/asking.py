@@ -95,7 +95,7 @@ class SampleModel:
 
     def _timed(self, inputs: Inputs) -> tuple[Floats, float]:
         began = time.perf_counter()
-        scores = self._model.classify(inputs[np.newaxis])
+        scores = self._model.predict(inputs[np.newaxis])
         return scores, time.perf_counter() - began
 
 

@@ -114,7 +114,7 @@ def make_app(server: ModelServer) -> Starlette:
     """Return the program."""
     routes = [
         Route("/v1/model", _answer(server, _model)),
-        Route("/v1/classify", _answer(server, _classify), methods=["POST"]),
+        Route("/v1/predict", _answer(server, _predict), methods=["POST"]),
         Route("/v1/segment", _answer(server, _segment), methods=["POST"]),
         Route("/v1/embed", _answer(server, _embed), methods=["POST"]),
         Route("/v1/events", _answer(server, _events)),
@@ -176,10 +176,10 @@ async def _model(server: ModelServer, _request: Request) -> Response:
     return _json(await server.ask(ServedModelReply.of))
 
 
-async def _classify(server: ModelServer, request: Request) -> Response:
+async def _predict(server: ModelServer, request: Request) -> Response:
     most = _most(request)
     async with server.body_of(request) as frame:
-        answer = await server.take_turn(lambda: server.model.classify(frame))
+        answer = await server.take_turn(lambda: server.model.predict(frame))
         await run_in_threadpool(server.sample, frame)
     return _json(ClassReply.of(answer, most))
 

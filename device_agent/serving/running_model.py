@@ -37,7 +37,7 @@ class RunningModel:
     - A call is answered by one version from its beginning to its end.
     - A new model that does not load here leaves the former one, and is told in the log.
     - Any number of threads may call.
-    - What it doubts of what it classifies goes into the device's inbox, where the settings say so.
+    - What it doubts of what it predicts goes into the device's inbox, where the settings say so.
     """
 
     def __init__(
@@ -80,24 +80,24 @@ class RunningModel:
         """The manifest of that version."""
         return self.loaded().manifest
 
-    def classify(self, frame: Frame) -> Classification:
+    def predict(self, frame: Frame) -> Classification:
         """Return the classes of a frame.
 
         Raises `SampleError` for a frame that is none, or for which the model has no finite
         numbers; `LoadError` where the model does not run or is of another kind.
         """
-        (answer,) = self.classify_all([frame])
+        (answer,) = self.predict_all([frame])
         if isinstance(answer, SampleError):
             raise answer
         return answer
 
-    def classify_all(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
+    def predict_all(self, frames: Sequence[Frame]) -> list[Classification | SampleError]:
         """Return the classes of several frames, all by one version; raise `LoadError`.
 
         A frame without an answer has its `SampleError` in its place.
         """
         loaded = self.loaded()
-        answers = loaded.classify_each(frames)
+        answers = loaded.predict_each(frames)
         if loaded.manifest.preprocessing.mode != "text":
             for frame, answer in zip(frames, answers, strict=True):
                 if not isinstance(answer, SampleError):
@@ -105,11 +105,11 @@ class RunningModel:
         return answers
 
     def segment(self, frame: Frame) -> Segmentation:
-        """Return the class of each pixel of a frame; raise as `classify` does."""
+        """Return the class of each pixel of a frame; raise as `predict` does."""
         return self.loaded().segment(frame)
 
     def embed(self, frame: Frame) -> Embedding:
-        """Return the features of a frame; raise as `classify` does."""
+        """Return the features of a frame; raise as `predict` does."""
         return self.loaded().embed(frame)
 
     def loaded(self) -> LeasedModel:

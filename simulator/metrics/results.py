@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationError
 from typing_extensions import Self
@@ -13,7 +13,6 @@ from schemas.message import Strict, explain
 from schemas.whole_file import write_whole
 from simulator.errors import RunError
 from simulator.metrics.headline import HEADLINE
-from simulator.metrics.metric_names import BY_METRIC
 from simulator.metrics.over_seeds import Summary, summary
 from simulator.metrics.score import Score, say
 from simulator.metrics.seed_metrics import SeedMetrics
@@ -30,7 +29,7 @@ class RunResults(Strict):
     machine: dict[str, str | int | float]
     """Processor, cores, system, versions of what computed."""
     seeds: dict[int, SeedMetrics] = Field(min_length=1)
-    summary: Annotated[dict[str, Summary], BY_METRIC]
+    summary: dict[str, Summary]
     """Of every headline number that at least one seed has, by name."""
 
     @property

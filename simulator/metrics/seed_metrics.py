@@ -6,14 +6,12 @@ that is scored by mIoU, mIoU stands wherever accuracy is said here.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from schemas.former_names import Renamed
 from schemas.message import Strict, is_absent
 from schemas.values import ClassName, DeviceId, Digest
-from simulator.metrics.metric_names import BY_METRIC
 from simulator.metrics.score import Score
 from simulator.plan.fleet_plan import Group
 from simulator.records import InferenceRecord, NoveltyCheckRecord, ProxyRecord, RoundRecord
@@ -71,10 +69,8 @@ class Noticing(Strict):
     """Transitions that were no task, or not its first one."""
 
 
-class StageMetrics(Renamed):
+class StageMetrics(Strict):
     """One stage, after it."""
-
-    former_fields: ClassVar[dict[str, str]] = {"looks": "novelty_checks"}
 
     stage: int = Field(ge=1)
     class_names: tuple[ClassName, ...]
@@ -204,7 +200,7 @@ class SeedMetrics(Strict):
     """One seed."""
 
     score: Score = "accuracy"
-    headline: Annotated[dict[str, float], BY_METRIC]
+    headline: dict[str, float]
     """The numbers of `headline.HEADLINE` that are known here, by name."""
     stages: tuple[StageMetrics, ...] = Field(min_length=1)
     task_confusion: tuple[tuple[int, ...], ...]

@@ -20,7 +20,6 @@ from simulator.scenario.overrides import (
     Content,
     merge,
     read_overrides,
-    with_present_names_below,
 )
 from simulator.scenario.shipped import shipped_names, shipped_text
 from simulator.scenario.studies import study_names
@@ -105,13 +104,14 @@ def read_content(source: str, text: str, folder: Path, above: tuple[str, ...] = 
 
 
 def read_toml(source: str, text: str) -> Content:
-    """Return the content of a file under the names of now; raise `ScenarioError`."""
+    """Return the content of a file; raise `ScenarioError`."""
     try:
-        return with_present_names_below(tomllib.loads(text))
+        content: Content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{source}: not TOML: {error}; mend that line") from error
     except ValueError as error:
         raise ScenarioError(f"{source}: {error}") from error
+    return content
 
 
 def changed(content: Content, changes: Content) -> Content:

@@ -7,14 +7,13 @@ sets in `simulator.datasets`, classes, stages and devices in `simulator.plan`, t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from device_agent.settings import AgentDetectionSettings, PolicySettings
 from methods.training import Exemplars
-from schemas.former_names import Renamed
 from schemas.message import Strict, is_absent
 from schemas.values import ClassName
 from simulator.datasets.patterns import PatternSettings
@@ -184,12 +183,8 @@ class PartitionSettings(Strict):
     program did; left out, the seed of the run decides."""
 
 
-class GroupSettings(Renamed):
+class GroupSettings(Strict):
     """`[devices.groups]`: old, new and newly joined devices, drawn anew for every stage."""
-
-    former_values: ClassVar[dict[str, dict[str, str]]] = {
-        "newcomers": {"asked": "included", "forgotten": "excluded"}
-    }
 
     rule: Literal["none", "redrawn"] = "none"
     """`none`: every device gets data of every stage. `redrawn`: from the second stage on a share of
@@ -295,10 +290,8 @@ class FirstStageSettings(Strict):
     """Rounds of the first stage."""
 
 
-class MethodSettings(Renamed):
+class MethodSettings(Strict):
     """`[method]`: what the fleet learns with."""
-
-    former_fields: ClassVar[dict[str, str]] = {"shared": "public_images"}
 
     name: str = "stsa"
     """One of the methods in docs/README.md; or `joint`, which is no method of a fleet: all images
@@ -321,10 +314,8 @@ class MethodSettings(Renamed):
     """For a method that begins with a first stage that was trained in one place."""
 
 
-class EngineSettings(Renamed):
+class EngineSettings(Strict):
     """`[engine]`: on what the fleet runs. None of it changes what is learned."""
-
-    former_fields: ClassVar[dict[str, str]] = {"awake_agents": "agents_in_memory"}
 
     kind: Literal["inprocess", "mqtt", "ray"] = "inprocess"
     """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:

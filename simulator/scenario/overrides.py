@@ -6,10 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from schemas.errors import shorten
-from schemas.former_names import Renamed, with_present_names
 from schemas.setting_faults import section_at, unknown
 from simulator.errors import ScenarioError
 from simulator.scenario.model import Scenario
@@ -39,7 +36,6 @@ def read_overrides(overrides: Sequence[str]) -> Content:
                 f"--set {override}: no setting and value; write it like "
                 "--set method.settings.ridge=1e5"
             )
-        path = _present_path(path)
         _check(override, path)
         _put(content, override, path, read_value(text))
     return content
@@ -64,31 +60,6 @@ def merge(content: Content, changes: Content) -> Content:
         both = isinstance(old, dict) and isinstance(value, dict)
         merged[name] = merge(old, value) if both else value  # type: ignore[arg-type]
     return merged
-
-
-def with_present_names_below(content: Content, model: type[BaseModel] = Scenario) -> Content:
-    """Return `content` with the names of now, so that it can be merged; values stay.
-
-    Raises `ValueError` where a field stands under both of its names.
-    """
-    if issubclass(model, Renamed):
-        content = with_present_names(model, content)
-    for name, value in content.items():
-        section = section_at(model, (name,))
-        if section is not None and isinstance(value, dict):
-            content = content | {name: with_present_names_below(value, section)}
-    return content
-
-
-def _present_path(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a field with the names of now."""
-    present: tuple[str, ...] = ()
-    for part in path:
-        section = section_at(Scenario, present)
-        if section is not None and issubclass(section, Renamed):
-            part = section.former_fields.get(part, part)  # noqa: PLW2901
-        present += (part,)
-    return present
 
 
 def _check(override: str, path: tuple[str, ...]) -> None:

@@ -37,7 +37,7 @@ from simulator.scenario.loading import (
     resolve_paths,
 )
 from simulator.scenario.model import Scenario
-from simulator.scenario.overrides import Content, read_overrides, with_present_names_below
+from simulator.scenario.overrides import Content, read_overrides
 from simulator.scenario.studies import study_names, study_text
 
 OF_STUDIES = ("vary", "case")
@@ -111,7 +111,7 @@ def load_study(name: str) -> Study:
 
 def _scenario(source: str, content: Content, changes: Sequence[Content]) -> Scenario:
     for change in changes:
-        content = changed(content, with_present_names_below(change))
+        content = changed(content, change)
     return checked(source, content)
 
 

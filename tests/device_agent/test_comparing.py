@@ -206,14 +206,14 @@ def test_a_comparison_goes_on_where_its_last_piece_ended(
 
 
 def break_answers(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    classify: Callable[..., Any] = InstalledModel.classify
+    predict: Callable[..., Any] = InstalledModel.predict
 
     def broken(model: InstalledModel, images: Any) -> Any:
         if model.manifest.version == version:
             raise FeatureError("scores: NaN")
-        return classify(model, images)
+        return predict(model, images)
 
-    monkeypatch.setattr(InstalledModel, "classify", broken)
+    monkeypatch.setattr(InstalledModel, "predict", broken)
 
 
 def test_a_candidate_that_does_not_answer_fails(

@@ -70,7 +70,7 @@ def test_a_model_that_nothing_asks_for_leaves_memory_and_comes_back(blobs: BlobF
     exported = models.exported()
     models.store_model(blobs, exported)
     images = np.stack([preprocess(models.picture("dark"), GREY_8)])
-    before = host.model(exported.manifest).classify(images)
+    before = host.model(exported.manifest).predict(images)
     (session, *_) = [weakref.ref(session) for session in host._sessions.values()]
     seconds[0] = 9.9
     assert not host.unload(10.0)
@@ -80,7 +80,7 @@ def test_a_model_that_nothing_asks_for_leaves_memory_and_comes_back(blobs: BlobF
     assert session() is None
     assert (host.provider, host.left) == ("CPUExecutionProvider", ())
     assert not host.unload(10.0)
-    assert np.array_equal(host.model(exported.manifest).classify(images), before)
+    assert np.array_equal(host.model(exported.manifest).predict(images), before)
 
 
 @pytest.mark.parametrize("told", [{"provider": "CUDAExecutionProvider"}, {"left": ("CUDA: why",)}])

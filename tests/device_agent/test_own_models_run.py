@@ -90,7 +90,7 @@ def test_it_is_installed_and_runs(
     elif active.of_pixels:
         assert active.pixel_scores(sample).large.shape == (3, 12, 10)
     else:
-        assert active.classify(sample[np.newaxis]).shape == (1, 3)
+        assert active.predict(sample[np.newaxis]).shape == (1, 3)
 
 
 def test_the_next_head_on_the_same_frozen_part_is_another_slot(

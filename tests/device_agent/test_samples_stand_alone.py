@@ -181,7 +181,7 @@ def test_predict_answers_the_other_files(tmp_path: Path) -> None:
     files = [good, black, tmp_path / "pipe.png", tmp_path / "gone.png", good]
     with RunningModel.open(home.folder) as model:
         found = predicting.predict(model.loaded(), files, 1).predictions
-        answers = model.classify_all([good, black, good])
+        answers = model.predict_all([good, black, good])
     assert [item.names[:1] for item in found] == [("dark",), (), (), (), ("dark",)]
     assert found[1].fault == f"{black}: the model gives NaN or infinity for it"
     assert "a named pipe" in found[2].fault
@@ -201,7 +201,7 @@ def test_serve_answers_the_other_rows(tmp_path: Path) -> None:
         server = ModelServer(model, None, frozenset())
         client = TestClient(make_app(server), "http://localhost")
         answer = client.post("/v2/models/active/infer", json={"inputs": [tensor]}).json()
-        refused = client.post("/v1/classify", content=models.flat_picture())
+        refused = client.post("/v1/predict", content=models.flat_picture())
         embedded = client.post("/v1/embed", content=models.flat_picture())
     scores = next(item for item in answer["outputs"] if item["name"] == "scores")["data"]
     assert [value is None for value in scores] == [False, False, True, True]

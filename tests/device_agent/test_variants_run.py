@@ -82,7 +82,7 @@ def test_a_model_is_installed_without_the_reference_file(tmp_path: Path, name: V
     model = place.installer.active()
     assert model is not None
     assert (model.variant, model.told) == (name, f"{name} on CPUExecutionProvider")
-    scores = model.classify(variant_models.samples(1000, 40))
+    scores = model.predict(variant_models.samples(1000, 40))
     assert np.array_equal(scores.argmax(axis=1), np.arange(40) % 2)
 
 
@@ -208,7 +208,7 @@ def test_applications_get_the_variant_and_see_which_one_it_is(tmp_path: Path) ->
         assert running.version == 1
         picture = tmp_path / "light.png"
         picture.write_bytes(models.picture("light", 77))
-        assert running.classify(picture).name == "light"
+        assert running.predict(picture).name == "light"
     manifest = variant_models.exported().manifest
     lease = take_lease(tmp_path)
     assert lease.folder.name.endswith("-int8")

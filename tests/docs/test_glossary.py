@@ -63,12 +63,6 @@ TERMS = [
 ]
 FORMER = [name for row in table("Former names in the code") for name in quoted(row[0])]
 PRESENT = [name for row in table("Former names in the code") for name in quoted(row[1])]
-STILL_READ = [
-    name
-    for row in table("Public names that changed")
-    for name in quoted(row[3])
-    if re.fullmatch(r"[a-z_.]+\.[A-Z]\w+", name)
-]
 
 
 def exists(name: str) -> bool:
@@ -94,11 +88,6 @@ def definitions() -> dict[str, list[str]]:
 @pytest.mark.parametrize(("word", "name"), TERMS, ids=str)
 def test_what_the_page_names_is_in_the_code(word: str, name: str) -> None:
     assert exists(name), f"docs/glossary.md says that {word!r} lives in {name}; there is none"
-
-
-@pytest.mark.parametrize("name", STILL_READ)
-def test_what_reads_a_former_public_name_is_in_the_code(name: str) -> None:
-    assert exists(name)
 
 
 def test_former_names_do_not_come_back() -> None:

@@ -66,7 +66,7 @@ def on_a_device(model: ModelProto, wanted: OwnModelRequest, folder: Path) -> tup
     host = ModelHost(blobs, SessionSettings(domains=wanted.domains - {""}))
     installed = host.model(made.manifest)
     inputs = noise_inputs(wanted.preprocessing, INPUTS)
-    scores = installed.classify(inputs)
+    scores = installed.predict(inputs)
     head = ScoringHead(installed.manifest.class_names, installed.manifest.logit_scale)
     doubts = uncertainty(scores, head, None, DetectionRules())
     return inputs, softmax(scores, installed.manifest.logit_scale), doubts

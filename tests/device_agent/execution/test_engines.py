@@ -91,7 +91,7 @@ def runs_on(settings: SessionSettings, device: Place) -> tuple[str, tuple[str, .
     host = ModelHost(device.blobs, settings)
     model = host.model(host.manifest(active.manifest))
     for images in (1, BATCH):
-        model.classify(np.zeros((images, 1, 8, 8), np.float32))
+        model.predict(np.zeros((images, 1, 8, 8), np.float32))
     return model.provider, model.left
 
 
@@ -200,13 +200,13 @@ def test_an_application_uses_the_engine_and_builds_none(tmp_path: Path, tensorrt
     slot = home.switch(good())
     frame = np.zeros((8, 8), np.uint8)
     with RunningModel.open(home.folder) as model:
-        model.classify(frame)
+        model.predict(frame)
         assert model.loaded().provider == CPU
     opened = sessions_of(AgentHome.open(home.folder))
     Trial(home.blobs, opened, SETTINGS, CHILD).build(slot.manifest)
     assert builds(tensorrt) == 2
     with RunningModel.open(home.folder) as model:
-        model.classify_all([frame] * (BATCH + 3))
+        model.predict_all([frame] * (BATCH + 3))
         assert model.loaded().provider == TENSORRT
     assert builds(tensorrt) == 2
 

@@ -97,11 +97,11 @@ def test_pictures_get_classes_and_the_version_that_said_so(
     assert program.said.startswith("model 1 answers at ")
     status, model = program.ask("GET", "/v1/model")
     assert (status, model["version"], model["answers"]) == (200, 1, "sample")
-    status, answer = program.ask("POST", "/v1/classify?most=1", models.picture("dark"))
+    status, answer = program.ask("POST", "/v1/predict?most=1", models.picture("dark"))
     assert (status, answer["version"], len(answer["classes"])) == (200, 1, 1)
     assert answer["classes"][0]["name"] == "dark"
     home.switch(exported(2))
-    _, answer = program.ask("POST", "/v1/classify", models.picture("dark"))
+    _, answer = program.ask("POST", "/v1/predict", models.picture("dark"))
     assert (answer["version"], answer["classes"][0]["name"]) == (2, "light")
     status, features = program.ask("POST", "/v1/embed", models.picture("dark"))
     assert status == 200
@@ -168,10 +168,10 @@ def test_a_tensor_that_does_not_fit_is_refused_in_words(
 
 
 def test_what_is_no_picture_or_too_large_or_from_a_browser_is_refused(program: Program) -> None:
-    status, answer = program.ask("POST", "/v1/classify", b"no picture")
+    status, answer = program.ask("POST", "/v1/predict", b"no picture")
     assert (status, "error" in answer) == (400, True)
     headers = {"content-length": str(2**30)}
-    assert program.ask("POST", "/v1/classify", b"", headers)[0] == 413
+    assert program.ask("POST", "/v1/predict", b"", headers)[0] == 413
     elsewhere = {"origin": "https://elsewhere.example"}
     assert program.ask("GET", "/v1/model", headers=elsewhere)[0] == 403
     assert program.ask("POST", "/v1/segment", models.picture("dark"))[0] == 409
@@ -201,7 +201,7 @@ def test_shown_pictures_are_sampled_for_comparing_where_the_owner_says_so(
     shown = models.picture("dark")
     try:
         for _ in range(3):
-            assert program.ask("POST", "/v1/classify", shown)[0] == 200
+            assert program.ask("POST", "/v1/predict", shown)[0] == 200
         (kept,) = (home.folder / "state" / "live").iterdir()
         assert kept.read_bytes() == shown
     finally:
@@ -215,7 +215,7 @@ def test_doubted_pictures_are_kept_where_the_owner_says_so(home: ServingHome) ->
     file.write_text(text.replace("keep = false\n", "keep = true\ndoubt = 0.0001\n"))
     program = Program(home.folder)
     try:
-        assert program.ask("POST", "/v1/classify", models.picture("dark"))[0] == 200
+        assert program.ask("POST", "/v1/predict", models.picture("dark"))[0] == 200
         assert list((home.folder / "inbox").glob("*.json"))
     finally:
         program.kill()
@@ -228,7 +228,7 @@ def test_an_application_asks_through_five_switches(home: ServingHome, program: P
     for number in range(1000):
         if number % 150 == 149 and number < 750:
             home.switch(exported(number // 150 + 2))
-        connection.request("POST", "/v1/classify?most=1", shown)
+        connection.request("POST", "/v1/predict?most=1", shown)
         answer = connection.getresponse()
         told = json.loads(answer.read())
         assert answer.status == 200, told

@@ -91,7 +91,7 @@ def test_first_weights_are_drawn_by_the_runs_seed_unless_the_settings_say_so() -
         ('name = "fedhaf"\non_features = false', "'fedhaf' trains on features"),
         ('name = "stsa"\non_features = true', "a method that trains in every stage"),
         ('name = "rounds"\non_features = true\nsettings = {network = "resnet8"}', "resnet8"),
-        ('name = "rounds"\n[detection]\nmode = "code"', "set it to off"),
+        ('name = "rounds"\n[detection]\nmode = "fixed-rise"', "set it to off"),
         ('name = "rounds"\n[evaluation]\npooled_reference = true', "no ridge regression"),
     ],
 )
