@@ -470,6 +470,7 @@ def guards_of(
         model.build_seconds,
         None if memory is None else memory << 20,
         model.slowdown,
+        model.sample_seconds,
     )
     return Guards(
         Trial(blobs, sessions, limits, machine=machine, variant_of=slots.variant_of)

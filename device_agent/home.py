@@ -131,13 +131,15 @@ unload_seconds = 10
 # NVIDIA's Triton Inference Server in current/triton.
 layout = "plain"
 # A new model is loaded and tested in a process of its own first, which may take so many seconds,
-# and half of this machine's memory unless trial_memory_mib says otherwise. One that takes more than
-# so many times as long for a sample as the former model is not taken. Where TensorRT builds an
-# engine of it first, that may take build_seconds more; it is built once, and kept.
+# and half of this machine's memory unless trial_memory_mib says otherwise. It is not taken where a
+# sample takes more than sample_seconds, or, of a model with the frozen part of the former one, more
+# than slowdown times as long. Where TensorRT builds an engine of it first, that may take
+# build_seconds more; it is built once, and kept.
 trial = true
 trial_seconds = 300
 build_seconds = 1800
 slowdown = 2.5
+sample_seconds = 10
 # After a switch the agent must run for so long; if it is started three times before that, it goes
 # back to the former model.
 probation_seconds = 60

@@ -91,7 +91,9 @@ class ModelSettings(Strict):
     trial_memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
     """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
     slowdown: float = Field(default=2.5, ge=1, le=1e6)
-    """How many times as long as the former model a new one may take for a sample."""
+    """How many times as long as the former model of its lineage a new one may take for a sample."""
+    sample_seconds: float = Field(default=10.0, gt=0, le=86_400)
+    """Longest that a new model may take for a sample."""
     compare_images: int = Field(default=1000, ge=0, le=MAX_IMAGES)
     """Most held-out images on which a candidate is compared with another model, and as many more
     without labels."""

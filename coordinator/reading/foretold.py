@@ -38,7 +38,7 @@ def foretold_push(
     lines = [f"to {measured_version(ledger, version).text}"]
     for former, devices in sorted(leaving.items(), key=lambda item: -item[1]):
         text = "no model" if former is None else measured_version(ledger, former).text
-        lines.append(f"from {text}: {count_of(devices)}")
+        lines.append(f"from {text}: {count_of(devices)}{_fetched(ledger, version, former)}")
     if not meant:
         lines.append("nobody is admitted yet; devices that come get it")
     if same:
@@ -87,6 +87,22 @@ def foretold_rollout(ledger: LedgerReader, action: str, number: int) -> tuple[st
             are, run = _verb(one.devices, "is", "are"), _verb(runs, "runs", "run")
             where = f"{are} in the groups that are open"
             return (f"{count_of(one.devices)} {where}; {runs:,} {run} it.",)
+
+
+def _fetched(ledger: LedgerReader, version: int, former: int | None) -> str:
+    """Return how much each device fetches of a version, beyond the files of a former one."""
+    here = {} if former is None else _file_sizes(ledger, former)
+    size = sum(size for digest, size in _file_sizes(ledger, version).items() if digest not in here)
+    return f", {size / 1e6:,.1f} MB to fetch" if size >= 50_000 else ""
+
+
+def _file_sizes(ledger: LedgerReader, version: int) -> dict[str, int]:
+    """Return the bytes of each file of a version, by digest; none before it is exported."""
+    row = ledger.db.execute(
+        "SELECT exported_index FROM model WHERE version = ? AND exported_index", [version]
+    ).fetchone()
+    files = ledger.entry(row[0]).body["files"] if row else ()
+    return {file["digest"]: file["size"] for file in files}
 
 
 def _running(ledger: LedgerReader) -> dict[str, int | None]:

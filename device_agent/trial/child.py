@@ -34,6 +34,7 @@ from device_agent.trial.messages import (
 )
 from schemas.child_limits import contain, limit, limit_processor
 from schemas.errors import FleetledgerError
+from schemas.values import Digest
 
 
 def main() -> None:
@@ -81,7 +82,7 @@ def _tried(asked: ReceivedTrial, clocks: Clocks, built: Callable[[], object]) ->
     model = host.model(manifest, request.variant)
     self_test(model, golden, blobs.read(model.manifest.golden_scores.digest), asked.samples)
     resident = _resident_bytes()
-    former = _former(host, blobs, request)
+    former = _former(host, blobs, request, manifest.lineage)
     measured = measure_runs(_run(model, golden), former, _resident_bytes, clocks)
     return TrialAnswer(
         provider=model.provider,
@@ -117,12 +118,20 @@ def _settings(request: TrialRequest) -> SessionSettings:
     )
 
 
-def _former(host: ModelHost, blobs: BlobFolder, request: TrialRequest) -> Callable[[], Any] | None:
-    """Return a run of the former model on its own golden sample; None where it does not run."""
+def _former(
+    host: ModelHost, blobs: BlobFolder, request: TrialRequest, lineage: Digest
+) -> Callable[[], Any] | None:
+    """Return a run of the former model on its own golden sample.
+
+    None where it does not run, or is of another lineage: a larger network may take its time.
+    """
     if request.former is None:
         return None
     try:
-        model = host.model(host.manifest(request.former), request.former_variant)
+        manifest = host.manifest(request.former)
+        if manifest.lineage != lineage:
+            return None
+        model = host.model(manifest, request.former_variant)
         run = _run(model, blobs.read(model.manifest.golden.digest))
         run()
     except ModelError:

@@ -74,7 +74,7 @@ class TrialAnswer(Strict):
     seconds: float = Field(default=0.0, ge=0)
     """Of one golden sample, the shortest of some runs."""
     former_seconds: float | None = Field(default=None, ge=0)
-    """The same for the former model, in the same process; None where there is none that runs."""
+    """The same for the former model, in the same process; None where none of its lineage runs."""
     slower: float | None = Field(default=None, ge=0)
     """How many times the former model's time it takes."""
     grown_bytes: int = 0

@@ -55,7 +55,9 @@ class TrialSettings:
     memory_bytes: int | None = None
     """Beyond the libraries; None for half of the machine's."""
     slowdown: float = 2.5
-    """How many times the former model's time it may take."""
+    """How many times the time of the former model of its lineage it may take."""
+    sample_seconds: float = 10.0
+    """Longest for a sample, whatever was here before."""
 
 
 @dataclass(frozen=True)
@@ -307,15 +309,19 @@ def judge(answer: TrialAnswer, settings: TrialSettings, conditions: str = "") ->
             f"trial: memory grew by {answer.grown_bytes >> 20} MiB in {answer.runs} runs of the "
             "model; it leaks"
         )
+    told = f" ({conditions})" if conditions else ""
+    takes = f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample{told}"
+    if answer.seconds > settings.sample_seconds:
+        raise TrialError(
+            f"{takes}; [model] sample_seconds in agent.toml allows {settings.sample_seconds:g} s"
+        )
     former, slower = answer.former_seconds, answer.slower
     if former is None or slower is None or answer.seconds - former < NOTICEABLE_SECONDS:
         return
     if slower > settings.slowdown:
-        told = f" ({conditions})" if conditions else ""
         raise TrialError(
-            f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample{told}, "
-            f"{slower:.1f} times as long as the former one; [model] slowdown in "
-            f"agent.toml allows {settings.slowdown:g}"
+            f"{takes}, {slower:.1f} times as long as the former one of its lineage; [model] "
+            f"slowdown in agent.toml allows {settings.slowdown:g}"
         )
 
 

@@ -14,8 +14,10 @@ from coordinator.cli import models as cli
 from coordinator.errors import CommandError
 from coordinator.settings import CoordinatorSettings, write_new
 from coordinator.topics.models.commands import GoBack, PushModel
+from coordinator.topics.models.entries import ModelExported
 from schemas.reports import ClassResult, Evaluation
 from schemas.values import DeviceId
+from tests.coordinator.core import harness
 from tests.coordinator.core.harness import exported, names
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
@@ -92,6 +94,23 @@ def test_a_push_names_who_leaves_which_model_and_what_it_does_not_know(home: Pat
     assert shown[-1].startswith("model 2 goes to all devices")
     with pytest.raises(CommandError, match="version: 9 is not a model"):
         run(home, "push", "9", "--yes")
+
+
+def test_a_push_says_how_much_each_device_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def large(version: int) -> ModelExported:
+        made = exported(version)
+        head, *others = made.files
+        frozen = others[0].model_copy(update={"size": 98_100_000, "block_size": 1 << 18})
+        return made.model_copy(update={"files": (head, frozen, *others[1:])})
+
+    monkeypatch.setattr(harness, "exported", large)
+    bench = with_models(2)
+    write(tmp_path, bench)
+    write_new(tmp_path, CoordinatorSettings(fleet=signing.FLEET))
+    shown = run(tmp_path, "push", "2", "--yes").output.splitlines()
+    assert shown[1] == "from no model: 2 devices, 98.1 MB to fetch"
 
 
 @pytest.mark.usefixtures("somebody_is_there")

@@ -64,9 +64,16 @@ def test_a_model_that_answers_with_nan_is_refused(tmp_path: Path) -> None:
     assert "features of the golden batch hold NaN or infinity" in reason
 
 
-def test_a_model_that_is_slower_than_the_former_one_is_refused(tmp_path: Path) -> None:
-    reason = refused(Place(tmp_path), bad_models.looping(30_000))
-    assert "times as long as the former one; [model] slowdown" in reason
+def test_a_network_that_takes_too_long_for_a_sample_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path, TrialSettings(sample_seconds=0.001, memory_bytes=256 * MIB))
+    reason = refused(place, bad_models.looping(30_000))
+    assert "ms for a sample; [model] sample_seconds in agent.toml allows 0.001 s" in reason
+
+
+def test_another_network_may_be_many_times_as_slow_as_the_one_before(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    event = place.install(with_file("frozen", bad_models.looping(30_000)))
+    assert isinstance(event, inputs.ModelInstalled), event
 
 
 def child(program: str) -> tuple[str, ...]:
@@ -213,5 +220,5 @@ def test_too_slow_is_more_than_a_multiple_that_somebody_notices(
     if not too_slow:
         judge(answer, TrialSettings(slowdown=2.5))
         return
-    with pytest.raises(TrialError, match="times as long as the former one"):
+    with pytest.raises(TrialError, match="times as long as the former one of its lineage"):
         judge(answer, TrialSettings(slowdown=2.5))
