@@ -17,6 +17,7 @@ from coordinator.dashboard.parts.rollout_plots import (
     exposure_plot,
 )
 from coordinator.dashboard.parts.stage_plot import stage_plot
+from coordinator.dashboard.parts.version_plot import version_plot
 from transport.pages import words
 from transport.pages.drawing import PageTemplates
 from transport.pages.people import Person
@@ -105,6 +106,7 @@ _NAMES: Mapping[str, Any] = {
     "fleet_url": addresses.fleet_url,
     "action_url": addresses.action_url,
     "stage_plot": stage_plot,
+    "version_plot": version_plot,
     "health_plot": health_plot,
     "evidence_plot": evidence_plot,
     "evidence_spark": evidence_spark,

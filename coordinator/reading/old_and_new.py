@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.ledger.reader import LedgerReader
@@ -35,31 +36,45 @@ class ClassCount:
 
 def correct_ratios(ledger: LedgerReader, version: int) -> CorrectRatios:
     """Return how well a version does where it was measured last, by old and new classes."""
-    counts, newest = class_counts(ledger, version), newest_classes(ledger, version)
-    return CorrectRatios(
-        all=_ratio(counts.values()),
-        old=_ratio(count for name, count in counts.items() if name not in newest),
-        new=_ratio(count for name, count in counts.items() if name in newest),
-    )
+    return ratios_of(ledger, [version])[version]
+
+
+def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, CorrectRatios]:
+    """Return the same of each of several versions."""
+    counted, newest = _counts(ledger, versions), _newest(ledger, versions)
+    found = {}
+    for version in versions:
+        counts, last = counted.get(version, {}), newest.get(version, frozenset())
+        found[version] = CorrectRatios(
+            all=_ratio(counts.values()),
+            old=_ratio(count for name, count in counts.items() if name not in last),
+            new=_ratio(count for name, count in counts.items() if name in last),
+        )
+    return found
 
 
 _COUNTS = """
-SELECT result.key,
+SELECT measured.version, result.key,
     sum(json_extract(result.value, '$.correct')), sum(json_extract(result.value, '$.total')),
     max(coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels')
 FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
-WHERE measured.version = ? GROUP BY result.key
+WHERE measured.version IN (SELECT value FROM json_each(?)) GROUP BY 1, 2
 """
 
 
 def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
     """Return what devices measured of each class last, by its present name."""
+    return _counts(ledger, [version]).get(version, {})
+
+
+def _counts(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, dict[str, ClassCount]]:
     meanings = _meanings(ledger)
-    found: dict[str, ClassCount] = {}
-    for name, correct, total, of_pixels in ledger.db.execute(_COUNTS, [version]):
+    found: defaultdict[int, dict[str, ClassCount]] = defaultdict(dict)
+    rows = ledger.db.execute(_COUNTS, [json.dumps(versions)])
+    for version, name, correct, total, of_pixels in rows:
         meant = _meant(meanings, name)
-        before = found.get(meant, ClassCount(0, 0, False))
-        found[meant] = ClassCount(
+        before = found[version].get(meant, ClassCount(0, 0, False))
+        found[version][meant] = ClassCount(
             before.correct + correct, before.total + total, before.of_pixels or bool(of_pixels)
         )
     return found
@@ -67,11 +82,18 @@ def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
 
 def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
     """Return the present names of the classes that came last of those that a model knows."""
-    rows = ledger.db.execute("SELECT class_names FROM model WHERE version = ?", [version])
+    return _newest(ledger, [version]).get(version, frozenset())
+
+
+def _newest(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, frozenset[str]]:
+    query = "SELECT version, class_names FROM model, json_each(?) AS one WHERE version = one.value"
     meanings, first = _meanings(ledger), first_stages(ledger)
-    known = {_meant(meanings, name) for (text,) in rows for name in json.loads(text)}
-    last = max((first[name] for name in known if name in first), default=None)
-    return frozenset(name for name in known if name in first and first[name] == last)
+    found = {}
+    for version, text in ledger.db.execute(query, [json.dumps(versions)]):
+        known = {_meant(meanings, name) for name in json.loads(text)} & first.keys()
+        last = max((first[name] for name in known), default=None)
+        found[version] = frozenset(name for name in known if first[name] == last)
+    return found
 
 
 def names_of_newest(ledger: LedgerReader, version: int) -> frozenset[str]:

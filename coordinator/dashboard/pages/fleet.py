@@ -13,9 +13,12 @@ from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
+from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from schemas.message import Strict
 from transport.pages.words import plural
 
+DRAWN = 12
+"""Versions in the plot of accuracy."""
 MOST_ROWS = 25
 """Devices in the list, before all are asked for."""
 _HOUR_NS = 3600 * 10**9
@@ -49,6 +52,7 @@ class FleetPage(PageModel):
     versions: tuple[CountLine, ...]
     map: DeviceMap
     stages: tuple[StageAccuracy, ...]
+    accuracy: AccuracyByVersion
     contributions: int
     """That are held."""
     contributions_of_the_hour: int
@@ -98,6 +102,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         versions=tuple(_versions(fleet)),
         map=device_map(fleet, by),
         stages=stage_accuracies(sources.ledger),
+        accuracy=version_accuracies(sources.ledger, DRAWN),
         contributions=sum(device.contributions for device in fleet.devices),
         contributions_of_the_hour=recent,
         filter=text,

@@ -6,11 +6,14 @@ from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.models import VersionFacts, newest_models
+from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import percent, plural
 
 SHOWN = 25
+DRAWN = 40
+"""Versions in the plot of accuracy."""
 _ALL = 2**62
 
 
@@ -41,6 +44,7 @@ class ModelsPage(PageModel):
     failed: str
     """Why no model could be made since the newest one."""
     devices: int
+    accuracy: AccuracyByVersion
     models: tuple[ModelLine, ...]
     older: int | None
 
@@ -61,6 +65,7 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
         failed_index=out.failed[0] if out.failed else None,
         failed=out.failed[1] if out.failed else "",
         devices=devices,
+        accuracy=version_accuracies(ledger, DRAWN),
         models=tuple(map(_line, found[:SHOWN])),
         older=found[SHOWN - 1].version if len(found) > SHOWN else None,
     )

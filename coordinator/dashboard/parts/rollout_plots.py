@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from coordinator.dashboard.parts.plotting import LABEL, PlotLabel, round_step
 from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint, Exposure
 from transport.pages.words import plural, time_ticks
 
@@ -15,19 +15,7 @@ _SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 36.0
 _LOWEST = -2.0
 _ABOVE = 0.75
 """Of log e, kept free above the highest."""
-_LABEL = 15.0
-"""Between two labels."""
 _Scale = Callable[[float], float]
-
-
-@dataclass(frozen=True)
-class PlotLabel:
-    """A word in a plot."""
-
-    x: float
-    y: float
-    text: str
-    anchor: str = "middle"
 
 
 @dataclass(frozen=True)
@@ -99,14 +87,14 @@ def evidence_plot(
     def y(log_e: float) -> float:
         return _BOTTOM - (log_e - low) / (high - low) * (_BOTTOM - _TOP)
 
-    step = _step(high - low, 7)
+    step = round_step(high - low, 7)
     marks = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
     crossing = next((point for point in curve.points if point.log_e >= limit), None)
     last = curve.points[-1]
     rest = sorted(y(one.points[-1].log_e) for one in others if one.points)
     middle = rest[len(rest) // 2] if rest else None
-    if middle is not None and abs(middle - y(last.log_e)) < _LABEL:
-        middle = y(last.log_e) + (_LABEL if middle >= y(last.log_e) else -_LABEL)
+    if middle is not None and abs(middle - y(last.log_e)) < LABEL:
+        middle = y(last.log_e) + (LABEL if middle >= y(last.log_e) else -LABEL)
     return EvidencePlot(
         text=_told(curve, limit, crossing) + (f"; {len(others)} others beside it" if rest else ""),
         across=tuple(PlotLabel(28, round(y(at), 1), _signed(at), "end") for at in marks),
@@ -161,7 +149,7 @@ def exposure_plot(exposure: Exposure) -> ExposurePlot | None:
     first = exposure.allowed[0].time
     last = max(exposure.until, first + 1)
     top = max(1, exposure.allowed[-1].devices, exposure.ran[-1].devices if exposure.ran else 0)
-    step = _step(top, 4, least=1)
+    step = round_step(top, 4, least=1)
     ceiling = step * math.ceil(top / step)
 
     def x(time_ns: float) -> float:
@@ -237,18 +225,8 @@ def _steps(points: Iterable[tuple[int, int]], first: int, last: int, x: _Scale, 
 
 
 def _ticks(most: int, count: int) -> list[int]:
-    step = round(_step(most, count, least=1))
+    step = round(round_step(most, count, least=1))
     return list(range(0, most + 1, step))
-
-
-def _step(span: float, count: int, least: float = 0.5) -> float:
-    """Return a round distance of marks, of which `span` has at most `count`."""
-    size = least
-    for factor in itertools.cycle((2, 2.5, 2)):
-        if span / size <= count:
-            return size
-        size *= factor
-    raise AssertionError  # the cycle has no end
 
 
 def _signed(value: float) -> str:

@@ -10,12 +10,9 @@ import pytest
 from coordinator.dashboard.pages.fleet import MOST_ROWS
 from coordinator.dashboard.parts.device_map import MOST_GROUPS
 from coordinator.dashboard.parts.doing import with_doing
-from coordinator.dashboard.parts.health_plot import health_plot
-from coordinator.dashboard.parts.stage_plot import stage_plot
 from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import DeviceNow, HealthPoint, LiveSnapshot
-from coordinator.reading.answers import Need, RightCount
-from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from coordinator.live.snapshot import DeviceNow, LiveSnapshot
+from coordinator.reading.answers import Need
 from coordinator.serving.engine import carry_out_waiting
 from coordinator.serving.operator import send
 from coordinator.topics.devices.commands import TagDevices
@@ -227,37 +224,6 @@ def test_what_no_page_does_is_told_as_a_command() -> None:
     need = Need(urgency="now", sentence="Serve.", command="fleetledger coordinator serve")
     assert with_doing(need).command == need.command
     assert with_doing(need).doing is None
-
-
-def spread(correct: int) -> AccuracySpread:
-    share = correct / 100
-    right = RightCount(correct=correct, total=100)
-    return AccuracySpread(right=right, devices=3, low=share - 0.02, high=min(1.0, share + 0.01))
-
-
-def test_labels_of_lines_never_stand_on_each_other() -> None:
-    for old, new in ((90, 90), (90, 91), (91, 90), (50, 99)):
-        stage = StageAccuracy(
-            stage=1, class_names=("a",), index=0, version=1, old=spread(old), new=spread(new)
-        )
-        plot = stage_plot([stage])
-        assert plot is not None
-        assert abs(plot.label_y("old") - plot.label_y("new")) >= 14
-        assert all(14 <= mark.y <= 184 for mark in (*plot.old, *plot.new))
-    assert stage_plot([]) is None
-
-
-def test_a_gap_in_a_devices_health_is_not_drawn_over() -> None:
-    minutes = (0, 10, 20, 120, 130)
-    points = [HealthPoint(time_ns=m * 60 * 10**9, celsius=50 + m / 10) for m in minutes]
-    plot = health_plot(points)
-    assert plot is not None
-    assert plot.path.count("M") == 2
-    assert health_plot(points[:1]) is None
-    held = [HealthPoint(time_ns=m * 60 * 10**9, resident_bytes=10**8) for m in minutes]
-    of_memory = health_plot(held)
-    assert of_memory is not None
-    assert "memory" in of_memory.what
 
 
 def test_devices_are_listed_by_tags_and_acted_on_together(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Plots: labels that can be told apart, axes with room for everything, gaps that stay gaps."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.dashboard.parts.health_plot import health_plot
+from coordinator.dashboard.parts.plotting import (
+    LABEL,
+    Drawing,
+    Plot,
+    PlotFrame,
+    PlotLine,
+    ValueAxis,
+    apart,
+)
+from coordinator.dashboard.parts.stage_plot import stage_plot
+from coordinator.dashboard.parts.version_plot import version_plot
+from coordinator.live.snapshot import HealthPoint
+from coordinator.reading.answers import RightCount
+from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
+
+values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
+
+
+@given(st.lists(st.floats(0, 200), max_size=6))
+def test_labels_keep_apart_and_in_their_order(places: list[float]) -> None:
+    moved = apart(sorted(places))
+    assert all(b - a >= LABEL - 1e-9 for a, b in itertools.pairwise(moved))
+    if len(places) == 1:
+        assert moved == places
+
+
+@given(values, st.booleans())
+def test_an_axis_has_room_for_all_values_and_few_marks(told: list[float], from_zero: bool) -> None:
+    axis = ValueAxis.over(told, from_zero=from_zero)
+    assert axis.low <= min(told) <= max(told) <= axis.high
+    assert not from_zero or axis.low <= 0 <= axis.high
+    assert 2 <= len(axis.marks()) <= 6
+
+
+@given(st.floats(0, 1))
+def test_an_axis_in_per_cent_ends_at_a_hundred(lowest: float) -> None:
+    axis = ValueAxis.of_percent(lowest)
+    assert axis.low <= 100 * lowest <= axis.high == axis.marks()[-1] == 100
+    assert axis.marks()[0] == axis.low
+
+
+def test_a_line_has_a_gap_where_nothing_is_known() -> None:
+    drawing = Drawing((0, 4), ValueAxis.over([1, 5]), PlotFrame())
+    drawing.lines([PlotLine([(0, 1), (1, 2), (2, None), (3, 5), (4, 4)], "x", mark="dot")])
+    plot = drawing.done("")
+    assert plot.paths[0].d.count("M") == 2
+    assert len(plot.paths) == 1 + 4  # the line, and a mark for each that is known
+    (label,) = plot.labels
+    assert label.y == drawing.y(4) + 4
+
+
+def spread(correct: int) -> AccuracySpread:
+    share = correct / 100
+    right = RightCount(correct=correct, total=100)
+    return AccuracySpread(right=right, devices=3, low=share - 0.02, high=min(1.0, share + 0.01))
+
+
+def labels(plot: Plot | None, word: str) -> list[float]:
+    assert plot is not None
+    return [one.y for one in plot.labels if re.match(word, one.text)]
+
+
+def test_labels_of_lines_never_stand_on_each_other() -> None:
+    for old, new in ((90, 90), (90, 91), (91, 90), (50, 99)):
+        stage = StageAccuracy(
+            stage=1, class_names=("a",), index=0, version=1, old=spread(old), new=spread(new)
+        )
+        plot = stage_plot([stage])
+        (first,), (second,) = labels(plot, "old"), labels(plot, "new")
+        assert abs(first - second) >= LABEL - 0.2
+    assert stage_plot([]) is None
+
+
+def test_a_gap_in_a_devices_health_is_not_drawn_over() -> None:
+    minutes = (0, 10, 20, 120, 130)
+    points = [HealthPoint(time_ns=m * 60 * 10**9, celsius=50 + m / 10) for m in minutes]
+    plot = health_plot(points)
+    assert plot is not None
+    (line,) = (path.d for path in plot.paths if path.look == "line")
+    assert line.count("M") == 2
+    assert any(label.text == "85 °C is hot" for label in plot.labels)
+    assert health_plot(points[:1]) is None
+    held = [HealthPoint(time_ns=m * 60 * 10**9, resident_bytes=10**8) for m in minutes]
+    of_memory = health_plot(held)
+    assert of_memory is not None
+    assert "memory" in of_memory.text
+
+
+def version(number: int, stage: int, old: float | None, new: float | None) -> VersionAccuracy:
+    return VersionAccuracy(
+        version=number, stage=stage, classes=4, devices=2, all=0.9, old=old, new=new
+    )
+
+
+def test_versions_have_a_line_for_each_kind_of_class_that_there_is() -> None:
+    def drawn(*versions: VersionAccuracy) -> Plot | None:
+        return version_plot(
+            AccuracyByVersion(measured=len(versions), of_pixels=False, versions=versions)
+        )
+
+    both = drawn(version(3, 1, None, 0.8), version(4, 2, 0.95, 0.7))
+    assert [len(labels(both, which)) for which in ("all 90.0", "old 95.0", "new 70.0")] == [1] * 3
+    assert [len(labels(both, f"stage {stage}")) for stage in (1, 2)] == [1, 1]
+    one = drawn(version(1, 0, 0.9, None))
+    assert [len(labels(one, which)) for which in ("all", "old", "new")] == [1, 0, 0]
+    assert drawn() is None
+
+
+def test_of_many_versions_the_newest_has_its_number_below() -> None:
+    many = tuple(version(number, 1, None, 0.9) for number in range(1, 41))
+    plot = version_plot(AccuracyByVersion(measured=40, of_pixels=False, versions=many))
+    assert plot is not None
+    told = [int(label.text) for label in plot.labels if label.look == "strong" and label.y > 190]
+    assert told[-1] == 40
+    assert len(told) <= 10
