@@ -84,7 +84,18 @@ def test_the_templates_of_the_reports_travel_with_them(wheel: zipfile.ZipFile) -
 
 def test_the_license_is_in_the_wheel(wheel: zipfile.ZipFile, metadata: Message) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
-    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-Expression"] == "Apache-2.0 AND CC-BY-4.0"
+
+
+def test_the_digits_and_their_licence_are_in_the_wheel(wheel: zipfile.ZipFile) -> None:
+    folder = "simulator/datasets/optdigits"
+    assert f"{folder}/optdigits.tes.gz" in wheel.namelist()
+    assert any(name.endswith(f"licenses/{folder}/LICENSE") for name in wheel.namelist())
+
+
+def test_the_demo_brings_neither_scikit_learn_nor_scipy(metadata: Message) -> None:
+    assert not required(metadata, "simulator") & {"scikit-learn", "scipy"}
+    assert "scipy" in required(metadata, "sbd")
 
 
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:

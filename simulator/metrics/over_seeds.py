@@ -75,7 +75,30 @@ def paired_difference(
 
 
 def _t_quantile(degrees: int) -> float:
-    """Return the quantile of Student's t that leaves (1 - 0.95) / 2 above it."""
-    from scipy.special import stdtrit  # noqa: PLC0415 - the demo needs none of it
+    """Return the quantile of Student's t that leaves (1 - 0.95) / 2 above it.
 
-    return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
+    Found by bisection of theta = atan(t / sqrt(degrees)) in 0..pi/2, to the last digits of a float.
+    """
+    low, high = 0.0, math.pi / 2
+    while low < (middle := (low + high) / 2) < high:
+        if _share_within(middle, degrees) < CONFIDENCE:
+            low = middle
+        else:
+            high = middle
+    return math.tan(low) * math.sqrt(degrees)
+
+
+def _share_within(theta: float, degrees: int) -> float:
+    """Return the probability that |t| is at most tan(theta) * sqrt(degrees).
+
+    A finite sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+    """
+    odd = degrees % 2
+    square = math.cos(theta) ** 2
+    term = math.cos(theta) if odd else 1.0
+    total = 0.0
+    for power in range(2 + odd, degrees + 1, 2):
+        total += term
+        term *= square * (power - 1) / power
+    total *= math.sin(theta)
+    return 2 / math.pi * (theta + total) if odd else total

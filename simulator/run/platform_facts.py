@@ -18,7 +18,6 @@ _PACKAGES = (
     "onnxruntime-gpu",
     "paho-mqtt",
     "pydantic",
-    "scikit-learn",
     "sqlite-utils",
 )
 

@@ -15,7 +15,6 @@ from simulator.scenario.writing import scenario_to_toml
 def test_a_finished_case_is_only_read_again_and_refused_to_a_case_of_other_settings(
     tmp_path: Path,
 ) -> None:
-    pytest.importorskip("sklearn.datasets")
     folder = tmp_path / "run"
     first = run_case("digits-tiny", [], folder)
     seconds = processor_seconds(folder)

@@ -1,4 +1,4 @@
-"""Scenes of several of scikit-learn's digits, made on the spot: no file, no download.
+"""Scenes of several handwritten digits, made on the spot: no file, no download.
 
 Every scene is a shaded, noisy canvas, dark with bright digits or bright with dark ones. Each digit
 lies in a cell of its own, so that none covers another. A pixel with half the ink or more is of the

@@ -66,10 +66,10 @@ def read_voc_mask(path: Path) -> NDArray[np.uint8]:
 
 def _read_matlab(path: Path) -> NDArray[np.uint8]:
     try:
-        from scipy.io import loadmat  # noqa: PLC0415 - in the extra `simulator`
+        from scipy.io import loadmat  # noqa: PLC0415 - in the extra `sbd`
         from scipy.io.matlab import MatReadError  # noqa: PLC0415
     except ImportError as error:
-        raise ImageError(f"SBD's masks need scipy; {pip_install('simulator')}") from error
+        raise ImageError(f"SBD's masks need scipy; {pip_install('sbd')}") from error
     try:
         values = loadmat(path)["GTcls"][0]["Segmentation"][0]
     except (*_UNREADABLE, MatReadError) as error:

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-pytest.importorskip("sklearn")
-
 import fleetledger
 from learning.networks.registry import build_network
 from methods.network_weights import encode_weights

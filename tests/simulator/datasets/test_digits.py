@@ -1,11 +1,8 @@
 """The digits data set and its split."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import simulator.datasets.digits as digits_module
 from simulator.datasets.digits import load_digits, split_digits
 from simulator.datasets.images import LabelledImages
 from simulator.errors import DatasetError
@@ -16,11 +13,13 @@ def rows(part: LabelledImages) -> set[bytes]:
     return {image.tobytes() + bytes([label]) for image, label in pairs}
 
 
-def test_values_are_scaled_to_eight_bits_and_rounded():
+def test_the_digits_are_scikit_learns_scaled_to_eight_bits_and_rounded():
     from sklearn.datasets import load_digits as load_scikit_digits
 
     digits = load_digits()
-    original = load_scikit_digits().images
+    library = load_scikit_digits()
+    original = library.images
+    assert np.array_equal(digits.labels, library.target)
     assert digits.images.shape == (1797, 8, 8)
     assert digits.images.dtype == np.uint8
     assert digits.images.max() == 255
@@ -76,17 +75,3 @@ def test_arrays_that_do_not_fit_are_refused_by_name(images, labels, named: str):
     names = load_digits().class_names
     with pytest.raises(DatasetError, match=named):
         LabelledImages(images, labels, names)
-
-
-def test_the_digits_are_the_librarys_wherever_it_keeps_them(monkeypatch: pytest.MonkeyPatch):
-    by_file = load_digits()
-    monkeypatch.setattr(Path, "is_file", lambda _path: False)
-    by_library = load_digits()
-    assert np.array_equal(by_file.images, by_library.images)
-    assert np.array_equal(by_file.labels, by_library.labels)
-
-
-def test_a_missing_library_is_told_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(digits_module, "find_spec", lambda _name: None)
-    with pytest.raises(DatasetError, match=r"needs scikit-learn; .*pip install"):
-        load_digits()

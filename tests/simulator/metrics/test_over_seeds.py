@@ -25,7 +25,7 @@ def test_one_seed_has_no_deviation():
     assert not difference.is_clear
 
 
-@pytest.mark.parametrize("count", [2, 3, 10])
+@pytest.mark.parametrize("count", [2, 3, 4, 10, 31, 1000])
 def test_the_interval_is_that_of_the_paired_t_test(count: int):
     random = np.random.default_rng(count)
     first, second = random.normal(0.5, 0.1, (2, count))
@@ -34,7 +34,9 @@ def test_the_interval_is_that_of_the_paired_t_test(count: int):
     from scipy import stats
 
     interval = stats.ttest_rel(second, first).confidence_interval(0.95)
-    assert (difference.low, difference.high) == pytest.approx((interval.low, interval.high))
+    assert (difference.low, difference.high) == pytest.approx(
+        (interval.low, interval.high), rel=1e-11
+    )
     assert difference.count == count
 
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("sklearn")
-
 from learning.networks.conversion import to_tensors
 from learning.networks.segmentation.registry import build_segmentation
 from learning.networks.segmentation.torch_layers import DensePass
