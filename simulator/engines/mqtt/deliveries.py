@@ -13,6 +13,7 @@ from simulator.engines.interface import Prepared
 from simulator.engines.mqtt.delivery import deliver, hand_over, prepare
 from simulator.engines.mqtt.folder import FleetFolder
 from simulator.engines.mqtt.scene_delivery import prepare_scenes
+from simulator.engines.mqtt.settings import keeps_looking
 from simulator.engines.paths import sample_path
 from simulator.engines.presence import delivered
 from simulator.features.interface import Indices
@@ -28,6 +29,7 @@ class Deliveries:
         self._train = prepared.split.train
         self._folder = folder
         self._test = prepared.split.test
+        self._watched = keeps_looking(prepared.scenario)
         on_devices = prepared.scenario.evaluation.on_devices
         self._asked = shares_of_test(prepared.plan, self._test) if on_devices else {}
 
@@ -35,7 +37,7 @@ class Deliveries:
         """Let a device have everything that came before a stage, while it is switched off."""
         for number, indices in delivered(self._plan, device, stage.number - 1):
             self._prepare(device, number, indices)
-            hand_over(self._folder.private_images(device))
+            hand_over(self._folder.private_images(device), settled=True)
 
     def of_stage(self, stage: StagePlan, there: Iterable[DeviceId]) -> dict[DeviceId, int]:
         """Let a stage's images reach devices, all at once; return when each had them, in ns."""
@@ -43,7 +45,7 @@ class Deliveries:
             self._prepare(device, stage.number, stage.devices[device].indices)
         arrived_ns = {}
         for device in there:
-            hand_over(self._folder.private_images(device))
+            hand_over(self._folder.private_images(device), settled=not self._watched)
             arrived_ns[device] = time.time_ns()
         return arrived_ns
 
@@ -52,7 +54,7 @@ class Deliveries:
         asked = self._asked.get(device, ())
         paths = {i: PurePosixPath(sample_path(self._test, 0, i)) for i in map(int, asked)}
         if paths:
-            deliver(self._folder.test_images(device), self._test, paths)
+            deliver(self._folder.test_images(device), self._test, paths, settled=True)
 
     def questions(self, stage: StagePlan, device: DeviceId) -> dict[ClassName, int]:
         """Return how many test images of each class seen by a stage a device is asked about."""

@@ -1,10 +1,13 @@
 """How images get into the folder that an agent looks at: all of a delivery, as good as at once.
 
-An agent's scan takes time, and files are moved one after another. What keeps it from counting half
-a delivery:
+Files are written beside the folder and moved in, so that nobody meets half a file. Agents that look
+only when they start or a stage is opened find everything there: such files have an older time of
+change, so that no scan waits for them to settle.
 
-- Files are written beside the folder and moved in, so that nobody meets half a file.
-- They get a fresh time of change right before the first move. A scan that meets any file younger
+Where agents keep looking, a scan takes time, and files are moved one after another. What keeps it
+from counting half a delivery:
+
+- Files get a fresh time of change right before the first move. A scan that meets any file younger
   than a second counts nothing and looks again (`device_agent.core.scanning`). So whoever sees some
   files of a delivery and not the others waits, for as long as moving and scanning take less than a
   second together.
@@ -18,9 +21,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from device_agent.sources.folder import SETTLE_SECONDS
 from device_agent.sources.scenes import IMAGES
 from simulator.datasets.samples import Content, SampleSet
 
@@ -28,14 +33,20 @@ _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""
 
 
-def deliver(folder: Path, samples: SampleSet, paths: Mapping[int, PurePosixPath]) -> None:
+def deliver(
+    folder: Path,
+    samples: SampleSet,
+    paths: Mapping[int, PurePosixPath],
+    *,
+    settled: bool = False,
+) -> None:
     """Write `samples` into `folder`, pictures as PNG files, each under its index's path.
 
     A path is `<class name>/<file name>`. Files that are there already stay, so that a delivery
     that was broken off is finished by delivering again.
     """
     prepare(folder, samples, paths)
-    hand_over(folder)
+    hand_over(folder, settled=settled)
 
 
 def prepare(folder: Path, samples: SampleSet, paths: Mapping[int, PurePosixPath]) -> None:
@@ -55,16 +66,20 @@ def begin(folder: Path) -> Path:
     return beside
 
 
-def hand_over(folder: Path) -> None:
-    """Move in what was prepared; nothing happens where nothing was."""
+def hand_over(folder: Path, *, settled: bool = False) -> None:
+    """Move in what was prepared; nothing happens where nothing was.
+
+    `settled` says that nobody looks meanwhile: files count at the next scan, without a wait.
+    """
     beside = _beside(folder)
     if not beside.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
     parts = sorted(beside.iterdir(), key=_order)
     files = {part: sorted(part.iterdir()) if part.is_dir() else [] for part in parts}
+    changed = time.time() - (2 * SETTLE_SECONDS if settled else 0)
     for file in (file for of_part in files.values() for file in of_part):
-        os.utime(file)
+        os.utime(file, (changed, changed))
     for part in parts:
         target = folder / part.name
         if not (part.is_dir() and target.exists()):

@@ -8,8 +8,8 @@ The rules of a stage, in their order:
   opens it, or what the devices report does.
 - A straggler is paused while the stage opens, for its delay, but for three seconds at most: the
   fleet's clock is the clock on the wall.
-- The stage closes as in the field. Where devices are switched off, whose answers it would wait
-  for, the operator closes it when all others have answered.
+- The operator closes the stage when all devices that are there have answered and have nothing left
+  to give. A quorum below all closes it as in the field.
 - It is done when the desired model was solved from exactly what is counted, and runs on every
   device that is there.
 - Where the fleet trains a network, the coordinator leads the stage's rounds and closes it by
@@ -93,7 +93,7 @@ class MqttEngine:
         arrived_ns = self._deliveries.of_stage(stage, there)
         self._open(stage, there, questions)
         self._wait(self._rounds.looking(stage, questions.learning_awaited), "devices compute")
-        self._close_for_the_absent(there)
+        self._close()
         self._wait(questions.stage_awaited, "the model is made and goes round")
         accuracy = self._measured_by(stage, there)
         state = self._follower.view.state
@@ -203,12 +203,12 @@ class MqttEngine:
         for straggler in stragglers:
             straggler.go_on_later()
 
-    def _close_for_the_absent(self, there: tuple[DeviceId, ...]) -> None:
-        """Close the stage where the coordinator would wait for devices that are switched off."""
+    def _close(self) -> None:
+        """Close the stage: there is nothing to wait for, nor anybody who is switched off."""
         state = self._follower.view.state
         if state.lineages.in_rounds:
             return  # rounds wait for those alone who are connected
-        if state.stages.open is not None and state.devices.admitted.keys() - set(there):
+        if state.stages.open is not None:
             with suppress(CommandError):  # it has closed meanwhile
                 self._command(CloseStage())
 

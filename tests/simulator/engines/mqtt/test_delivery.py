@@ -70,6 +70,14 @@ def test_nothing_to_deliver_leaves_everything_as_it_is(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_a_delivery_that_nobody_watches_counts_at_the_first_scan(tmp_path: Path):
+    samples = noise(8)
+    for name, settled, expected in (("watched", False, (0, 8)), ("unwatched", True, (8, 0))):
+        deliver(tmp_path / name, samples, paths(samples, range(8), 1), settled=settled)
+        scanned = FolderSource(tmp_path / name, DigestCache(tmp_path / f"{name}.db")).scan()
+        assert (len(scanned.images), scanned.unsettled) == expected
+
+
 class SlowToWrite(LabelledImages):
     """So slow that its first files are old when the last one is written."""
 
