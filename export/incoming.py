@@ -7,6 +7,7 @@ give one by one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,9 @@ import onnx.version_converter
 from onnx import ModelProto, TensorProto, helper
 
 from export.batch import batch_candidates
+from export.builder import typed_value
 from export.errors import ModelFileError
-from export.graph import MAX_OPSET, MIN_OPSET, nested_graphs, nodes_of, opset_of, write
+from export.graph import BATCH, MAX_OPSET, MIN_OPSET, nested_graphs, nodes_of, opset_of, write
 from export.noise import flat_inputs, noise_inputs
 from export.one_by_one import run_one_by_one
 from export.runtime import LoadedModel
@@ -37,13 +39,45 @@ def in_range(model: ModelProto) -> ModelProto:
     if MIN_OPSET <= opset <= MAX_OPSET:
         return model
     target = MAX_OPSET if opset > MAX_OPSET else _CONVERTED_UP
+    once = ModelProto()
+    once.CopyFrom(model)
+    imports = {entry.domain: entry for entry in model.opset_import}
+    del once.opset_import[:]
+    once.opset_import.extend(imports.values())  # skl2onnx names a domain twice; one is converted
     try:
-        return onnx.version_converter.convert_version(model, target)
+        return onnx.version_converter.convert_version(once, target)
     except Exception as error:  # the converter raises RuntimeError and others of its own
         raise ModelFileError(
             f"model: opset {opset} cannot be converted to {target} ({error}); export it again with "
             f"an opset from {MIN_OPSET} to {MAX_OPSET}"
         ) from error
+
+
+def as_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProto:
+    """Return a model that takes pictures; one that takes their numbers in a row lays them out.
+
+    A row has the order of the preprocessing's layout, as `Flatten` or NumPy's `reshape` gives it.
+    """
+    if preprocessing.mode == "text" or len(model.graph.input) != 1:
+        return model
+    given = model.graph.input[0].type.tensor_type
+    if [axis.dim_value for axis in given.shape.dim][1:] != [math.prod(preprocessing.shape)]:
+        return model
+    result = ModelProto()
+    result.CopyFrom(model)
+    name, row = model.graph.input[0].name, f"{model.graph.input[0].name}/in_a_row"
+    _read_instead(result, name, row)
+    result.graph.node.insert(0, helper.make_node("Flatten", [name], [row], axis=1))
+    batch = given.shape.dim[0].dim_value or BATCH
+    result.graph.input[0].CopyFrom(typed_value(name, given.elem_type, batch, *preprocessing.shape))
+    return result
+
+
+def _read_instead(model: ModelProto, name: str, other: str) -> None:
+    """Have all nodes read another value than the input."""
+    for part in nested_graphs(model.graph):
+        for node in part.node:
+            node.input[:] = [other if read == name else read for read in node.input]
 
 
 def check_input(
@@ -115,7 +149,10 @@ def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocess
     kind = TensorProto.DataType.Name(element)
     if element not in kinds or rank != axes:
         wanted = (
-            "INT64 token ids of rank 2" if text else "a FLOAT, FLOAT16 or UINT8 image of rank 4"
+            "INT64 token ids of rank 2"
+            if text
+            else "a FLOAT, FLOAT16 or UINT8 image of rank 4, or its "
+            f"{math.prod(preprocessing.shape):,} numbers in a row"
         )
         raise ModelFileError(
             f"input {name!r}: {kind} of rank {rank} is not supported; export it with {wanted}"
@@ -156,9 +193,7 @@ def with_usual_types(model: ModelProto) -> ModelProto:
     usual = TensorProto.INT64 if tensor.elem_type in _IDS else TensorProto.FLOAT
     if tensor.elem_type != usual:
         source, cast = graph.input[0].name, f"{graph.input[0].name}/as_it_takes"
-        for part in nested_graphs(graph):
-            for node in part.node:
-                node.input[:] = [cast if name == source else name for name in node.input]
+        _read_instead(result, source, cast)
         turn = helper.make_node("Cast", [source], [cast], to=tensor.elem_type)
         graph.node.insert(0, turn)
         tensor.elem_type = usual
@@ -173,9 +208,11 @@ def with_usual_types(model: ModelProto) -> ModelProto:
 
 
 def as_it_takes(model: ModelProto, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return preprocessed samples in the type of a file's own input."""
-    element = next(value.type.tensor_type.elem_type for value in model.graph.input)
-    return inputs.astype(helper.tensor_dtype_to_np_dtype(element))
+    """Return preprocessed samples in the type of a file's own input, and in a row if it has one."""
+    tensor = next(value.type.tensor_type for value in model.graph.input)
+    if len(tensor.shape.dim) == 2:
+        inputs = inputs.reshape(len(inputs), -1)
+    return inputs.astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
 
 
 def check_output(model: ModelProto) -> None:
@@ -197,14 +234,14 @@ def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[Mode
     The last one runs sample by sample, where a batch fails or its range scales each sample.
     """
     first: ModelFileError | None = None
-    for candidate in batch_candidates(model, preprocessing.shape):
-        try:
-            return candidate, outputs_of(candidate, preprocessing)
-        except ModelFileError as error:
-            first = first or error
-    assert first is not None
-    if isinstance(first, _MixedError) and not _scales_by_batch(model):
-        raise first
+    if not _scales_by_batch(model):
+        for candidate in batch_candidates(model, preprocessing.shape):
+            try:
+                return candidate, outputs_of(candidate, preprocessing)
+            except ModelFileError as error:
+                first = first or error
+        if isinstance(first, _MixedError):
+            raise first
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
     if batch > 1:
         raise ModelFileError(

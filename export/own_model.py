@@ -14,7 +14,7 @@ Nothing of the file is believed: both halves are run, and so is the file as it c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,13 @@ from PIL import Image
 
 from export.cutting import VALUES, Cutting
 from export.dense_golden import build_dense_golden, write_dense_scores
-from export.errors import ModelFileError
+from export.errors import ModelFileError, ParityError
 from export.golden import build_golden, golden_inputs, write_golden_scores
 from export.graph import clean, nested_graphs, tensors_of, write
 from export.incoming import (
     Values,
     as_it_takes,
+    as_pictures,
     check_input,
     check_output,
     flat_pictures,
@@ -144,6 +145,22 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
     """
     network = _let_in(data, wanted)
     cut = _cut_of(network, wanted)
+    try:
+        return _cut_model(data, network, cut, wanted)
+    except ParityError:
+        if wanted.split is not None or cut.name == network.output:
+            raise
+    whole = replace(network, remarks=(*network.remarks, _WHOLE))
+    return _cut_model(data, whole, _measured(network, network.output, wanted), wanted)
+
+
+_WHOLE = (
+    "cut before its last layer it rounds otherwise, as files of eight-bit integers can; so all of "
+    "it is the frozen part, which devices fetch anew with each version"
+)
+
+
+def _cut_model(data: bytes, network: _Network, cut: CutValue, wanted: OwnModelRequest) -> CutModel:
     frozen, head = _halves(network, cut, wanted)
     golden = _golden(frozen, wanted)
     inputs = golden_inputs(golden)
@@ -153,7 +170,7 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
     enlarged = small is not None and network.axes[1:] != scores.shape[2:]
     given = small if small is not None and enlarged else scores
     parity = _compared(given, original, network.meaning)
-    require_parity(parity, _allowed(network.meaning, limits.parity_tolerance))
+    require_parity(parity, _allowed(network.meaning, limits.parity_tolerance), _OWN_PARITY)
     return CutModel(
         frozen=frozen,
         head=head,
@@ -169,9 +186,13 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
     )
 
 
+_OWN_PARITY = "export it in float32, or with another opset"
+
+
 def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     model = clean(in_range(read_model(data, wanted.domains)))
     _check_numbers(model)
+    model = as_pictures(model, wanted.preprocessing)
     check_input(model, wanted.preprocessing, (VALUES,))
     if wanted.preprocessing.input_name in _RESERVED:
         raise ModelFileError(

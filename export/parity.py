@@ -48,14 +48,18 @@ def require_novelty(file: bytes, novelty: ScoreNovelty, features: npt.NDArray[np
         )
 
 
-def require_parity(parity: Parity, tolerance: float = DEFAULT_TOLERANCE) -> None:
-    """Raise `ParityError` if the scores differ by more than `tolerance`.
+def require_parity(
+    parity: Parity,
+    tolerance: float = DEFAULT_TOLERANCE,
+    way_out: str = "the weights may need float64: solve with more regularisation",
+) -> None:
+    """Raise `ParityError`, with its way out, if the scores differ by more than `tolerance`.
 
     Agreement needs no limit of its own: within the tolerance only ties can change their order.
     """
     if parity.max_absolute_difference > tolerance:
         raise ParityError(
             f"max_absolute_difference: {parity.max_absolute_difference:.3g} on {parity.samples} "
-            f"samples exceeds {tolerance:.3g} (best class equal for {parity.agreement:.1%}); the "
-            "weights may need float64: solve with more regularisation"
+            f"samples exceeds {tolerance:.3g} (best class equal for {parity.agreement:.1%}); "
+            f"{way_out}"
         )

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 from onnx import ModelProto
 
@@ -38,8 +40,20 @@ def read_model(
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise ModelFileError(f"model: not valid ONNX: {error}; export it again") from error
+        raise ModelFileError(f"model: not valid ONNX: {_shown(error)}") from error
     return model
+
+
+def _shown(error: Exception) -> str:
+    """Return a checker's fault in one line, with a way out."""
+    found = re.search(r"No Op registered for (\w+) .* Name: (\S*) OpType", str(error), re.DOTALL)
+    if found is None:
+        return f"{str(error).strip()}; export it again"
+    operator, node = found.groups()
+    return (
+        f"{operator!r}, of node {node!r}, is no operator of its opset; put another layer there (a "
+        "GELU in its tanh form, for Erfc), or export it by another tool or opset"
+    )
 
 
 def _told(data: bytes, fault: str) -> str:
