@@ -214,7 +214,9 @@ def main() -> None:
         text = explain(error)
         if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
             raise
-        typer.echo(f"fleetledger: {text}", err=True)
+        from schemas.shown_commands import with_homes
+
+        typer.echo(f"fleetledger: {with_homes(text)}", err=True)
         sys.exit(1)
 
 

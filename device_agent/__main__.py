@@ -20,17 +20,18 @@ def main(arguments: list[str]) -> int:
     from device_agent.running import run_agent  # noqa: PLC0415 - after the above
     from schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
     from schemas.log_setup import logging_on  # noqa: PLC0415
+    from schemas.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415
 
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m device_agent HOME\n")
         return 2
     try:
         with logging_on():
-            run_agent(Path(arguments[0]))
+            run_agent(remember_home(ON_DEVICES, Path(arguments[0])))
     except FleetledgerError as error:
         if os.environ.get("FLEETLEDGER_DEBUG") == "1":
             raise
-        sys.stderr.write(f"fleetledger: {error}\n")
+        sys.stderr.write(f"fleetledger: {with_homes(str(error))}\n")
         return 1
     return 0
 

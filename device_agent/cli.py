@@ -18,18 +18,31 @@ from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
 from schemas.showing import AsJson, show_report
+from schemas.shown_commands import ON_DEVICES, remember_home, with_homes
 from schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
 
 HOME = Path("agent-home")
+
+
+def _given(home: Path) -> Path:
+    return remember_home(ON_DEVICES, home)
+
+
 Home = Annotated[
-    Path, typer.Option("--home", envvar="FLEETLEDGER_AGENT", help="The agent's folder.")
+    Path,
+    typer.Option("--home", envvar="FLEETLEDGER_AGENT", help="The agent's folder.", callback=_given),
 ]
 NOT_RUNNING = 3
 """Exit code of `status` when no agent runs, or none that answers."""
 HINDERED = 4
 """Exit code of `status` when the agent that runs cannot do its work."""
+
+
+def _say(text: str) -> None:
+    """Print lines for people; their commands find the home that was given."""
+    typer.echo(with_homes(text))
 
 
 @app.command()
@@ -89,7 +102,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         evaluation_folder=evaluation,
     )
     path = write_home(home, new)
-    typer.echo(f"wrote {path}; next: fleetledger agent doctor --home {home}")
+    _say(f"wrote {path}; next: `fleetledger agent doctor`")
 
 
 @app.command()
@@ -123,7 +136,7 @@ def install(
         if not dry_run:
             step.do()
     if not dry_run:
-        typer.echo(f"next: fleetledger agent doctor --home {home}; then delete {kit}, a secret")
+        _say(f"next: `fleetledger agent doctor`; then delete {kit}, a secret")
 
 
 @app.command()
@@ -140,7 +153,7 @@ def enrol(
     """Give this device a key of its own, by the operator's token; the agent must be stopped."""
     from device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
 
-    typer.echo(enrol_device(home, _read_token() if token is None else token))
+    _say(enrol_device(home, _read_token() if token is None else token))
 
 
 def _read_token() -> str:
@@ -154,7 +167,7 @@ def rotate_key(home: Home = HOME) -> None:
     """Give this device another key, for which its present one signs; the agent must be stopped."""
     from device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
 
-    typer.echo(rotate(home))
+    _say(rotate(home))
 
 
 @app.command()
@@ -195,14 +208,14 @@ def status(
     answers = found is not None and is_answering(found, age)
     hindered = list(hindrances(opened, found, age))
     if found is None:
-        typer.echo(f"{path}: no agent has run here yet; `fleetledger agent run --home {home}`")
+        _say(f"{path}: no agent has run here yet; `fleetledger agent run`")
     elif json:
         typer.echo(found.model_dump_json(indent=1))
     else:
         for line in status_lines(found, age, running=answers):
-            typer.echo(line)
+            _say(line)
     for text in hindered:
-        typer.echo(f"hindered     {text}", err=json)
+        typer.echo(with_homes(f"hindered     {text}"), err=json)
     if not answers:
         raise typer.Exit(NOT_RUNNING)
     if hindered:
@@ -255,7 +268,7 @@ def resubmit_parts(home: Home = HOME) -> None:
     from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
     from device_agent.resubmitting import resubmit  # noqa: PLC0415
 
-    typer.echo(resubmit(AgentHome.open(home)))
+    _say(resubmit(AgentHome.open(home)))
 
 
 @app.command()
@@ -367,7 +380,7 @@ def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     report = DoctorReport.of(examine(home))
     show_report(
         report,
-        lambda shown: typer.echo("\n".join(finding_lines(shown.findings))),
+        lambda shown: _say("\n".join(finding_lines(shown.findings))),
         as_json=as_json,
     )
     if not report.ready:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import ClassVar, Literal
 
 from device_agent.capabilities import OPTIONAL_FEATURES
@@ -135,7 +136,7 @@ def _jetson() -> Iterator[Finding]:
 def _way_to_settings(home_folder: Path) -> str:
     if (home_folder / SETTINGS_FILE).exists():
         return f"edit {home_folder / SETTINGS_FILE}"
-    return f"fleetledger agent init --home {home_folder} --device NAME --fleet NAME"
+    return f"fleetledger agent init --device NAME --fleet NAME --home {quote(str(home_folder))}"
 
 
 def _packages() -> Iterator[Finding]:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from schemas.shown_commands import with_homes
+
 Scalar = str | int | float | bool | None
 
 FIELDS: Mapping[str, str] = {
@@ -117,7 +119,7 @@ class TextLines(logging.Formatter):
 
     @staticmethod
     def _said(record: logging.LogRecord) -> str:
-        event, text = event_of(record), cut(plain(record.getMessage()), MOST_TEXT)
+        event, text = event_of(record), cut(plain(with_homes(record.getMessage())), MOST_TEXT)
         if event is None:
             return f"{record.name}: {text}"
         where = "" if event.index is None else f"#{event.index} "
@@ -142,7 +144,7 @@ class JsonLines(logging.Formatter):
         }
         if event is not None:
             found.update((name, _bounded(value)) for name, value in event.fields())
-        found["message"] = cut(record.getMessage(), MOST_TEXT)
+        found["message"] = cut(with_homes(record.getMessage()), MOST_TEXT)
         for name, value in list((event.more if event is not None else {}).items())[:MOST_MORE]:
             found.setdefault(name, _bounded(value))
         trace = _traceback(record)

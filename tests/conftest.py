@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from schemas import shown_commands
 from transport.brokers import MosquittoBroker, find_mosquitto
 
 settings.register_profile("any machine", deadline=None)  # a busy one takes longer than 200 ms
@@ -150,3 +151,9 @@ def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MosquittoBro
         pytest.skip(message)
     with MosquittoBroker(tmp_path_factory.mktemp("mosquitto"), BROKER_USERS) as broker:
         yield broker
+
+
+@pytest.fixture(autouse=True)
+def _no_home_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a test know no home that a command of another test was given."""
+    monkeypatch.setattr(shown_commands, "_given", {})

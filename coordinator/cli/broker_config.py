@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from coordinator.cli.common import HOME, Home
+from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import KnownBroker, local_port_of, write_access
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from schemas.envelope import COORDINATOR

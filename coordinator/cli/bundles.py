@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from coordinator.bundling.targets import TargetName
-from coordinator.cli.common import HOME, Home, say
+from coordinator.cli.common import say
 from coordinator.errors import BundleError
+from coordinator.home_option import HOME, Home
 from coordinator.settings import load
 from coordinator.trust.key_files import read_key
 from schemas import bundle_installer

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, command
+from coordinator.cli.common import command
 from coordinator.cli.tables import print_table
+from coordinator.home_option import HOME, Home
 from coordinator.reading.reports import ClassesReport
 from coordinator.topics.classes import views as class_views
 from coordinator.topics.classes.commands import MergeClasses, RenameClass

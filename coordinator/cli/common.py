@@ -16,18 +16,11 @@ from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.reading.foretold import foretold_push
 from coordinator.serving.operator import here, send
-from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
+from schemas.shown_commands import with_homes
 from schemas.values import ClassName, DeviceId
 
-Home = Annotated[
-    Path,
-    typer.Option(
-        "--home", envvar=HOME_VARIABLE, help="Home folder of the coordinator.", file_okay=False
-    ),
-]
-HOME = Path(DEFAULT_HOME)
 Tagged = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,12 +35,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 def command(home: Path, body: Command) -> None:
     """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
-    Console().print(send(home, body, carry_out_here=here(home)), markup=False)
+    say(send(home, body, carry_out_here=here(home)))
 
 
 def say(text: str) -> None:
-    """Print a line as it is."""
-    Console().print(text, markup=False, soft_wrap=True)
+    """Print a line for people; its commands find the home that was given."""
+    Console().print(with_homes(text), markup=False, soft_wrap=True)
 
 
 def confirm(question: str, *, yes: bool, way_out: str) -> None:

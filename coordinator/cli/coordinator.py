@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from coordinator import settings as settings_module
 from coordinator.cli.broker_config import broker_config
-from coordinator.cli.common import (
-    HOME,
-    Home,
-    class_names,
-    command,
-    confirm,
-    say,
-)
+from coordinator.cli.common import class_names, command, confirm, say
 from coordinator.cli.keys import enrol, revoke, settle
 from coordinator.cli.provision import provision
 from coordinator.cli.status import status
@@ -26,6 +19,7 @@ from coordinator.cli.tables import print_table
 from coordinator.cli.trust import init as make_first_root
 from coordinator.core.formatting import some
 from coordinator.errors import QuestionError
+from coordinator.home_option import HOME, Home
 from coordinator.proxy import settings as proxy_settings
 from coordinator.reading.reports import RoundsReport, StagesReport
 from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, SecuritySettings
@@ -41,6 +35,7 @@ from coordinator.topics.stages.commands import CloseStage, OpenStage
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.showing import AsJson, show_report
+from schemas.shown_commands import PROGRAM
 from schemas.values import DeviceId, FleetId
 from transport.mqtt_settings import read_host
 
@@ -107,15 +102,18 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     )
     path = settings_module.write_new(home, settings)
     if trial:
-        say(f"wrote {path}, for trying: no keys are asked for; next: coordinator admit DEVICE")
+        say(
+            f"wrote {path}, for trying: no keys are asked for; next: "
+            "`fleetledger coordinator admit DEVICE`"
+        )
         return
     say(f"wrote {path}")
     keys = root_key or [home / "keys" / "root.pem"]
     make_first_root(root_key=keys, home=home)
     say(
         f"Keep {some(keys)} elsewhere and delete it here: it is needed to change keys alone, and "
-        "whoever has it can have devices believe others. Next: fleetledger coordinator provision "
-        "DEVICES.csv --out kits   (or, for one device: coordinator enrol DEVICE)"
+        "whoever has it can have devices believe others. Next: `fleetledger coordinator provision "
+        "DEVICES.csv --out kits`, or for one device `fleetledger coordinator enrol DEVICE`"
     )
 
 
@@ -156,7 +154,7 @@ def proxy_init(
     )
     settings = proxy_settings.ProxyHomeSettings(fleet=FleetId(fleet), broker=broker)
     path = proxy_settings.write_new(home, settings)
-    Console().print(f"wrote {path}; next: fleetledger coordinator proxy", markup=False)
+    say(f"wrote {path}; next: `{PROGRAM} coordinator proxy --home {quote(str(home))}`")
 
 
 @app.command()

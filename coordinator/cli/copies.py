@@ -17,9 +17,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from coordinator.cli.common import HOME, Home
 from coordinator.cli.history import blobs_location
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.mirror import Mirror
 from coordinator.ledger.reader import LedgerReader, ledger_of

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from coordinator.cli.common import HOME, Home, Tagged, Yes, command, confirm_push, for_each
+from coordinator.cli.common import Tagged, Yes, command, confirm_push, for_each
 from coordinator.cli.tables import print_table
 from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.provisioning.broker_access import close_access

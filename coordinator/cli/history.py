@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from pydantic import ValidationError
 
-from coordinator.cli.common import HOME, Home, Tagged, for_each
+from coordinator.cli.common import Tagged, for_each
 from coordinator.errors import CommandError
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.reports import ReplayedResult, ReplayReport

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, Tagged, command, for_each
+from coordinator.cli.common import Tagged, command, for_each
+from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import close_access
 from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -28,7 +29,7 @@ def enrol(
     token = invite(home, DeviceId(device), hours)
     typer.echo(
         f"Give this line to the owner of {device}, and to nobody else; it works once, within "
-        f"{hours:g} hours.\nOn the device: fleetledger agent enrol   (it asks for the line), then "
+        f"{hours:g} hours.\nOn the device: `fleetledger agent enrol` (it asks for the line), then "
         "start the agent.",
         err=True,
     )

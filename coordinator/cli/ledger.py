@@ -30,6 +30,7 @@ from coordinator.errors import (
     LedgerError,
     LedgerLockedError,
 )
+from coordinator.home_option import HOME, Home
 from coordinator.ledger import audit as auditing
 from coordinator.ledger import proving, tiles
 from coordinator.ledger.audit import Audited
@@ -52,7 +53,7 @@ from coordinator.reading.reports import (
 from coordinator.reading.sentences import SENTENCES
 from coordinator.reading.tables import TABLES
 from coordinator.serving.verifying import VerifiedHome, verify_home
-from coordinator.settings import DEFAULT_HOME, FILE_NAME, HOME_VARIABLE, load
+from coordinator.settings import FILE_NAME, load
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
@@ -78,12 +79,10 @@ _FAILED = 1
 _USAGE = 2
 _POLL_SECONDS = 0.5
 
-Home = Annotated[Path, typer.Option(help="Home folder of the coordinator.", envvar=HOME_VARIABLE)]
-
 
 @app.command()
 def tail(
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
     number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
     device: Annotated[
@@ -109,7 +108,7 @@ def tail(
 @app.command()
 def show(
     index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
     """Explain one entry and print all of it."""
@@ -140,7 +139,7 @@ def _draw_entry(report: EntryReport) -> None:
 
 @app.command()
 def verify(
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
     jobs: Annotated[
         int | None,
         typer.Option(min=1, max=256, help="Processes; as many as there are cores if left out."),
@@ -180,7 +179,7 @@ def _draw_verified(report: VerificationReport) -> None:
 
 
 @app.command()
-def rebuild(home: Home = Path(DEFAULT_HOME)) -> None:
+def rebuild(home: Home = HOME) -> None:
     """Make the tables again from the entries, while no coordinator runs; say what differed."""
     path = _existing(home)
     try:
@@ -193,7 +192,7 @@ def rebuild(home: Home = Path(DEFAULT_HOME)) -> None:
 @app.command()
 def prove(
     index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
 ) -> None:
     """Print the proof that an entry is in the ledger, as JSON that `audit` checks anywhere."""
     with _opened(home) as ledger:
@@ -204,7 +203,7 @@ def prove(
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
 ) -> None:
     """Write the ledger as files that need no program: entries, tiles, the signed checkpoint."""
     with _opened(home) as ledger, ledger.snapshot():
@@ -216,7 +215,7 @@ def export(
 
 @app.command()
 def explore(
-    home: Home = Path(DEFAULT_HOME),
+    home: Home = HOME,
     out: Annotated[
         Path | None, typer.Option(help="File to write; `metadata.json` in the home if left out.")
     ] = None,

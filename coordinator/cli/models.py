@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from coordinator.cli.common import (
-    HOME,
-    Home,
-    Tagged,
-    Yes,
-    command,
-    confirm,
-    confirm_push,
-    say,
-)
+from coordinator.cli.common import Tagged, Yes, command, confirm, confirm_push, say
 from coordinator.cli.tables import print_table
 from coordinator.cli.variants import variants
 from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import ledger_of
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
@@ -106,7 +97,7 @@ def _draw_one(report: model_queries.ModelReport) -> None:
     }
     for name, value in {**dict(report), **words}.items():
         if value is not None:
-            Console().print(f"{name:>17}  {value}", markup=False, soft_wrap=True)
+            say(f"{name:>17}  {value}")
 
 
 @app.command()
@@ -196,7 +187,7 @@ def export_version(
     if bundle is not None:
         lines.append(f"wrote {joined.sign(out, bundle)}, to be verified with {bundle.stem}.pub")
     for line in lines:
-        Console().print(line, markup=False, soft_wrap=True)
+        say(line)
 
 
 @app.command("export-backbone")
@@ -230,10 +221,10 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     wanted = exporter.TorchvisionRequest(torchvision, file, size, seed)
     exported = exporter.export_torchvision(wanted)
     described = exported.write_to(place)
-    following = f"fleetledger model import-backbone {place} --preprocessing {described}"
+    following = f"`fleetledger model import-backbone {place} --preprocessing {described}`"
     done = "" if import_now else f"; next: {following}"
     for line in (*exported.facts(), f"wrote {place} and {described}{done}"):
-        Console().print(line, markup=False, soft_wrap=True)
+        say(line)
     if import_now:
         import_backbone(place, described, home=home)
 

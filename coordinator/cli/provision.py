@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.broker_config import LocalPort
-from coordinator.cli.common import HOME, Home, say
+from coordinator.cli.common import say
 from coordinator.errors import ProvisionError
+from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import DEVICES
 from coordinator.provisioning.device_table import TableRow, read_table
 from transport.brokers.folder import CONFIGURATION, SECRETS
@@ -100,7 +101,7 @@ def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
         yield "   After new kits copy its password_file again, and send it a SIGHUP"
     yield (
         f"2. Devices: take each its folder of {what.out / DEVICES}; there: "
-        "fleetledger agent install FOLDER"
+        "`fleetledger agent install FOLDER`"
     )
 
 

@@ -13,11 +13,12 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, Yes, confirm, say
+from coordinator.cli.common import Yes, confirm, say
 from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
 from coordinator.cli.tables import print_table
 from coordinator.core.commands import Command
 from coordinator.core.formatting import count_of
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.audit import exported_entries
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader, ledger_of
@@ -353,7 +354,7 @@ def _draw(report: RolloutReport, *, devices: bool) -> None:
     if devices:
         lines = [(d.device, d.group, d.stage.replace("_", " "), d.reason) for d in report.devices]
         print_table("Devices", ("device", "group", "state", "reason"), lines)
-    say(f"fleetledger rollout verify {one.number}   makes the verdicts again")
+    say(f"`fleetledger rollout verify {one.number}` makes the verdicts again")
 
 
 def _cell(line: GateLine | None) -> str:

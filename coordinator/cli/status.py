@@ -12,9 +12,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from coordinator.cli.common import HOME, Home, Tagged
+from coordinator.cli.common import Tagged
 from coordinator.cli.tables import table_of
 from coordinator.core.formatting import some, span
+from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.reading.answers import (
@@ -33,6 +34,7 @@ from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.queries import HELD
 from schemas.showing import AsJson, show_report
+from schemas.shown_commands import with_homes
 from schemas.times import iso_time
 
 TRIAL = (
@@ -121,7 +123,7 @@ def _drawn(fleet: FleetNow, width: int) -> RenderableType:
     rows = (_row(device, fleet.time, tagged=tagged) for device in fleet.devices)
     cells = [tuple(row[at] for at in shown) for row in rows]
     parts.append(table_of("Devices", tuple(columns[at] for at in shown), cells, width))
-    parts += [Text(line) for line in _tail(fleet)]
+    parts += [Text(with_homes(line)) for line in _tail(fleet)]
     return Group(*parts)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from coordinator.cli.common import HOME, Home, command, say
+from coordinator.cli.common import command, say
 from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
+from coordinator.home_option import HOME, Home
 from coordinator.reading.answers import WaitingRelease
 from coordinator.reading.reports import RootReport, ShownRelease
 from coordinator.settings import CoordinatorSettings, load
@@ -103,7 +103,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
             "releases do not expire: a device that is kept from newer ones is told apart by its "
             "silence alone. To have them expire, set `[release] expire_days` in coordinator.toml"
         )
-        Console().print(text, markup=False, soft_wrap=True)
+        say(text)
 
 
 @app.command()
@@ -148,8 +148,8 @@ def _draw(report: RootReport) -> None:
     rows = [(row.number, row.version, row.key, row.index) for row in report.releases]
     print_table("Releases", ("number", "model", "key", "entry"), rows)
     for push in report.waiting:
-        text = f"model {push.version} for {push.whom} waits: fleetledger model sign {push.version}"
-        say(f"{text} --key FILE")
+        sign = f"`fleetledger model sign {push.version} --key FILE`"
+        say(f"model {push.version} for {push.whom} waits: {sign}")
 
 
 def _facts(report: RootReport) -> Iterator[tuple[str, object]]:
@@ -221,9 +221,7 @@ def sign(
     root = sign_with(read_root(file), key)
     write_root(file, root)
     by = ", ".join(item.key for item in root.signatures)
-    Console().print(
-        f"signed by {by}; next: fleetledger trust publish {file}", markup=False, soft_wrap=True
-    )
+    say(f"signed by {by}; next: `fleetledger trust publish {file}`")
 
 
 @app.command()
@@ -234,10 +232,9 @@ def publish(file: RootFile, anew: Anew = False, home: Home = HOME) -> None:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
     command(home, PublishRoot(root=root, anew=anew))
     place = write_root(root_file(home, root), root)
-    Console().print(
-        f"for devices that have none yet: fleetledger agent init --root {place}",
-        markup=False,
-        soft_wrap=True,
+    say(
+        "for devices that have none yet: `fleetledger agent init --device NAME --fleet NAME --root "
+        f"{place}`"
     )
 
 
@@ -252,7 +249,9 @@ def published(home: Path) -> SignedRoot | None:
 def _must_be_published(home: Path) -> SignedRoot:
     root = published(home)
     if root is None:
-        raise TrustError("root: none is published; begin with `fleetledger trust init`")
+        raise TrustError(
+            "root: none is published; begin with `fleetledger trust init --root-key FILE`"
+        )
     return root
 
 
@@ -270,12 +269,10 @@ def _finish(
     place = write_root(root_file(home, root), root)
     missing = root.missing(former)
     if missing:
-        Console().print(
+        say(
             f"{place}: not published, signatures missing: {missing}. Where the keys are: "
-            f"fleetledger trust sign {place.name} --key FILE, then here: fleetledger trust publish "
-            f"{place}",
-            markup=False,
-            soft_wrap=True,
+            f"`fleetledger trust sign {place.name} --key FILE`, then here: `fleetledger trust "
+            f"publish {place}`"
         )
         return
     publish(place, anew, home)

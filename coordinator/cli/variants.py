@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import HOME, Home, command, say
+from coordinator.cli.common import command, say
 from coordinator.errors import CommandError
+from coordinator.home_option import HOME, Home
 from coordinator.topics.lineages.commands import MakeVariants
 from schemas.variants import VARIANT_NAMES, VariantName
 

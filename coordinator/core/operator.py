@@ -68,7 +68,7 @@ class Operator:
         if not self.learning and isinstance(command, LineageCommand | StageCommand | RoundCommand):
             raise CommandError(
                 f"{command.verb}: this fleet runs models and does not learn (learning = false in "
-                "coordinator.toml); `fleetledger model import FILE` brings one"
+                "coordinator.toml); `fleetledger model import FILE --preprocessing FILE` brings one"
             )
         if isinstance(command, ClockCommand):
             return self.correcting.correct(now_ns)

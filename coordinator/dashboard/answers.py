@@ -41,6 +41,7 @@ def frame_of(request: Request, **values: object) -> PageFrame:
         "path": request.url.path,
         "learning": dashboard.learning,
         "trial": dashboard.trial,
+        "home": dashboard.home.absolute(),
     }
     return PageFrame(**(made | values))  # type: ignore[arg-type]
 

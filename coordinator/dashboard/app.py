@@ -46,10 +46,11 @@ LOGIN = LoginWords(
     program="dashboard",
     about="This dashboard shows a fleet to those who have a link. A new link is made by whoever "
     "has the coordinator's home:",
-    command="fleetledger dashboard link YOUR-NAME --role viewer",
+    command="fleetledger dashboard link YOUR-NAME --role viewer --home HOME",
     button="See the fleet",
-    to_programs="Come in first: by a link of `fleetledger dashboard link`, or by a token of "
-    "`fleetledger dashboard token NAME` in the header `Authorization: Bearer TOKEN`.",
+    to_programs="Come in first: by a link of `fleetledger dashboard link NAME --home HOME`, or by "
+    "a token of `fleetledger dashboard token NAME --home HOME` in the header `Authorization: "
+    "Bearer TOKEN`.",
 )
 log = logging.getLogger(__name__)
 

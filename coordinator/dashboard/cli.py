@@ -11,7 +11,8 @@ import typer
 
 from coordinator.dashboard.serving import DEFAULT_PORT, link, serve
 from coordinator.errors import CommandError
-from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE, load
+from coordinator.home_option import HOME, Home
+from coordinator.settings import load
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import logging_on
@@ -20,14 +21,6 @@ from transport.pages.doors import Doors
 from transport.pages.people import Person, Role, own_name
 from transport.pages.serving import ListenAddress
 from transport.pages.words import iso
-
-Home = Annotated[
-    Path,
-    typer.Option(
-        "--home", envvar=HOME_VARIABLE, help="Home folder of the coordinator.", file_okay=False
-    ),
-]
-HOME = Path(DEFAULT_HOME)
 
 RoleOption = Annotated[Role, typer.Option(help="What they may: see, or see and act.")]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from html import escape, unescape
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinator.dashboard import addresses, telling
@@ -18,9 +21,13 @@ from coordinator.dashboard.parts.rollout_plots import (
 )
 from coordinator.dashboard.parts.stage_plot import stage_plot
 from coordinator.dashboard.parts.version_plot import version_plot
+from schemas.shown_commands import command_at
 from transport.pages import words
 from transport.pages.drawing import PageTemplates
 from transport.pages.people import Person
+
+_COMMAND = re.compile(r'(`|<code class="command" tabindex="0">)(fleetledger [^`<]+)')
+"""A command in HTML, whether in a text or by itself."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ class PageFrame:
     """Whether the fleet learns."""
     trial: bool = False
     """Whether the fleet is for trying, and needs no keys."""
+    home: Path = Path()
+    """The coordinator's, absolute, for the commands on a page."""
 
     @property
     def place(self) -> str:
@@ -74,7 +83,16 @@ class PageFrame:
 
 def draw(template: str, frame: PageFrame, **values: object) -> str:
     """Return a page as HTML; a name that the template uses and nobody gave is an error."""
-    return TEMPLATES.draw(template, frame=frame, **values)
+    html = TEMPLATES.draw(template, frame=frame, **values)
+    if frame.person is None:  # who has not come in is told no folder
+        return html
+    return _COMMAND.sub(lambda found: _here(found, frame.home), html)
+
+
+def _here(found: re.Match[str], home: Path) -> str:
+    """Return a command, or several in lines, that finds the home of this coordinator."""
+    lines = (escape(command_at(unescape(line), home)) for line in found[2].split("\n"))
+    return found[1] + "\n".join(lines)
 
 
 def draw_page(page: Page, model: PageModel, frame: PageFrame) -> str:

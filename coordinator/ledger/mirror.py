@@ -149,7 +149,7 @@ class Mirror:
         if head.size > ledger.size:
             raise AuditError(
                 f"{place}: has {head.size} entries, and the ledger here {ledger.size}: it is the "
-                "older of the two; `fleetledger ledger restore` brings the newer one back"
+                "older of the two; `fleetledger ledger restore URL` brings the newer one back"
             )
         found = ledger.head_at(head.size)
         if found != head:

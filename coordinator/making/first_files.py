@@ -90,7 +90,8 @@ def extras_of(
     if file is None and wanted:
         raise NetworkSettingsError(
             "public_images: the method's settings want images that all devices get; name them: "
-            "`fleetledger model import-network --public-images FILE.npz`, with an array 'images'"
+            "`fleetledger model import-network --preprocessing FILE --public-images "
+            "FILE.npz`, with an array 'images'"
         )
     if file is None:
         return {}
@@ -116,7 +117,8 @@ def base_tensors(network: AnyNetwork, name: str, file: Path | None) -> Arrays:
     if plans and file is None:
         raise NetworkSettingsError(
             f"weights: of {name!r} a part alone is trained, and a file gives the rest; name it: "
-            "`fleetledger model import-network --weights FILE`, a state dict (.safetensors, .pth)"
+            "`fleetledger model import-network --preprocessing FILE --weights FILE`, a state dict "
+            "(.safetensors, .pth)"
         )
     if file is None:
         return {}

@@ -216,6 +216,7 @@ def _who_trains(
     if not descriptor(fleet.name).trains:
         raise NetworkSettingsError(
             f"method.name: {fleet.name!r} trains no network; import a frozen one with "
-            "`fleetledger model import-backbone`, or add a section [first_stage]"
+            "`fleetledger model import-backbone FILE --preprocessing FILE`, or add a section "
+            "[first_stage]"
         )
     return fleet, None

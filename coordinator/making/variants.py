@@ -177,7 +177,7 @@ def _leading(ledger: LedgerReader) -> BackboneImported:
     if not isinstance(body, BackboneImported):
         raise CommandError(
             "variants: the fleet learns on no frozen model now, so there is none to make variants "
-            "of; `fleetledger model import-backbone` brings one"
+            "of; `fleetledger model import-backbone FILE --preprocessing FILE` brings one"
         )
     return body
 

@@ -12,7 +12,6 @@ from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.absence import absences
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow, Trouble
 from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.settings import DEFAULT_HOME
 from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
 from coordinator.topics.devices.views import ProblemRow, TwinsRow
@@ -20,10 +19,9 @@ from coordinator.topics.models.queries import GoingOut
 from coordinator.topics.releases.views import WaitingPush
 from coordinator.topics.stages.views import ReportRow, UnseenClasses
 from schemas.envelope import COORDINATOR, PROXY
+from schemas.shown_commands import command_at, commands_at
 from schemas.times import iso_time
 
-_ON_DEVICES = "fleetledger agent "
-"""Commands that are for a device."""
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
 """So long before a root expires somebody is told."""
 
@@ -77,11 +75,10 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
 
 
 def at_home(need: Need, home: Path) -> Need:
-    """Return a need whose command finds the coordinator that lives in `home`."""
-    command = need.command
-    if command is None or home == Path(DEFAULT_HOME) or command.startswith(_ON_DEVICES):
-        return need
-    return need.model_copy(update={"command": f"{command} --home {quote(str(home))}"})
+    """Return a need whose commands find the coordinator that lives in `home`."""
+    command = None if need.command is None else command_at(need.command, home)
+    sentence = commands_at(need.sentence, home)
+    return need.model_copy(update={"command": command, "sentence": sentence})
 
 
 def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
@@ -347,7 +344,7 @@ def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
         yield Need(
             urgency="today",
             sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {row.why}. "
-            f"`fleetledger ledger retract {row.device}` takes out what it gave.",
+            f"`fleetledger ledger retract {row.device} --reason TEXT` takes out what it gave.",
             devices=(row.device,),
             index=row.index,
             command=f"fleetledger ledger count-in {row.device}",

@@ -43,9 +43,10 @@ LOGIN = LoginWords(
     program=PROGRAM,
     about="This page shows images of a device to those who have a link. A new link is made by "
     "whoever has the agent's home:",
-    command="fleetledger agent label --link",
+    command="fleetledger agent label --link --home HOME",
     button="See the images",
-    to_programs="Come in first: by a link of `fleetledger agent label --link`, in a browser.",
+    to_programs="Come in first: by a link of `fleetledger agent label --link --home HOME`, in a "
+    "browser.",
 )
 _MOST_FIELDS = 200
 

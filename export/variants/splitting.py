@@ -64,7 +64,8 @@ def split_frozen(frozen: bytes) -> SplitFrozen:
     if len(sources) != 1 or outputs != [FEATURES]:
         raise ModelFileError(
             "frozen: no map of this house follows one backbone in it, so there is nothing that "
-            "could stay exact; import the backbone with `fleetledger model import-backbone`"
+            "could stay exact; import the backbone with `fleetledger model import-backbone FILE "
+            "--preprocessing FILE`"
         )
     (source,) = sources
     backbone = ModelProto()

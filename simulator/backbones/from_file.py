@@ -21,8 +21,8 @@ def file_backbone(path: Path, size: tuple[int, int] | None) -> Backbone:
         data = read_model_file(path)
     except ModelFileError as error:
         raise BackboneError(
-            f"backbone.file: {error}, for example of `fleetledger model export-backbone` "
-            "(docs/models.md)"
+            f"backbone.file: {error}, for example of `fleetledger model export-backbone "
+            "--torchvision NAME --weights FILE` (docs/models.md)"
         ) from error
     preprocessing = load_preprocessing(_beside(path))
     takes = "texts" if preprocessing.mode == "text" else f"pictures of {preprocessing.size}"

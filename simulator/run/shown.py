@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from typing_extensions import Self
 
+from schemas.installing import pip_install
 from simulator.engines.interface import Engine, Prepared, Watch
 from simulator.run.engines import make_engine
 from simulator.scenario.model import Scenario
@@ -128,5 +129,5 @@ def _lacking(scenario: Scenario) -> str:
         return f"the method {JOINT} trains in one place, and has no fleet"
     missing = [package for package in _NEEDED if find_spec(package) is None]
     if missing:
-        return f"it needs {missing[0]}: pip install 'fleetledger[dashboard]'"
+        return f"it needs {missing[0]}: {pip_install('dashboard')}"
     return ""

@@ -119,7 +119,9 @@ def test_a_fleet_with_an_offline_release_key(fleet: ReleasedFleet) -> None:
     fleet.sign(2, "r1")
     fleet.until(lambda: fleet.runs() == 2)
 
-    assert "waits for `fleetledger model sign 1 --key FILE`" in fleet.model("rollback", "--yes")
+    assert "waits for `fleetledger model sign 1 --key FILE --home" in fleet.model(
+        "rollback", "--yes"
+    )
     fleet.sign(1, "r1")
     fleet.until(lambda: fleet.runs() == 1)
     assert fleet.releases() == [(1, 1), (2, 2), (3, 1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from coordinator.core.decision import Decision, record
 from coordinator.core.entry import OPERATOR
 from coordinator.core.state import State
@@ -37,7 +39,8 @@ def _rename(state: State, old: ClassName, new: ClassName) -> Decision:
     check_new_name(new)
     if new in state.classes.indices:
         raise CommandError(
-            f"class: {str(new)!r} exists; to make both one use `fleetledger class merge`"
+            f"class: {str(new)!r} exists; to make both one use "
+            f"`fleetledger class merge {quote(str(old))} {quote(str(new))}`"
         )
     meant = state.classes.aliases.get(new)
     if meant is not None and _resolve(state, new) != old:
@@ -47,7 +50,7 @@ def _rename(state: State, old: ClassName, new: ClassName) -> Decision:
     if alike is not None:
         raise CommandError(
             f"class: {str(new)!a} looks like {alike!a}, another class of the fleet; type it in "
-            "letters of one script, or make both one with `fleetledger class merge`"
+            "letters of one script, or make both one with `fleetledger class merge SOURCE TARGET`"
         )
     check_other_name(state, new)
     return record(ClassRenamed(old=old, new=new), actor=OPERATOR)

@@ -289,8 +289,8 @@ class ContributionsSetAside(EntryBody):
         parts = count_of(len(part.indices), "contribution")
         return (
             f"{parts} of device {part.device} set aside: {self.why(part)}; `fleetledger ledger "
-            f"count-in {part.device}` lets it count, `fleetledger ledger retract {part.device}` "
-            "takes it out"
+            f"count-in {part.device}` lets it count, `fleetledger ledger retract {part.device} "
+            "--reason TEXT` takes it out"
         )
 
 

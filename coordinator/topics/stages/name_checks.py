@@ -52,7 +52,7 @@ def doubts_about(state: State, names: tuple[ClassName, ...]) -> list[str]:
         if near:
             found.append(
                 f"class {str(name)!r} is new, and near to the fleet's {_quoted(near)}; "
-                "`fleetledger class merge` makes two names one class"
+                "`fleetledger class merge SOURCE TARGET` makes two names one class"
             )
         if name in reported:
             continue

@@ -73,8 +73,8 @@ class Stages:
         state = self._state
         if state.lineages.current is None:
             raise CommandError(
-                "stage: nothing to learn with; first `fleetledger model import-backbone`, or "
-                "`model import-network` for a method that trains"
+                "stage: nothing to learn with; first `fleetledger model import-backbone FILE "
+                "--preprocessing FILE`, or `model import-network` for a method that trains"
             )
         if len(set(class_names)) != len(class_names):
             raise CommandError("class_names: a name is given twice; give each once")

@@ -92,7 +92,7 @@ def manifest(home: Path, version: int) -> Manifest:
 
 def test_an_imported_model_is_a_version_that_goes_nowhere_by_itself(home: Path) -> None:
     said = take_in(home, "birds.onnx", "--classes", "birds.txt").output
-    assert "birds.onnx is model 1; it goes nowhere before `fleetledger model push 1`" in said
+    assert f"nowhere before `fleetledger model push 1 --home {home}`" in said
     assert "note: the file gives a probability of each class; its softmax is left out" in said
     assert "Note: the file gives a probability" in run(home, "ledger", "tail").output
     with LedgerReader.open_read_only(ledger_path(home)) as ledger:

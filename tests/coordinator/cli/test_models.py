@@ -78,7 +78,7 @@ def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home:
         "to go back to: model 2 (2 classes, accuracy 92.5 % on 2 devices); "
         "new models are held then",
         "model 2 is desired of all devices, which were to run 3; model 1 stays on dev-2; "
-        "new models are held until `fleetledger model hold --release`",
+        f"new models are held until `fleetledger model hold --release --home {home}`",
     ]
 
 
@@ -89,7 +89,8 @@ def test_a_push_names_who_leaves_which_model_and_what_it_does_not_know(home: Pat
     assert shown[:-1] == [
         "to model 2 (2 classes, accuracy 92.5 % on 2 devices)",
         "from no model: 2 devices",
-        "group by group, as long as devices measure that it holds: `fleetledger rollout plan 2`",
+        "group by group, as long as devices measure that it holds: `fleetledger rollout plan 2 "
+        f"--home {home}`",
     ]
     assert shown[-1].startswith("model 2 goes to all devices")
     with pytest.raises(CommandError, match="version: 9 is not a model"):
@@ -143,7 +144,7 @@ def test_list_and_status_say_that_models_are_held_and_what_releases_them(home: P
     for app, verb in ((cli.app, "list"), (coordinator_cli.app, "status")):
         shown = run(home, verb, app=app).output
         assert "models are held" in shown
-        assert "`fleetledger model hold --release`" in shown
+        assert f"`fleetledger model hold --release --home {home}`" in shown
         assert "tried on" not in shown
     run(home, "hold", "--release")
     assert "held" not in run(home, "list").output

@@ -86,3 +86,12 @@ def test_a_form_that_is_none_is_refused(home: Path) -> None:
     words = ["class", "list", "--home", str(home)]
     done = CliRunner().invoke(fleetledger.app, words, env={OUTPUT_VARIABLE: "yaml"})
     assert done.exit_code != 0
+
+
+def test_a_refusal_names_commands_with_the_home_that_was_given(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fleetledger", "device", "show", "x", "--home", str(home)])
+    with pytest.raises(SystemExit):
+        fleetledger.main()
+    assert f"`fleetledger device list --home {home}`" in capsys.readouterr().err

@@ -101,4 +101,6 @@ def test_what_makes_no_sense_is_refused_in_words(home: Path, tmp_path: Path) -> 
 def test_a_fleet_without_a_frozen_model_is_told_how_to_have_one(tmp_path: Path) -> None:
     run(tmp_path / "home", "coordinator", "init", "--trial", "--fleet", "birds")
     run(tmp_path / "home", "coordinator", "admit", "camera-1")
-    assert "`fleetledger model import-backbone` brings one" in refused(tmp_path / "home")
+    assert "`fleetledger model import-backbone FILE --preprocessing FILE` brings one" in refused(
+        tmp_path / "home"
+    )

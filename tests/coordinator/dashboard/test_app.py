@@ -17,6 +17,7 @@ from coordinator.dashboard.pages import PAGES
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.dashboard.vendored import VENDORED, Vendored
 from schemas.settings_file import SettingsError
+from schemas.shown_commands import OF_OPERATORS
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 
 STATIC = Path(dashboard.__file__).parent / "static"
@@ -195,3 +196,16 @@ def test_static_files_are_kept_by_an_address_that_names_their_content(home: Path
     for address in addresses:
         assert re.search(r"\?v=[0-9a-f]{12}$", str(address))
         assert "immutable" in client.get(str(address)).headers["cache-control"]
+
+
+@pytest.mark.parametrize("path", ADDRESSES)
+def test_every_command_on_a_page_finds_the_coordinators_home(home: Path, path: str) -> None:
+    text = browser(home).get(path).text
+    found = re.findall(r"(?:`|tabindex=.0.>|\n)(fleetledger [^`<\n]+)", text)
+    wanted = [line for line in found if line.split()[1] in OF_OPERATORS and "audit" not in line]
+    assert not [line for line in wanted if f"--home {home}" not in line]
+    assert found or path not in {"/trust", "/models/1", "/devices/dev-1", "/ledger"}
+
+
+def test_who_has_not_come_in_is_told_no_folder(home: Path) -> None:
+    assert str(home) not in browser(home, role=None).get("/").text

@@ -84,7 +84,7 @@ def test_the_newest_releases_are_shown_with_their_keys(home: Path) -> None:
     assert (row.number, row.version) == (1, 1)
     said = run(trust_app, "show", "--home", home)
     assert row.key in said
-    assert "model 2 for all devices waits: fleetledger model sign 2 --key FILE" in said
+    assert f"for all devices waits: `fleetledger model sign 2 --key FILE --home {home}`" in said
     assert "model 1 for dev-2 waits" in said
     assert "waits for `model sign`" in run(model_app, "list", "--home", home)
 

@@ -63,7 +63,10 @@ def test_a_name_like_a_class_of_the_fleet_is_asked_about_with_the_way_to_make_bo
     bench = closed_bench()
     bench.command(OpenStage(class_names=names("horse")))
     bench.command(CloseStage())
-    assert "near to the fleet's 'horse'; `fleetledger class merge`" in asked(bench, "horsee").text
+    assert (
+        "near to the fleet's 'horse'; `fleetledger class merge SOURCE"
+        in asked(bench, "horsee").text
+    )
     report(bench, "dev-1", "horsee")
     assert asked(bench, "horsee").done  # a device and the operator mean the same
 
