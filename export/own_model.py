@@ -26,7 +26,7 @@ from export.cutting import VALUES, Cutting
 from export.dense_golden import build_dense_golden, write_dense_scores
 from export.errors import ModelFileError, ParityError
 from export.golden import build_golden, golden_inputs, write_golden_scores
-from export.graph import clean, nested_graphs, tensors_of, write
+from export.graph import clean, nested_graphs, nodes_of, tensors_of, write
 from export.incoming import (
     Values,
     as_it_takes,
@@ -270,7 +270,12 @@ def _freed(model: ModelProto, wanted: OwnModelRequest) -> tuple[ModelProto, Valu
     """Return the network for any number of samples, or for one, with what it gives of some."""
     try:
         return free_batch(model, wanted.preprocessing)
-    except ModelFileError:
+    except ModelFileError as error:
+        if any(node.op_type == "NonMaxSuppression" for node in nodes_of(model.graph)):
+            raise ModelFileError(
+                "output: 'NonMaxSuppression' gives as many rows as a picture has objects; export "
+                "the boxes before it, of a fixed number, and choose among them in your program"
+            ) from error
         axes = model.graph.input[0].type.tensor_type.shape.dim
         if wanted.answers == "sample" or axes[0].dim_value != 1:
             raise  # devices give whole samples in batches

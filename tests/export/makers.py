@@ -376,3 +376,23 @@ def of_one_sample() -> list[ModelProto]:
     ]
     made[0][1]["many"] = np.float32(80)
     return [written(nodes, given, image=image, outputs=outputs) for nodes, given in made]
+
+
+def detector(*, suppresses: bool) -> ModelProto:
+    """Boxes of 8 x 8 pixels with a number each; or which of them are left by suppression."""
+    nodes = [
+        node("Conv", "image w", "cells", strides=[4, 5]),
+        node("Reshape", "cells s", "rows"),
+    ]
+    constants: dict[str, Any] = {"w": drawn(5, 3, 4, 5), "s": np.array([0, 5, 6])}
+    outputs = [value("rows", ["N", 5, 6])]
+    if suppresses:
+        nodes += [
+            node("Split", "rows parts", "turned sure", axis=1),
+            node("Transpose", "turned", "boxes", perm=[0, 2, 1]),
+            node("NonMaxSuppression", "boxes sure most overlap least", "kept"),
+        ]
+        constants |= {"parts": np.array([4, 1]), "most": np.array([3])}
+        constants |= {"overlap": np.float32([0.5]), "least": np.float32([-9])}
+        outputs = [helper.make_tensor_value_info("kept", TensorProto.INT64, ["K", 3])]
+    return written(nodes, constants, outputs=outputs)

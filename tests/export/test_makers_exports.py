@@ -199,6 +199,15 @@ def test_other_orders_and_sizes_of_pictures_are_answered_alike_in_import_and_on_
     require_equal(makers.torch_legacy(), tmp_path, wanted)
 
 
+def test_boxes_are_raw_numbers_and_suppressed_ones_are_refused() -> None:
+    raw = OwnModelRequest(PICTURES, (), answers="raw")
+    assert own_model(makers.detector(suppresses=False).SerializeToString(), raw).output_shape == (
+        5,
+        6,
+    )
+    refused(makers.detector(suppresses=True), "'NonMaxSuppression' gives as many rows", raw)
+
+
 def test_another_name_of_the_input_is_told(tmp_path: Path) -> None:
     model = makers.torch_legacy()
     model.graph.node[0].input[0] = model.graph.input[0].name = "x"
