@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from coordinator.dashboard import addresses, telling
 from coordinator.dashboard.page import Page, PageModel
 from coordinator.dashboard.parts.health_plot import health_plot
+from coordinator.dashboard.parts.presence_plot import fleet_presence_plot, presence_strip
 from coordinator.dashboard.parts.rollout_plots import (
     evidence_plot,
     evidence_spark,
@@ -126,6 +127,8 @@ _NAMES: Mapping[str, Any] = {
     "stage_plot": stage_plot,
     "version_plot": version_plot,
     "health_plot": health_plot,
+    "presence_strip": presence_strip,
+    "fleet_presence_plot": fleet_presence_plot,
     "evidence_plot": evidence_plot,
     "evidence_spark": evidence_spark,
     "exposure_plot": exposure_plot,

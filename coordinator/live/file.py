@@ -3,7 +3,8 @@
     now        one row: the coordinator
     device     a row for each device that was seen
     meter      counters and histograms
-    health     a point for each device every ten minutes, of the last day
+
+and three of the last day, which `day` keeps.
 
 It is written without waiting for the disk, and may be deleted at any time: nothing decides by it.
 A reader sees one state throughout, and needs no lock.
@@ -12,33 +13,30 @@ A reader sees one state throughout, and needs no lock.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from sqlite_utils import Database
 
+from coordinator.live.day import DayTables
 from coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
-    HealthPoint,
     HistogramNow,
     LiveSnapshot,
     serves,
 )
 from coordinator.paths import live_path
-from schemas.values import DeviceId
 
-VERSION = 1
+VERSION = 2
 """Of the tables; a file of another version is made anew by the writer, and unread by readers."""
-POINT_SECONDS = 600.0
-"""Between two points of a device's health."""
-DAY_SECONDS = 86_400.0
-"""How long points are kept."""
-_SECOND_NS = 1_000_000_000
+
+_Point = TypeVar("_Point")
 
 
 class LiveFile:
@@ -55,24 +53,34 @@ class LiveFile:
             _delete(path)
             self._db = _open(path)
         self._inode = path.stat().st_ino
-        self._forget_ns = 0
+        self._day = DayTables(self._db)
+        with self._db.conn, suppress(ValidationError):
+            for (body,) in self._db.execute("SELECT body FROM now").fetchall():
+                self._day.ended(CoordinatorNow.model_validate_json(body).written_ns)
 
     def write(self, snapshot: LiveSnapshot) -> None:
         """Write a snapshot over the one before, in one transaction.
 
         Devices that are not in it stay as they were written.
         """
+        try:
+            with self._db.conn:
+                self._write(snapshot)
+        except sqlite3.Error:
+            self._day.begin_anew()
+            raise
+
+    def _write(self, snapshot: LiveSnapshot) -> None:
         now, devices = snapshot.coordinator, snapshot.devices.values()
-        with self._db.conn:
-            self._db.table("now").upsert({"id": 0, "body": _text(now)}, pk="id")
-            self._db.table("device").upsert_all(map(_device_row, devices), pk="device")
-            meters: list[CounterNow | HistogramNow] = [*snapshot.counters, *snapshot.histograms]
-            self._db.execute("DELETE FROM meter")
-            self._db.table("meter").insert_all(
-                {"kind": type(meter).__name__, "name": meter.name, "body": _text(meter)}
-                for meter in meters
-            )
-            self._add_points(devices, now.written_ns)
+        self._db.table("now").upsert({"id": 0, "body": _text(now)}, pk="id")
+        self._db.table("device").upsert_all(map(_device_row, devices), pk="device")
+        meters: list[CounterNow | HistogramNow] = [*snapshot.counters, *snapshot.histograms]
+        self._db.execute("DELETE FROM meter")
+        self._db.table("meter").insert_all(
+            {"kind": type(meter).__name__, "name": meter.name, "body": _text(meter)}
+            for meter in meters
+        )
+        self._day.add(snapshot)
 
     def is_there(self) -> bool:
         """Whether it is still where readers look for it: anybody may delete it."""
@@ -84,25 +92,6 @@ class LiveFile:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-    def _add_points(self, devices: Iterable[DeviceNow], now_ns: int) -> None:
-        span_ns = int(POINT_SECONDS * _SECOND_NS)
-        if now_ns >= self._forget_ns:
-            self._forget_ns = now_ns + span_ns
-            oldest_ns = now_ns - int(DAY_SECONDS * _SECOND_NS)
-            self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest_ns])
-        points = ((item.device, _point(item)) for item in devices if item.health is not None)
-        self._db.table("health").insert_all(
-            (
-                {
-                    "device": device,
-                    "time_ns": point.time_ns // span_ns * span_ns,
-                    "body": _text(point),
-                }
-                for device, point in points
-            ),
-            ignore=True,  # the first of these ten minutes stays
-        )
 
 
 def read_live(home: Path) -> LiveSnapshot | None:
@@ -150,11 +139,10 @@ def read_presence(home: Path, time_ns: int) -> PresenceNow:
     return PresenceNow()
 
 
-def read_health(home: Path, device: DeviceId) -> list[HealthPoint]:
-    """Return a device's health of the last day, oldest first; nothing where none was kept."""
+def read_day(home: Path, read: Callable[[sqlite3.Connection], list[_Point]]) -> list[_Point]:
+    """Return what `read` finds of the last day; nothing where none was kept."""
     with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
-        query = "SELECT body FROM health WHERE device = ? ORDER BY time_ns"
-        return [HealthPoint.model_validate_json(body) for (body,) in db.execute(query, [device])]
+        return read(db) if _version(db) == VERSION else []
     return []
 
 
@@ -173,9 +161,6 @@ def _open(path: Path) -> Database:
         if_not_exists=True,
     )
     db.table("meter").create({"kind": str, "name": str, "body": str}, if_not_exists=True)
-    db.table("health").create(
-        {"device": str, "time_ns": int, "body": str}, pk=("device", "time_ns"), if_not_exists=True
-    )
     # Who was there when an earlier coordinator ended may not be there now.
     with db.conn:
         db.execute("DELETE FROM device")
@@ -209,18 +194,6 @@ def _device_row(item: DeviceNow) -> dict[str, object]:
         "outbox": item.outbox,
         "body": _text(item),
     }
-
-
-def _point(item: DeviceNow) -> HealthPoint:
-    health = item.health
-    assert health is not None
-    return HealthPoint(
-        time_ns=item.health_ns or 0,
-        celsius=max((zone.celsius for zone in health.temperatures), default=None),
-        resident_bytes=health.resident_bytes,
-        free_disk_bytes=health.free_disk_bytes,
-        inference_p95_seconds=health.inference_p95_seconds,
-    )
 
 
 def _text(model: BaseModel) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from schemas.health import DeviceHealth, HealthProblem
@@ -131,6 +133,36 @@ class HealthPoint(Strict):
     resident_bytes: int | None = None
     free_disk_bytes: int | None = None
     inference_p95_seconds: float | None = None
+
+
+class FleetHeat(Strict):
+    """Temperatures of all devices that tell any, in ten minutes of the last day."""
+
+    time_ns: int
+    devices: int
+    mean: float
+    """Of the devices' hottest zones, in degrees Celsius."""
+    hottest: float
+    device: str
+    """The one that was hottest."""
+
+
+class TrafficPoint(Strict):
+    """What passed in ten minutes of the last day."""
+
+    time_ns: int
+    """When they began."""
+    bytes_in: int
+    bytes_out: int
+
+
+class PresenceChange(NamedTuple):
+    """A device came or went."""
+
+    device: str
+    """Empty for the coordinator, which knows who is there while it is connected."""
+    time_ns: int
+    here: bool
 
 
 LATE_SECONDS = 10.0

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.presence_plot import absences
 from coordinator.dashboard.parts.remarks import needs_look, remark
 from coordinator.dashboard.parts.timeline import Happened, timeline
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
-from coordinator.live.file import read_health
+from coordinator.live.day import health_points
+from coordinator.live.file import read_day
 from coordinator.live.snapshot import HealthPoint
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
 from coordinator.reading.fleet import fleet_now
+from coordinator.reading.presence import PresenceDay, PresenceSpan
 from coordinator.reading.rollouts.finding import rollout_of
 from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
@@ -46,6 +51,8 @@ class DevicePage(PageModel):
     more: bool
     """There are earlier entries."""
     health: tuple[HealthPoint, ...]
+    presence: tuple[PresenceSpan, ...]
+    """Of the last day."""
     rollout: int | None
     """The newest that it took part in."""
 
@@ -71,6 +78,9 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
     accuracy = accuracy_by_class(sources.ledger, name)
     limit = 1000 if "all" in asked.query else ENTRIES
     happened = timeline(sources.ledger, name, limit + 1)
+    remembered = PresenceDay.read(sources.home, sources.live, sources.now_ns, name)
+    admitted_ns = sources.ledger.entry(device.admitted_index).time_ns
+    presence = remembered.of_device(name, admitted_ns)
     return DevicePage(
         title=title(device, fleet, accuracy),
         device=device,
@@ -78,11 +88,21 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
         remark=remark(device, fleet.time),
         accuracy=accuracy,
         installed=_installed(sources.ledger, device),
-        happened=happened[:limit],
+        happened=_with_absences(happened[:limit], presence),
         more=len(happened) > limit,
-        health=tuple(read_health(sources.home, DeviceId(name))),
+        health=tuple(read_day(sources.home, partial(health_points, device=DeviceId(name)))),
+        presence=presence,
         rollout=rollout_of(sources.ledger, name),
     )
+
+
+def _with_absences(
+    happened: tuple[Happened, ...], presence: tuple[PresenceSpan, ...]
+) -> tuple[Happened, ...]:
+    """Add when it was away, as far back as entries are shown."""
+    since = min((one.time for one in happened), default=0)
+    seen = [one for one in absences(presence) if one.time >= since]
+    return tuple(sorted([*seen, *happened], key=lambda one: one.time, reverse=True))
 
 
 def title(device: FleetDevice, fleet: FleetNow, accuracy: AccuracyByClass | None) -> str:

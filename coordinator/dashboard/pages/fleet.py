@@ -12,6 +12,7 @@ from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.fleet import fleet_now
+from coordinator.reading.presence import FleetPresence, PresenceDay
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
 from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from schemas.message import Strict
@@ -53,6 +54,8 @@ class FleetPage(PageModel):
     map: DeviceMap
     stages: tuple[StageAccuracy, ...]
     accuracy: AccuracyByVersion
+    presence: FleetPresence
+    """Over the last day."""
     contributions: int
     """That are held."""
     contributions_of_the_hour: int
@@ -103,6 +106,9 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         map=device_map(fleet, by),
         stages=stage_accuracies(sources.ledger),
         accuracy=version_accuracies(sources.ledger, DRAWN),
+        presence=PresenceDay.read(sources.home, sources.live, sources.now_ns).of_fleet(
+            one.name for one in taking_part(fleet)
+        ),
         contributions=sum(device.contributions for device in fleet.devices),
         contributions_of_the_hour=recent,
         filter=text,

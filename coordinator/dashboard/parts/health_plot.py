@@ -36,9 +36,8 @@ def _drawn(what: str, unit: str, told: Sequence[tuple[int, float]], limit: float
     if limit is not None:
         drawing.limit(limit, f"{limit:g} {unit} is hot")
     drawing.lines([PlotLine(joined(told, _GAP_NS), f"{values[-1]:.0f} {unit}")])
-    return drawing.done(
-        f"{what}, {unit}, of the last 24 hours: {min(values):.0f} to {max(values):.0f} {unit}"
-    )
+    span = f"{min(values):.0f} to {max(values):.0f}\N{NO-BREAK SPACE}{unit}"
+    return drawing.done(f"{what}, {unit}, of the last 24 hours: {span}")
 
 
 def joined(points: Sequence[tuple[int, float]], gap_ns: int) -> list[tuple[float, float | None]]:

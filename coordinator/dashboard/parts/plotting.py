@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 LABEL = 15.0
 """Least distance of two labels."""
-_MOST_STEPS = 4
+_MOST_STEPS = 5
 """Of an axis."""
 
 
@@ -140,22 +140,27 @@ class Drawing:
 
     def grid(self) -> None:
         """Draw the marks of the axis, the unit at the topmost."""
-        frame, marks = self.frame, self.axis.marks()
+        marks = self.axis.marks()
         for at in marks:
-            y, unit = self.y(at), f" {self.axis.unit}" if self.axis.unit and at == marks[-1] else ""
-            self.paths.append(PlotPath(f"M{frame.left:g} {y}H{frame.right:g}", "grid"))
-            self.labels.append(PlotLabel(frame.left - 8, y + 4, f"{at:,.10g}{unit}", "end"))
+            unit = f" {self.axis.unit}" if self.axis.unit and at == marks[-1] else ""
+            text, y = f"{at:,.10g}{unit}", self.level(at, "grid")
+            self.labels.append(PlotLabel(self.frame.left - 8, y + 4, text, "end"))
+
+    def level(self, value: float, look: str) -> float:
+        """Draw a line across, and return where it stands from top to bottom."""
+        y = self.y(value)
+        self.paths.append(PlotPath(f"M{self.frame.left:g} {y}H{self.frame.right:g}", look))
+        return y
 
     def below(self, ticks: Iterable[tuple[float, str]], look: str = "", line: int = 0) -> None:
         """Write words below the plot, in its first line or a later one."""
         y = self.frame.bottom + 20 + 16 * line
         self.labels += [PlotLabel(self.x(at), y, text, look=look) for at, text in ticks]
 
-    def limit(self, value: float, word: str) -> None:
-        """Draw a limit with its word."""
-        y = self.y(value)
-        self.paths.append(PlotPath(f"M{self.frame.left:g} {y}H{self.frame.right:g}", "limit"))
-        self.labels.append(PlotLabel(self.frame.left + 4, y - 4, word, "start", "limit-word"))
+    def limit(self, value: float, word: str, look: str = "limit") -> None:
+        """Draw a line across with its word: a limit, or what there is at most."""
+        y = self.level(value, look)
+        self.labels.append(PlotLabel(self.frame.left + 4, y - 4, word, "start", f"{look}-word"))
 
     def area(self, points: Sequence[tuple[float, float, float]]) -> None:
         """Fill what lies between a lower and an upper value."""
@@ -167,8 +172,9 @@ class Drawing:
     def bars(self, bars: Iterable[tuple[float, float, float, str]], look: str = "column") -> None:
         """Draw bars: from where to where, how high, and what each says."""
         for first, last, value, says in bars:
-            left, right = self.x(first) + 0.5, self.x(last) - 0.5
-            d = f"M{left:g} {self.y(0)}V{self.y(value)}H{right:g}V{self.y(0)}Z"
+            left, right = self.x(first), self.x(last)
+            wide = max(right - left - 1, 1.5)
+            d = f"M{left:g} {self.y(0)}V{self.y(value)}h{wide:.4g}V{self.y(0)}Z"
             self.paths.append(PlotPath(d, look, says))
 
     def lines(self, lines: Sequence[PlotLine]) -> None:

@@ -1,4 +1,4 @@
-"""What happened to a device, out of the ledger: its newest entries in sentences."""
+"""What happened to a device: its newest entries in sentences, and what is not in the ledger."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ORDER BY idx DESC LIMIT :limit
 
 
 class Happened(Strict):
-    """An entry in a sentence."""
+    """An entry, or what the coordinator saw, in a sentence."""
 
-    index: int
+    index: int | None = None
+    """Of the entry; None of what is not in the ledger."""
     time: IsoTime
     sentence: str
 

@@ -226,6 +226,36 @@ def test_what_no_page_does_is_told_as_a_command() -> None:
     assert with_doing(need).doing is None
 
 
+def test_who_was_away_is_on_both_pages_and_in_the_history(tmp_path: Path) -> None:
+    home = settled(make_home(tmp_path, live=None))
+    hour, name = 3600 * 10**9, DeviceId("dev-1")
+    file = LiveFile(home)
+    for hours, online in ((0, True), (5, False), (7, True), (9, False), (10, False)):
+        at = NOW_NS - 10 * hour + hours * hour
+        file.write(
+            LiveSnapshot(
+                coordinator=COORDINATOR.model_copy(update={"written_ns": at}),
+                devices={name: DeviceNow(device=name, online=online)},
+            )
+        )
+    client = browser(home)
+    presence = client.get("/devices/dev-1.json").json()["presence"]
+    assert [(one["state"], (one["last_ns"] - one["first_ns"]) / hour) for one in presence] == [
+        ("here", 5),
+        ("away", 2),
+        ("here", 2),
+        ("away", 1),
+    ]
+    text = client.get("/devices/dev-1").text
+    assert "There for 70.0 % of the last 10 h, away twice, at most for 2 h." in text
+    assert "Went away, and came back after 2 h." in text
+    assert "Went away, and has not come back." in text
+    here = client.get("/fleet.json").json()["presence"]["here"]
+    assert (here[100], here[150], here[180], here[-1]) == (1, 0, 0, 0)
+    assert "Fewest in the last 10 h: 0 of 2 devices, at 03:00." in client.get("/").text
+    assert client.get("/devices/dev-2.json").json()["presence"] == []
+
+
 def test_devices_are_listed_by_tags_and_acted_on_together(tmp_path: Path) -> None:
     home = a_fleet(tmp_path)
     tags = {TagName("site"): TagValue("North")}

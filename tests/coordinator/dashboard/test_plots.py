@@ -41,7 +41,7 @@ def test_an_axis_has_room_for_all_values_and_few_marks(told: list[float], from_z
     axis = ValueAxis.over(told, from_zero=from_zero)
     assert axis.low <= min(told) <= max(told) <= axis.high
     assert not from_zero or axis.low <= 0 <= axis.high
-    assert 2 <= len(axis.marks()) <= 6
+    assert 2 <= len(axis.marks()) <= 7
 
 
 @given(st.floats(0, 1))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.live.file import DAY_SECONDS, POINT_SECONDS, LiveFile, read_health, read_live
+from coordinator.live.day import presence_changes
+from coordinator.live.file import LiveFile, read_day, read_live
 from coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
@@ -58,7 +59,7 @@ def test_the_newest_snapshot_replaces_the_one_before(tmp_path: Path):
 
 def test_there_is_nothing_to_read_where_none_was_written(tmp_path: Path):
     assert read_live(tmp_path) is None
-    assert read_health(tmp_path, DEVICE) == []
+    assert read_day(tmp_path, presence_changes) == []
     LiveFile(tmp_path)
     assert read_live(tmp_path) is None
 
@@ -92,15 +93,6 @@ def test_nobody_is_online_because_an_earlier_coordinator_saw_it(tmp_path: Path):
     found = read_live(tmp_path)
     assert found is not None
     assert found.devices == {}
-
-
-def test_health_is_kept_as_points_of_a_day(tmp_path: Path):
-    file = LiveFile(tmp_path)
-    for number in range(3):
-        file.write(snapshot(number * POINT_SECONDS / 2, celsius=50 + number))
-    assert [point.celsius for point in read_health(tmp_path, DEVICE)] == [50, 52]
-    file.write(snapshot(DAY_SECONDS + POINT_SECONDS / 2, celsius=60))
-    assert [point.celsius for point in read_health(tmp_path, DEVICE)] == [52, 60]
 
 
 def test_a_coordinator_serves_while_it_writes():

@@ -1,0 +1,166 @@
+"""Who was there when, over the last day: from comings and goings to spans and counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from coordinator.live.day import COORDINATOR, DAY_SECONDS, SECOND_NS, presence_changes
+from coordinator.live.file import read_day
+from coordinator.live.snapshot import LiveSnapshot, PresenceChange, serves
+from schemas.message import Strict
+from schemas.values import DeviceId
+
+Presence = Literal["here", "away", "unknown"]
+GRACE_NS = 300 * SECOND_NS
+"""So long after it is connected the coordinator waits for devices, before silence means away."""
+SLOTS = 288
+"""Of the fleet's day: five minutes each."""
+
+
+class PresenceSpan(Strict):
+    """For how long a device was there, was away, or nobody knew."""
+
+    state: Presence
+    first_ns: int
+    last_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it lasted."""
+        return self.last_ns - self.first_ns
+
+
+class FleetPresence(Strict):
+    """How many devices were there, in slots of equal length up to now."""
+
+    first_ns: int
+    last_ns: int
+    here: tuple[int | None, ...]
+    """The fewest at a time in each slot; None where nobody knew."""
+
+    @property
+    def known(self) -> list[tuple[int, int]]:
+        """Slots in which something is known, each with its count."""
+        return [(slot, count) for slot, count in enumerate(self.here) if count is not None]
+
+    @property
+    def hours(self) -> list[tuple[int, int | None]]:
+        """When each of 24 parts of the day begins, with the fewest in it."""
+        size = len(self.here) // 24
+        parts = [self.here[at : at + size] for at in range(0, len(self.here), size)]
+        return [
+            (self.begins(size * at), min((one for one in part if one is not None), default=None))
+            for at, part in enumerate(parts)
+        ]
+
+    def begins(self, slot: int) -> int:
+        """Return when a slot begins, in nanoseconds since 1970."""
+        return self.first_ns + (self.last_ns - self.first_ns) * slot // len(self.here)
+
+
+class PresenceDay(Strict):
+    """What is remembered of the last day, up to now."""
+
+    first_ns: int
+    last_ns: int
+    changes: tuple[PresenceChange, ...]
+
+    @classmethod
+    def read(
+        cls, home: Path, live: LiveSnapshot | None, now_ns: int, device: str | None = None
+    ) -> PresenceDay:
+        """Return it of all devices, or of one; it begins with the first coordinator's."""
+        name = None if device is None else DeviceId(device)
+        found = read_day(home, partial(presence_changes, device=name))
+        if live is not None and not serves(live.coordinator, now_ns):
+            ended = live.coordinator.written_ns
+            found = [change for change in found if change.time_ns <= ended]
+            found.append(PresenceChange(COORDINATOR, ended, False))
+        began = min((change.time_ns for change in found), default=now_ns)
+        first_ns = max(began, now_ns - int(DAY_SECONDS * SECOND_NS))
+        return cls(first_ns=first_ns, last_ns=now_ns, changes=tuple(found))
+
+    def of_device(self, device: str, since_ns: int = 0) -> tuple[PresenceSpan, ...]:
+        """Return a device's spans, from its admission on; none where it was never seen."""
+        if all(change.device != device for change in self.changes):
+            return ()
+        return spans(self.changes, device, max(self.first_ns, since_ns), self.last_ns)
+
+    def of_fleet(self, devices: Iterable[str]) -> FleetPresence:
+        """Return how many of some devices were there."""
+        return fleet_presence(self.changes, devices, self.first_ns, self.last_ns)
+
+
+def spans(
+    changes: Iterable[PresenceChange], device: str, first_ns: int, last_ns: int
+) -> tuple[PresenceSpan, ...]:
+    """Return a device's presence between two times, without a gap; `changes` are in order.
+
+    Nobody knows while no coordinator is connected. Who is not heard of within `GRACE_NS` after
+    one is was away since.
+    """
+    told: list[tuple[int, Presence]] = []
+    silent_ns: int | None = None
+    """From when on silence means away; None where the device was heard, or nobody knows."""
+    for change in changes:
+        if change.device not in {COORDINATOR, device} or change.time_ns > last_ns:
+            continue
+        if silent_ns is not None and change.time_ns >= silent_ns:
+            told.append((silent_ns, "away"))
+        if change.device == COORDINATOR:
+            told.append((change.time_ns, "unknown"))
+            silent_ns = change.time_ns + GRACE_NS if change.here else None
+        else:
+            told.append((change.time_ns, "here" if change.here else "away"))
+            silent_ns = None
+    if silent_ns is not None and silent_ns < last_ns:
+        told.append((silent_ns, "away"))
+    return _joined([(first_ns, "unknown"), *told, (last_ns, "unknown")], first_ns, last_ns)
+
+
+def _joined(
+    told: Sequence[tuple[int, Presence]], first_ns: int, last_ns: int
+) -> tuple[PresenceSpan, ...]:
+    found: list[PresenceSpan] = []
+    for (since_ns, state), (until_ns, _) in itertools.pairwise(told):
+        begin, end = max(since_ns, first_ns), min(until_ns, last_ns)
+        if begin < end:
+            if found and found[-1].state == state:
+                begin = found.pop().first_ns
+            found.append(PresenceSpan(state=state, first_ns=begin, last_ns=end))
+    return tuple(found)
+
+
+def fleet_presence(
+    changes: Sequence[PresenceChange], devices: Iterable[str], first_ns: int, last_ns: int
+) -> FleetPresence:
+    """Return how many of some devices were there between two times."""
+    by_device: dict[str, list[PresenceChange]] = {}
+    runs = [change for change in changes if change.device == COORDINATOR]
+    for change in changes:
+        by_device.setdefault(change.device, []).append(change)
+    steps: list[tuple[int, int, int]] = []  # when, how many more are there, how many more know
+    for name in by_device.keys() & set(devices):
+        both = sorted([*by_device[name], *runs], key=lambda one: (one.time_ns, one.device))
+        for span in spans(both, name, first_ns, last_ns):
+            if span.state == "here":
+                steps += [(span.first_ns, 1, 0), (span.last_ns, -1, 0)]
+    # Of a device that does not exist is known that it is away, once the coordinator has waited.
+    for span in spans(runs, "\0", first_ns, last_ns):
+        if span.state == "away":
+            steps += [(span.first_ns, 0, 1), (span.last_ns, 0, -1)]
+    ends = [first_ns + (last_ns - first_ns) * slot // SLOTS for slot in range(SLOTS + 1)]
+    here: list[int | None] = [None] * SLOTS
+    there, known, slot, before = 0, 0, 0, first_ns
+    for time_ns, more, knows in sorted([*steps, *((end, 0, 0) for end in ends[1:])]):
+        if known and time_ns > before:
+            fewest = here[slot]
+            here[slot] = there if fewest is None else min(fewest, there)
+        there, known, before = there + more, known + knows, time_ns
+        while slot < SLOTS - 1 and time_ns >= ends[slot + 1]:
+            slot += 1
+    return FleetPresence(first_ns=first_ns, last_ns=last_ns, here=tuple(here))
