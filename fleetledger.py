@@ -208,6 +208,8 @@ def tell_version() -> None:
 
 def main() -> None:
     """Run the command line; an error raised on purpose becomes its text and exit code 1."""
+    if not sys.stderr.isatty():
+        app.rich_markup_mode = None  # an error about usage is one line in a log, without a frame
     try:
         app(prog_name="fleetledger")
     except Exception as error:

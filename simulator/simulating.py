@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from schemas.console import console_for_people
 from schemas.showing import show_report
 from simulator.errors import ScenarioError
 from simulator.metrics.results import RunResults
@@ -53,7 +54,7 @@ def simulate(
     if tiny:
         loaded = _tiny(loaded)
     folder = out or RUNS / f"{Path(scenario).name.removesuffix(SUFFIX)}-{_now()}"
-    console = Console()
+    console = console_for_people()
     with _shown(console, loaded, showing) as shown:
         results = run_scenario(loaded, folder, console, shown.make_engine, Budget(budget))
         _print_end(console, results, folder)
@@ -66,7 +67,7 @@ def _tiny(scenario: Scenario) -> Scenario:
     from simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
 
     step = tiny_step(scenario, absent_here(scenario))
-    console = Console(stderr=True)
+    console = console_for_people(stderr=True)
     for remark in step.remarks:
         console.print(f"tiny: {remark}", markup=False, highlight=False, soft_wrap=True)
     return step.scenario
@@ -78,7 +79,7 @@ def resume(root: Path, budget: float | None = None, showing: Showing | None = No
     from simulator.run.folder import RunFolder  # noqa: PLC0415
     from simulator.run.running import resume_run  # noqa: PLC0415 - as above
 
-    console = Console()
+    console = console_for_people()
     stored = load_scenario(str(RunFolder.open(root).scenario), ())
     with _shown(console, stored, showing) as shown:
         results = resume_run(root, console, shown.make_engine, Budget(budget))
@@ -110,7 +111,7 @@ def trouble(
     if tiny:
         loaded = _tiny(loaded)
     with fast_folder() if out is None else nullcontext(RunFolder.create(out).root) as folder:
-        report = _trouble(Console(), loaded, seed, folder)
+        report = _trouble(console_for_people(), loaded, seed, folder)
     if report.broken:
         changes = "".join(f" --set {change}" for change in overrides)
         cut = " --tiny" if tiny else ""
@@ -146,7 +147,7 @@ def list_shipped(*, as_json: bool = False) -> None:
 
     show_report(
         ScenariosReport(scenarios=tuple(shipped_rows())),
-        lambda shown: Console().print(shipped_table(shown.scenarios)),
+        lambda shown: console_for_people().print(shipped_table(shown.scenarios)),
         as_json=as_json,
     )
 
@@ -161,7 +162,7 @@ def show(name: str) -> None:
         raise ScenarioError(
             f"scenario: none called {name!r} ships; there are {', '.join(shipped_names())}"
         )
-    Console().print(text, markup=False, highlight=False, soft_wrap=True, end="")
+    console_for_people().print(text, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 def sweep(
@@ -188,7 +189,7 @@ def list_studies() -> None:
     """Print the studies that ship."""
     from simulator.scenario.listing import studies_table  # noqa: PLC0415 - as above
 
-    Console().print(studies_table())
+    console_for_people().print(studies_table())
 
 
 def resume_sweep(folder: Path, beside: Beside) -> None:
@@ -202,7 +203,7 @@ def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
     from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
     from simulator.sweep.running import carry_out  # noqa: PLC0415 - as above
 
-    console = Console()
+    console = console_for_people()
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -217,7 +218,7 @@ def compare(runs: Sequence[Path], out: Path | None) -> None:
     from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
 
     folder = out or RUNS / f"compare-{_now()}"
-    console = Console()
+    console = console_for_people()
     console.print(compare_runs(runs, folder))
     console.print(f"plot and report: {folder / 'compare.html'}", markup=False, soft_wrap=True)
 

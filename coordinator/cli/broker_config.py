@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from coordinator.cli.common import say
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import KnownBroker, local_port_of, write_access
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
@@ -63,9 +63,8 @@ def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command
         local_port=local_port_of(settings, local_port, here=place is None),
     )
     what = replace(write_access(home, known), folder=out)
-    console = Console()
     for line in _words(settings, what):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def _check_user(home: Path, settings: CoordinatorSettings) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from coordinator.core.commands import Command
 from coordinator.core.formatting import some
@@ -18,6 +17,7 @@ from coordinator.reading.foretold import foretold_push
 from coordinator.serving.operator import here, send
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
+from schemas.console import console_for_people
 from schemas.shown_commands import with_homes
 from schemas.values import ClassName, DeviceId
 
@@ -40,7 +40,7 @@ def command(home: Path, body: Command) -> None:
 
 def say(text: str) -> None:
     """Print a line for people; its commands find the home that was given."""
-    Console().print(with_homes(text), markup=False, soft_wrap=True)
+    console_for_people().print(with_homes(text), markup=False, soft_wrap=True)
 
 
 def confirm(question: str, *, yes: bool, way_out: str) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 
 from coordinator.cli.history import blobs_location
@@ -30,6 +29,7 @@ from coordinator.reading.tables import TABLES
 from coordinator.settings import FILE_NAME, load
 from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust import keys
+from schemas.console import console_for_people
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
@@ -138,7 +138,7 @@ def restore(
     """Make the ledger of an empty home from a mirror, after checking all of it."""
     with _told():
         known = _known(home, key)
-        bar = Progress(console=Console(stderr=True), transient=True)
+        bar = Progress(console=console_for_people(stderr=True), transient=True)
         with bar:
             task = bar.add_task("restoring", total=None)
             report = restore_ledger(

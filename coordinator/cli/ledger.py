@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
@@ -57,6 +56,7 @@ from coordinator.settings import FILE_NAME, load
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
+from schemas.console import console_for_people
 from schemas.errors import ProofError, SchemaError
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
@@ -291,7 +291,7 @@ def _verified(home: Path, size: int, jobs: int, *, resume: bool) -> Verification
     settings = load(home) if (home / FILE_NAME).is_file() else None
     fleet = None if settings is None else settings.fleet
     what = VerifiedHome(home, history.blobs_location(home), fleet)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=console_for_people(stderr=True), transient=True) as bar:
         task = bar.add_task("entries", total=size)
 
         def walked(done: int) -> None:
@@ -381,7 +381,7 @@ def _print_entries(
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    console = Console()
+    console = console_for_people()
     if not console.is_terminal:
         for row in rows:
             typer.echo("\t".join(row))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -33,6 +33,7 @@ from coordinator.settings import FILE_NAME, load
 from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.queries import HELD
+from schemas.console import console_for_people
 from schemas.showing import AsJson, show_report
 from schemas.shown_commands import with_homes
 from schemas.times import iso_time
@@ -83,7 +84,9 @@ def status(
         if any(need.urgency == "now" for need in fleet.needs):
             raise typer.Exit(NEEDED)
         return
-    with Live(_drawn(_read(home, choice), Console().width), auto_refresh=False) as screen:
+    with Live(
+        _drawn(_read(home, choice), console_for_people().width), auto_refresh=False
+    ) as screen:
         while True:
             try:
                 time.sleep(watch)
@@ -107,7 +110,7 @@ def _read(home: Path, choice: DeviceChoice) -> FleetNow:
 
 
 def _draw(fleet: FleetNow) -> None:
-    console = Console()
+    console = console_for_people()
     console.print(_drawn(fleet, console.width), soft_wrap=True)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from schemas.console import console_for_people
 
 Rows = Sequence[Sequence[str]]
 _IN_FRAMES, _PLAIN = 3, 2
@@ -20,7 +22,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     Where the terminal is too narrow, texts are wrapped between words; a column of texts that has no
     room for its longest word is told line by line below.
     """
-    console = Console()
+    console = console_for_people()
     drawn = table_of(title, columns, rows, console.width)
     console.print(drawn, soft_wrap=True)
 

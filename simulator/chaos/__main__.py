@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from schemas.console import console_for_people
 from schemas.installing import pip_install
 from simulator.chaos.many import read_range, run_seeds, summarise
 from simulator.chaos.running import fast_folder
@@ -32,7 +32,7 @@ def main(
 ) -> None:
     """Run small fleets through the troubles of many seeds; exit code 1 if a promise is broken."""
     logging.disable(logging.WARNING)  # a broker that goes away is what we are here for
-    console = Console(stderr=True)
+    console = console_for_people(stderr=True)
     try:
         chosen = read_range(seeds)
     except ChaosError as error:
