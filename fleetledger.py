@@ -3,8 +3,8 @@
 And the one call for applications on a device: `fleetledger.active_model`.
 
 A room is imported when its verb is used and not before, so `fleetledger --help` needs neither
-NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes:
-0 done, 1 an error told in one sentence, 2 wrong usage.
+NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes
+are those of `schemas/exit_codes.py`.
 """
 
 from __future__ import annotations
@@ -216,10 +216,11 @@ def main() -> None:
         text = explain(error)
         if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
             raise
+        from schemas.exit_codes import ExitCode
         from schemas.shown_commands import with_homes
 
         typer.echo(f"fleetledger: {with_homes(text)}", err=True)
-        sys.exit(1)
+        sys.exit(ExitCode.FAILED)
 
 
 def explain(error: Exception) -> str | None:

@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from schemas.exit_codes import ExitCode
+
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """A BLAS reserves memory for every thread; these must be set before NumPy is imported."""
 
@@ -24,7 +26,7 @@ def main(arguments: list[str]) -> int:
 
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m device_agent HOME\n")
-        return 2
+        return ExitCode.USAGE
     try:
         with logging_on():
             run_agent(remember_home(ON_DEVICES, Path(arguments[0])))
@@ -32,8 +34,8 @@ def main(arguments: list[str]) -> int:
         if os.environ.get("FLEETLEDGER_DEBUG") == "1":
             raise
         sys.stderr.write(f"fleetledger: {with_homes(str(error))}\n")
-        return 1
-    return 0
+        return ExitCode.FAILED
+    return ExitCode.DONE
 
 
 if __name__ == "__main__":

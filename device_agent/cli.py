@@ -12,6 +12,7 @@ import typer
 
 from device_agent.errors import MissingError
 from device_agent.home import NewHome, write_home
+from schemas.exit_codes import ExitCode
 from schemas.installing import pip_install
 from schemas.keys import read_verify_key
 from schemas.log_lines import LogFormat, LogLevel
@@ -34,10 +35,6 @@ Home = Annotated[
     Path,
     typer.Option("--home", envvar="FLEETLEDGER_AGENT", help="The agent's folder.", callback=_given),
 ]
-NOT_RUNNING = 3
-"""Exit code of `status` when no agent runs, or none that answers."""
-HINDERED = 4
-"""Exit code of `status` when the agent that runs cannot do its work."""
 
 
 def _say(text: str) -> None:
@@ -217,9 +214,9 @@ def status(
     for text in hindered:
         typer.echo(with_homes(f"hindered     {text}"), err=json)
     if not answers:
-        raise typer.Exit(NOT_RUNNING)
+        raise typer.Exit(ExitCode.NOT_RUNNING)
     if hindered:
-        raise typer.Exit(HINDERED)
+        raise typer.Exit(ExitCode.NEEDS_A_PERSON)
 
 
 @app.command()
@@ -289,7 +286,7 @@ def segment(
         typer.echo(f"{done.picture}: {done.fault or ', '.join(done.classes)}", err=bool(done.fault))
     typer.echo(f"wrote {len(pictures) - faults} of {len(pictures)} masks to {out}")
     if faults:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -313,7 +310,7 @@ def predict(
         as_json=as_json,
     )
     if report.faults:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @app.command()
@@ -384,4 +381,4 @@ def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
         as_json=as_json,
     )
     if not report.ready:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,8 +1,4 @@
-"""`fleetledger ledger mirror` and `restore`: a copy of the ledger elsewhere, and the way back.
-
-Exit codes: 0 done; 1 the copy is not of this ledger, or not as it was signed, or cannot be read or
-written; 2 usage, also where there is no ledger to mirror, or one already where one is restored.
-"""
+"""`fleetledger ledger mirror` and `restore`: a copy of the ledger elsewhere, and the way back."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
@@ -31,13 +27,12 @@ from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust import keys
 from schemas.console import console_for_people
 from schemas.errors import SchemaError
+from schemas.exit_codes import ExitCode
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
+from schemas.showing import stop
 from schemas.values import FleetId
 from transport.backoff import Backoff
-
-_FAILED = 1
-_USAGE = 2
 
 Url = Annotated[
     str, typer.Argument(help="A folder, or a URL of fsspec's such as s3://bucket/fleet.")
@@ -56,7 +51,10 @@ def mirror(
 ) -> None:
     """Copy the ledger and its blobs to a folder or object store, beside a running coordinator."""
     if not follow and not ledger_path(home).is_file():
-        _stop(f"--home: no ledger at {ledger_path(home)}; give the coordinator's home folder", 2)
+        stop(
+            f"--home: no ledger at {ledger_path(home)}; give the coordinator's home folder",
+            ExitCode.USAGE,
+        )
     with _told():
         fleet, stopped = load(home).fleet, threading.Event()
         if follow:
@@ -156,17 +154,17 @@ def _known(home: Path, key: str | None) -> LedgerOwner:
     """Return whose ledger it must be: by the key that was given, or by that of the home."""
     given = keys.public_key(home) if key is None else read_verify_key(key)
     if given is None:
-        _stop(
+        stop(
             "--key: is missing, and the home has no keys/coordinator.pub; give the coordinator's "
             "public key, or put its key back from your backup",
-            _USAGE,
+            ExitCode.USAGE,
         )
     fleet = _fleet_of(given)
     if (home / FILE_NAME).is_file() and load(home).fleet != fleet:
-        _stop(
+        stop(
             f"fleet: {load(home).fleet!r} in {home / FILE_NAME}, and the key is of {fleet!r}; "
             "restore into the home of that fleet",
-            _USAGE,
+            ExitCode.USAGE,
         )
     return LedgerOwner(fleet, given, Prunings())
 
@@ -174,7 +172,7 @@ def _known(home: Path, key: str | None) -> LedgerOwner:
 def _fleet_of(key: VerifyKey) -> FleetId:
     fleet, _, whose = key.name.partition("/")
     if whose != "coordinator" or not FleetId.obeys_rule(fleet):
-        _stop(f"--key: is of {key.name!r}; give that of FLEET/coordinator", _USAGE)
+        stop(f"--key: is of {key.name!r}; give that of FLEET/coordinator", ExitCode.USAGE)
     return FleetId(fleet)
 
 
@@ -189,11 +187,6 @@ def _told() -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        _stop(str(error), _USAGE)
+        stop(str(error), ExitCode.USAGE)
     except (LedgerError, BlobError, AuditError, KeyFileError, SchemaError) as error:
-        _stop(str(error), _FAILED)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)
+        stop(str(error), ExitCode.FAILED)

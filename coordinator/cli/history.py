@@ -1,8 +1,4 @@
-"""`fleetledger ledger replay | retract | count-in`: models made again, contributions out or in.
-
-Exit codes: 0 what was asked for is equal, or within the tolerance; 1 something differs, or the one
-thing that was asked for cannot be made again; 2 usage, also where there is no ledger.
-"""
+"""`fleetledger ledger replay | retract | count-in`: models made again, contributions out or in."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -25,16 +21,14 @@ from coordinator.settings import FILE_NAME, load
 from coordinator.topics.contributions.commands import CountIn, RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
 from schemas.contributions import PartKey
+from schemas.exit_codes import ExitCode
 from schemas.message import explain
-from schemas.showing import AsJson
+from schemas.showing import AsJson, stop
 from schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
 from schemas.values import DeviceId
 
 if TYPE_CHECKING:
     from coordinator.replay.remaking import RemadeOutcome
-
-_FAILED = 1
-_USAGE = 2
 
 
 def replay(
@@ -54,10 +48,10 @@ def replay(
     from coordinator.replay.remaking import Remaking  # noqa: PLC0415
 
     if version is not None and (every or to is not None):
-        _stop("--version: give it alone, without --to and --all", _USAGE)
+        stop("--version: give it alone, without --to and --all", ExitCode.USAGE)
     path = ledger_path(home)
     if not path.is_file():
-        _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
+        stop(f"--home: no ledger at {path}; give the coordinator's home folder", ExitCode.USAGE)
     with LedgerReader.open_read_only(path) as ledger:
         try:
             made = choosing.everything(ledger, to)
@@ -66,14 +60,14 @@ def replay(
             elif not every:
                 made = choosing.newest(made)
         except CommandError as error:
-            _stop(str(error), _USAGE)
+            stop(str(error), ExitCode.USAGE)
         remaking = Remaking(home, ledger, KeepingStore(blobs_location(home)))
         form = output_form(as_json=as_json)
         report = _told((remaking.outcome(recipe) for recipe in made), form)
     if form == "json":
         write_plain(report, form)
     if "differs" in report.counts or (not every and "cannot be made again" in report.counts):
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
@@ -115,7 +109,7 @@ def retract(
         try:
             return RetractContributions(device=one, part=key, reason=reason)
         except ValidationError as error:
-            _stop(f"--reason: {explain(error)}", _USAGE)
+            stop(f"--reason: {explain(error)}", ExitCode.USAGE)
 
     choice = DeviceChoice.read(device, tag)
     for_each(home, choice, retracting, what="Retract what was given by", yes=yes)
@@ -139,7 +133,7 @@ def count_in(
         try:
             return CountIn(device=one, part=key, reason=reason)
         except ValidationError as error:
-            _stop(f"--reason: {explain(error)}", _USAGE)
+            stop(f"--reason: {explain(error)}", ExitCode.USAGE)
 
     choice = DeviceChoice.read(device, tag)
     for_each(home, choice, counting, what="Count what was set aside of", yes=yes)
@@ -148,19 +142,14 @@ def count_in(
 def _part(text: str) -> PartKey:
     stage, slash, number = text.partition("/")
     if not (slash and stage.isdecimal() and number.isdecimal()):
-        _stop(f"--part: {text!r} is not STAGE/PART, such as 1/0", _USAGE)
+        stop(f"--part: {text!r} is not STAGE/PART, such as 1/0", ExitCode.USAGE)
     try:
         return PartKey(stage=int(stage), part=int(number))
     except ValidationError as error:
-        _stop(f"--part: {explain(error)}", _USAGE)
+        stop(f"--part: {explain(error)}", ExitCode.USAGE)
 
 
 def blobs_location(home: Path) -> str | Path:
     """Return where the blobs of a home are: where its settings say, if it has any."""
     location = load(home).blobs if (home / FILE_NAME).is_file() else None
     return location or blob_folder(home)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)

@@ -1,7 +1,6 @@
 """`fleetledger ledger`: reading, checking and proving, also while the coordinator runs.
 
-Exit codes: 0 everything fits; 1 the ledger does not verify, or cannot be read; 2 usage, also where
-there is no ledger. On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
+On a terminal tables are drawn; elsewhere lines hold tab-separated columns.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
@@ -58,9 +57,10 @@ from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
 from schemas.console import console_for_people
 from schemas.errors import ProofError, SchemaError
+from schemas.exit_codes import ExitCode
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
-from schemas.showing import AsJson, show_report
+from schemas.showing import AsJson, show_report, stop
 from schemas.shown import OutputForm, as_tsv, output_form
 from schemas.shown import as_json as as_json_text
 from schemas.times import iso_time
@@ -75,8 +75,6 @@ app.command()(history.count_in)
 app.command()(copies.mirror)
 app.command()(copies.restore)
 
-_FAILED = 1
-_USAGE = 2
 _POLL_SECONDS = 0.5
 
 
@@ -114,7 +112,10 @@ def show(
     """Explain one entry and print all of it."""
     with _opened(home) as ledger:
         if index >= ledger.size:
-            _stop(f"index: {index} is not in the ledger; it holds {ledger.size} entries", _USAGE)
+            stop(
+                f"index: {index} is not in the ledger; it holds {ledger.size} entries",
+                ExitCode.USAGE,
+            )
         entry = ledger.entry(index)
     report = EntryReport(
         index=entry.index,
@@ -167,14 +168,14 @@ def verify(
     )
     show_report(shown, lambda _: _draw_verified(report), as_json=as_json)
     if not report.ok:
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _draw_verified(report: VerificationReport) -> None:
     for digest in report.pruned:
         typer.echo(f"pruned\t{digest}")
     if not report.ok:
-        _stop(f"does not fit: {report}", _FAILED)
+        stop(f"does not fit: {report}", ExitCode.FAILED)
     typer.echo(str(report))
 
 
@@ -185,7 +186,7 @@ def rebuild(home: Home = HOME) -> None:
     try:
         report = rebuild_tables(path, TABLES)
     except LedgerError as error:
-        _stop(str(error), _FAILED)
+        stop(str(error), ExitCode.FAILED)
     typer.echo(str(report))
 
 
@@ -227,9 +228,9 @@ def explore(
         told = metadata(load(home).fleet if (home / FILE_NAME).is_file() else home.name)
         write_whole(written, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     except LedgerError as error:
-        _stop(str(error), _FAILED)
+        stop(str(error), ExitCode.FAILED)
     except (OSError, SettingsError) as error:
-        _stop(f"--out: {error}" if isinstance(error, OSError) else str(error), _USAGE)
+        stop(f"--out: {error}" if isinstance(error, OSError) else str(error), ExitCode.USAGE)
     for line in commands(path, written):
         typer.echo(line)
 
@@ -242,7 +243,9 @@ def _have_views(path: Path) -> None:
     try:
         Ledger.open(path, TABLES).close()
     except LedgerLockedError:
-        _stop("a coordinator of an older program runs; start it anew, then come back", _FAILED)
+        stop(
+            "a coordinator of an older program runs; start it anew, then come back", ExitCode.FAILED
+        )
 
 
 @app.command()
@@ -258,7 +261,7 @@ def audit(
     try:
         report = _audited(exported, FleetId(fleet), read_verify_key(key))
     except (AuditError, SchemaError) as error:
-        _stop(f"does not hold: {error}", _FAILED)
+        stop(f"does not hold: {error}", ExitCode.FAILED)
     show_report(report, _draw_audited, as_json=as_json)
 
 
@@ -312,9 +315,9 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
         with LedgerReader.open_read_only(path, TABLES) as ledger:
             yield ledger
     except (SettingsError, CommandError) as error:
-        _stop(str(error), _USAGE)
+        stop(str(error), ExitCode.USAGE)
     except (LedgerError, BlobError, AuditError, KeyFileError, ProofError) as error:
-        _stop(str(error), _FAILED)
+        stop(str(error), ExitCode.FAILED)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
@@ -322,7 +325,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
 def _existing(home: Path) -> Path:
     path = ledger_path(home)
     if not path.is_file():
-        _stop(f"--home: no ledger at {path}; give the coordinator's home folder", _USAGE)
+        stop(f"--home: no ledger at {path}; give the coordinator's home folder", ExitCode.USAGE)
     return path
 
 
@@ -391,8 +394,3 @@ def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             # Text, because what a device wrote may look like markup or a control sequence.
             table.add_row(*map(Text, row))
         console.print(table)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)

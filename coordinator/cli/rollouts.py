@@ -1,7 +1,4 @@
-"""`fleetledger rollout …`: take a model to the fleet group by group, and see what came of it.
-
-Exit codes: 0 done, or every verdict came out as recorded; 1 refused, or one came out otherwise.
-"""
+"""`fleetledger rollout …`: take a model to the fleet group by group, and see what came of it."""
 
 from __future__ import annotations
 
@@ -46,6 +43,7 @@ from coordinator.topics.rollouts.commands import (
 )
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
 from coordinator.trust.offline_releases import signed_group
+from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
 
 app = typer.Typer(
@@ -54,7 +52,6 @@ app = typer.Typer(
 
 Number = Annotated[int, typer.Argument(help="Number of a rollout.", min=1)]
 Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
-_FAILED = 1
 
 
 @app.command()
@@ -227,7 +224,7 @@ def verify(
         report = verify_rollout(entries, number)
     show_report(report, _draw_verified, as_json=as_json)
     if not report.equal:
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.queries import HELD
 from schemas.console import console_for_people
+from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
 from schemas.shown_commands import with_homes
 from schemas.times import iso_time
@@ -45,11 +46,6 @@ TRIAL = (
 _COLUMNS = ("device", "state", "last seen", "model", "right %", "old %", "new %", "samples", "key")
 _OF_LEARNING = frozenset({"old %", "new %", "samples"})
 """Columns that say nothing of a fleet that does not learn."""
-
-NOT_RUNNING = 3
-"""Exit code where no coordinator runs."""
-NEEDED = 4
-"""Exit code where something needs a person now."""
 
 Watch = Annotated[
     float | None,
@@ -80,9 +76,9 @@ def status(
         fleet = _read(home, choice)
         show_report(fleet, _draw, as_json=as_json)
         if not fleet.coordinator.running:
-            raise typer.Exit(NOT_RUNNING)
+            raise typer.Exit(ExitCode.NOT_RUNNING)
         if any(need.urgency == "now" for need in fleet.needs):
-            raise typer.Exit(NEEDED)
+            raise typer.Exit(ExitCode.NEEDS_A_PERSON)
         return
     with Live(
         _drawn(_read(home, choice), console_for_people().width), auto_refresh=False

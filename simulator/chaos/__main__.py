@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from schemas.console import console_for_people
+from schemas.exit_codes import ExitCode
 from schemas.installing import pip_install
 from simulator.chaos.many import read_range, run_seeds, summarise
 from simulator.chaos.running import fast_folder
@@ -37,7 +38,7 @@ def main(
         chosen = read_range(seeds)
     except ChaosError as error:
         console.print(str(error), markup=False, highlight=False)
-        raise typer.Exit(2) from None
+        raise typer.Exit(ExitCode.USAGE) from None
     reports = []
     with fast_folder() as folder:
         for report in run_seeds(folder, chosen, jobs, console, rollouts=rollouts):
@@ -62,7 +63,7 @@ def main(
     if summary is not None:
         summary.write_text(text + "\n", encoding="utf-8")
     if result["broken"]:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 if __name__ == "__main__":

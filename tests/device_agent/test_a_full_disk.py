@@ -14,13 +14,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from device_agent.assembling import AgentSurroundings, assemble
-from device_agent.cli import HINDERED, NOT_RUNNING, app
+from device_agent.cli import app
 from device_agent.errors import StoreError
 from device_agent.shell import Agent
 from device_agent.status import read_status, write_status
 from device_agent.store import store as store_module
 from device_agent.store.store import AgentStore
 from schemas.contributions import Contribution
+from schemas.exit_codes import ExitCode
 from schemas.models import ModelStatus
 from schemas.reports import Problem
 from tests.device_agent import models
@@ -136,7 +137,7 @@ def test_a_database_that_cannot_be_written_ends_the_agent_and_status_says_why(
     # As of an agent in a process of its own, which has ended.
     write_status(opened.status_file, status.model_copy(update={"process": 2**22 + 1}))
     told = status_of(home)
-    assert told.exit_code == NOT_RUNNING
+    assert told.exit_code == ExitCode.NOT_RUNNING
     assert "has ended:" in told.output
     assert "database or disk is full" in told.output
 
@@ -148,7 +149,7 @@ def test_a_locked_database_is_told_by_status(home: Path) -> None:
     with closing(sqlite3.connect(opened.state_folder / "agent.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         told = status_of(home)
-    assert told.exit_code == NOT_RUNNING
+    assert told.exit_code == ExitCode.NOT_RUNNING
     assert "agent.db: the database is locked by another program" in told.output
     assert "hindered" not in status_of(home).output
 
@@ -193,7 +194,7 @@ def test_a_model_that_a_full_disk_refuses_runs_once_there_is_room_without_a_rest
         files = (model.manifest.canonical_bytes(), *model.files.values())
         process_coordinator.desire(desired, *files)
         process_coordinator.wait_for(Problem, lambda body: "No space left" in body.text)
-        eventually(lambda: status_of(process_home).exit_code == HINDERED)
+        eventually(lambda: status_of(process_home).exit_code == ExitCode.NEEDS_A_PERSON)
         assert re.search(r"hindered     since [-0-9: ]+: file", status_of(process_home).output)
         assert "No space left on device" in status_of(process_home).output
         assert agent.process.poll() is None
@@ -220,7 +221,7 @@ def test_an_agent_on_a_disk_that_is_full_throughout_ends_or_waits_and_goes_on_af
         assert agent.process.wait(PATIENCE) == 1
         assert b"agent.db: cannot be written" in (process_home / "log").read_bytes()
         told = status_of(process_home)
-        assert told.exit_code == NOT_RUNNING
+        assert told.exit_code == ExitCode.NOT_RUNNING
         assert "has ended:" in told.output
         disk.empty()
         agent = AgentProcess(process_home)  # as a service manager does

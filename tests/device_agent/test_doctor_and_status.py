@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from device_agent import doctor
-from device_agent.cli import NOT_RUNNING, app
+from device_agent.cli import app
 from device_agent.errors import MissingError
 from device_agent.execution.jetson import Jetson
 from device_agent.home import AgentHome
 from device_agent.report import finding_lines, status_lines
 from device_agent.slots import ModelSlots, Slot
 from device_agent.status import Status, is_running, read_status, write_status
+from schemas.exit_codes import ExitCode
 from schemas.installing import pip_install
 from schemas.values import Digest
 from tests.device_agent import models
@@ -288,11 +289,11 @@ def test_status_tells_what_the_policy_refuses(home: AgentHome) -> None:
 def test_status_says_when_no_agent_runs(home: AgentHome) -> None:
     asked = ["status", "--home", str(home.folder)]
     done = CliRunner().invoke(app, asked)
-    assert done.exit_code == NOT_RUNNING
+    assert done.exit_code == ExitCode.NOT_RUNNING
     assert "no agent has run here yet" in done.output
     write_status(home.status_file, status_of(home, process=2**22 + 1))
     done = CliRunner().invoke(app, asked)
-    assert done.exit_code == NOT_RUNNING
+    assert done.exit_code == ExitCode.NOT_RUNNING
     assert "NOT RUNNING" in done.output
 
 
@@ -309,4 +310,4 @@ def test_a_status_that_is_old_is_of_an_agent_that_hangs(home: AgentHome) -> None
     old = status_of(home, written_ns=time.time_ns() - 60 * 10**9)
     write_status(home.status_file, old)
     done = CliRunner().invoke(app, ["status", "--home", str(home.folder)])
-    assert done.exit_code == NOT_RUNNING
+    assert done.exit_code == ExitCode.NOT_RUNNING

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import fleetledger
 from coordinator.assembling import AssembledCoordinator, CoordinatorSurroundings, assemble
-from coordinator.cli.status import NEEDED, NOT_RUNNING
 from coordinator.core.inputs import Tick
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.store import Ledger
@@ -22,6 +21,7 @@ from coordinator.paths import ledger_path
 from coordinator.reading.fleet import FleetNow, fleet_now
 from coordinator.reading.tables import TABLES
 from coordinator.serving.live_writer import WRITE_SECONDS
+from schemas.exit_codes import ExitCode
 from tests.coordinator.reading.test_fleet import NOW, live
 from tests.coordinator.shell_harness import PATIENCE, write_home
 from transport.clock import Clock
@@ -116,7 +116,10 @@ def test_a_job_that_reads_what_never_comes_is_named_with_its_date_until_it_is_ov
     shown = CliRunner().invoke(
         fleetledger.app, ["coordinator", "status", "--home", str(watched.home)]
     )
-    assert shown.exit_code in {NEEDED, NOT_RUNNING}  # its clock is ahead of this process's
+    assert shown.exit_code in {
+        ExitCode.NEEDS_A_PERSON,
+        ExitCode.NOT_RUNNING,
+    }  # its clock is ahead of this process's
     pipe.write_bytes(b"it came")
     assert watched.until(lambda fleet: not hindered(fleet)).needs == ()
 
