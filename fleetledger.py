@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +192,42 @@ def _root(
     if debug:
         # An environment variable, because the processes that `demo` starts shall see it too.
         os.environ[DEBUG_VARIABLE] = "1"
+
+
+HOMES = {
+    "coordinator": ("FLEETLEDGER_COORDINATOR", "coordinator-home", "coordinator.toml"),
+    "agent": ("FLEETLEDGER_AGENT", "agent-home", "agent.toml"),
+}
+"""Verb with a status -> the variable that names its home, its usual home, its settings there."""
+
+
+@app.command("status", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def tell_status(
+    context: typer.Context,
+    home: str = typer.Option("", metavar="DIR", help="Home of a coordinator or an agent."),
+) -> None:
+    """Show the status of the fleet or device whose home lies here.
+
+    The same as `coordinator status` or `agent status`, with their options and exit codes.
+    """
+    found = [
+        (verb, place)
+        for verb, (variable, usual, settings) in HOMES.items()
+        if Path(place := home or os.environ.get(variable, usual), settings).is_file()
+    ]
+    if not found:
+        where = home or "coordinator-home and agent-home"
+        typer.echo(
+            f"fleetledger: status: {where}: no coordinator or agent was set up there; say "
+            "`--home DIR`, or set one up: `fleetledger coordinator init`, `fleetledger agent init`",
+            err=True,
+        )
+        raise typer.Exit(1)
+    verb, place = found[0]
+    for other, there in found[1:]:
+        typer.echo(f"also here: fleetledger {other} status --home {there}", err=True)
+    words = ["status", "--home", place, *context.args]
+    load(verb).main(words, prog_name=f"fleetledger {verb}")
 
 
 @app.command("version")

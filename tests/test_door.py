@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
@@ -35,6 +36,21 @@ def stumble() -> None:
     raise RuntimeError("a bug")
 
 
+homes = typer.Typer()
+
+
+@homes.callback()
+def of_homes() -> None:
+    """Stand for a verb with a status."""
+
+
+@homes.command("status")
+def tell_home(
+    home: Annotated[Path, typer.Option()], json: Annotated[bool, typer.Option("--json")] = False
+) -> None:
+    typer.echo(f"status of {home}, json {json}")
+
+
 def greet(name: str = "nobody") -> None:
     """Greet somebody."""
     typer.echo(f"hello {name}")
@@ -55,6 +71,11 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run `main` here, with a stand-in behind `agent` and a function behind `demo`."""
     monkeypatch.setitem(fleetledger.VERBS, "agent", fleetledger.Verb(f"{__name__}:stand_in", "x"))
     monkeypatch.setitem(fleetledger.VERBS, "demo", fleetledger.Verb(f"{__name__}:greet", "x"))
+    return leave(monkeypatch, *arguments)
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `main` here and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["fleetledger", *arguments])
     with pytest.raises(SystemExit) as leaving:
         fleetledger.main()
@@ -170,3 +191,53 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_module_of_our_own_is_a_bug() -> None:
     assert fleetledger.explain(ModuleNotFoundError("no", name="coordinator.nowhere")) is None
+
+
+def status(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `fleetledger status` here, with stand-ins for what it asks."""
+    for verb in fleetledger.HOMES:
+        monkeypatch.setitem(fleetledger.VERBS, verb, fleetledger.Verb(f"{__name__}:homes", "x"))
+    return leave(monkeypatch, "status", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("home", "settings"),
+    [("coordinator-home", "coordinator.toml"), ("agent-home", "agent.toml")],
+)
+def test_status_is_that_of_the_home_that_lies_here(
+    home: str,
+    settings: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (home, "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / settings).touch()
+    assert status(monkeypatch, "--json") == 0
+    assert capsys.readouterr().out == f"status of {home}, json True\n"
+    assert status(monkeypatch, "--home", "elsewhere") == 0
+    assert capsys.readouterr().out == "status of elsewhere, json False\n"
+
+
+def test_status_names_the_device_beside_the_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, _, settings in fleetledger.HOMES.values():
+        (tmp_path / settings).touch()
+        monkeypatch.setenv(variable, str(tmp_path))
+    assert status(monkeypatch) == 0
+    said = capsys.readouterr()
+    assert said.out == f"status of {tmp_path}, json False\n"
+    assert said.err == f"also here: fleetledger agent status --home {tmp_path}\n"
+
+
+def test_status_where_nothing_was_set_up_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status(monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert "fleetledger coordinator init" in said
+    assert "fleetledger agent init" in said

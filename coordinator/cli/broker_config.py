@@ -15,7 +15,14 @@ from coordinator.provisioning.broker_access import KnownBroker, local_port_of, w
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
-from transport.brokers.folder import CONFIGURATION, SECRETS, SERVICE_LIMITS, BrokerFolder
+from transport.brokers.folder import (
+    BROKER_LOG,
+    CONFIGURATION,
+    SECRETS,
+    SERVICE_LIMITS,
+    STATE,
+    BrokerFolder,
+)
 from transport.brokers.mosquitto_configuration import read_certificates
 
 LocalPort = Annotated[
@@ -83,8 +90,8 @@ def _absolute(file: Path | None) -> Path | None:
 def _words(settings: CoordinatorSettings, what: BrokerFolder) -> Iterator[str]:
     yield f"wrote {what.folder}: a Mosquitto for {len(what.devices)} devices, port {what.port}"
     start = f"mosquitto -c {what.place / CONFIGURATION}"
-    if what.place == what.folder.absolute():
-        yield f"1. Start it here, not as root: {start}"
+    if what.here:
+        yield f"1. Start it here: {start}   (its log is {what.place / STATE / BROKER_LOG})"
     else:
         yield (
             f"1. Copy {what.folder} without {SECRETS}/ to {what.place} on the broker's host; "

@@ -15,7 +15,7 @@ from coordinator.errors import ProvisionError
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import DEVICES
 from coordinator.provisioning.device_table import TableRow, read_table
-from transport.brokers.folder import CONFIGURATION, SECRETS
+from transport.brokers.folder import BROKER_LOG, CONFIGURATION, SECRETS, STATE
 from transport.mqtt_settings import read_host
 
 if TYPE_CHECKING:  # it makes certificates, for which the rest of the command line need not wait
@@ -90,8 +90,8 @@ def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
         yield f"{what.home} has its certificates now, as [broker.tls]; restart what serves there"
     broker = done.broker
     start = f"mosquitto -c {broker.place / CONFIGURATION}"
-    if broker.place == broker.folder.absolute():
-        yield f"1. Broker: {start}, not as root"
+    if broker.here:
+        yield f"1. Broker: {start}   (its log is {broker.place / STATE / BROKER_LOG})"
     else:
         yield (
             f"1. Broker: copy {broker.folder} without {SECRETS}/ to {broker.place} on its host; "

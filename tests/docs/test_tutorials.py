@@ -1,6 +1,5 @@
 """The tutorials, followed literally: every file, every command, and what they show."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,8 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 def test_a_fleet_in_ten_minutes(tmp_path: Path) -> None:
     page = TUTORIALS / "a-fleet-in-ten-minutes.md"
     replaced = {"1884": str(free_port("127.0.0.1"))}
-    if os.geteuid() == 0:  # the page says not to start it as root
-        replaced["mosquitto -c broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
     with session(tmp_path, page, replaced) as opened:
         for command in commands(page):
-            if command.line.startswith("mosquitto"):
-                text = (tmp_path / "broker" / "mosquitto.conf").read_text()
-                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
             opened.type(command)
 
 
@@ -53,13 +47,8 @@ def test_a_method_of_your_own(tmp_path: Path) -> None:
 def test_pushing_models_of_your_own(tmp_path: Path) -> None:
     page = ROOT / "docs" / "push-models.md"
     replaced = {"1884": str(free_port("127.0.0.1"))}
-    if os.geteuid() == 0:  # the page says not to start it as root
-        replaced["mosquitto -c broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
     with session(tmp_path, page, replaced) as opened:
         for command in commands(page):
-            if command.line.startswith("mosquitto"):
-                text = (tmp_path / "broker" / "mosquitto.conf").read_text()
-                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
             opened.type(command)
     with LedgerReader.open_read_only(ledger_path(tmp_path / "coordinator-home")) as ledger:
         imported = [entry.body for entry in ledger.entries(kind=ModelImported.kind)]
@@ -72,11 +61,6 @@ def test_pushing_models_of_your_own(tmp_path: Path) -> None:
 def test_setting_up_many_devices(tmp_path: Path) -> None:
     page = ROOT / "docs" / "set-up-many-devices.md"
     replaced = {"8883": str(free_port("127.0.0.1"))}
-    if os.geteuid() == 0:  # the command says not to start it as root
-        replaced["mosquitto -c kits/broker/mosquitto.conf"] = "mosquitto -c as_root.conf"
     with session(tmp_path, page, replaced) as opened:
         for command in commands(page):
-            if command.line.startswith("mosquitto"):
-                text = (tmp_path / "kits" / "broker" / "mosquitto.conf").read_text()
-                (tmp_path / "as_root.conf").write_text(f"user root\n{text}")
             opened.type(command)

@@ -1,6 +1,5 @@
 """Starts a Mosquitto from a folder that `broker-config` wrote, as an operator would."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,6 +12,7 @@ import psutil
 
 from tests.transport.worlds import PATIENCE
 from transport.brokers.child import free_port
+from transport.brokers.folder import BROKER_LOG, STATE
 from transport.brokers.lifeline import end_with_parent
 from transport.brokers.mosquitto import find_mosquitto
 from transport.brokers.mosquitto_configuration import LOOPBACK
@@ -66,16 +66,13 @@ class RunningBroker:
         self._start()
 
     def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
+        files = (self.folder / "log", self.folder / STATE / BROKER_LOG)
+        return "".join(path.read_text(errors="replace") for path in files if path.exists())
 
     def _start(self) -> None:
         program = find_mosquitto()
         assert program is not None
         configuration = self.folder / "mosquitto.conf"
-        if os.geteuid() == 0:  # an operator would not start it as root
-            configuration = self.folder / "as_root.conf"
-            text = (self.folder / "mosquitto.conf").read_text()
-            configuration.write_text(f"user root\n{text}")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [program, "-c", str(configuration)],

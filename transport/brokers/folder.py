@@ -4,7 +4,7 @@ mosquitto.conf    listeners, limits, persistence
 acl_file          who may publish and receive what
 password_file     the users' secrets, hashed; with certificates of clients the coordinator's alone
 limits.conf       a drop-in for the systemd unit: how many files the broker may open
-state/            what Mosquitto saves, and the number of its process
+state/            what Mosquitto saves, the number of its process, and its log
 passwords/USER    the secrets themselves, one file each; they never go to the broker's host
 
 A user who is shut out has no secret, no line in `password_file`, and a rule that denies everything.
@@ -13,6 +13,7 @@ A user who is shut out has no secret, no line in `password_file`, and a rule tha
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ STATE = "state"
 SECRETS = "passwords"
 SERVICE_LIMITS = "limits.conf"
 PROCESS = "mosquitto.pid"
+BROKER_LOG = "mosquitto.log"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class BrokerFolder:
     """Of the coordinator's listener on loopback; None for none."""
     connections: int = MOST_CONNECTIONS
     """That the devices' listener takes."""
+
+    @property
+    def here(self) -> bool:
+        """Whether the folder stays where it is written, for a Mosquitto on this host."""
+        return self.place == self.folder.absolute()
 
     @property
     def users(self) -> tuple[str, ...]:
@@ -112,6 +119,21 @@ def _configuration(what: BrokerFolder) -> Iterable[str]:
         yield f"password_file {os.fspath(what.place / PASSWORDS)}"
     yield f"acl_file {os.fspath(what.place / ACCESS)}"
     yield f"pid_file {os.fspath(what.place / STATE / PROCESS)}"
+    if what.here:
+        yield from _by_hand(what)
+    else:
+        yield "log_dest stderr"  # the journal of a service, the log of a container
     yield from LOG
     yield from LIMITS
     yield from persistence(what.place / STATE)
+
+
+def _by_hand(what: BrokerFolder) -> Iterable[str]:
+    """Return lines for a Mosquitto that somebody starts in a terminal of this host."""
+    yield f"log_dest file {os.fspath(what.place / STATE / BROKER_LOG)}"
+    try:
+        owner = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return  # a user without a name, as in some containers
+    # Root's Mosquitto becomes the user mosquitto otherwise, who may not read this folder.
+    yield f"user {owner}"

@@ -81,6 +81,7 @@ class MosquittoBroker(ChildBroker):
             f"password_file {self.directory / 'passwords'}",
             f"acl_file {self.directory / 'access'}",
             *LIMITS,
+            "log_dest stderr",
             *LOG,
         ]
         if os.geteuid() == 0:

@@ -21,7 +21,7 @@ LIMITS = (
     "persistent_client_expiration 1h",
 )
 """What one client can have the broker keep; bytes, and 1 GiB for all of them together."""
-LOG = ("log_dest stderr", "log_dest topic", "log_type error", "log_type warning", "log_type notice")
+LOG = ("log_dest topic", "log_type error", "log_type warning", "log_type notice")
 """Topics of the log tell the coordinator, and nobody else, who connects under which client id."""
 _OF_A_LISTENER = ("max_qos 1",)
 """Nobody here sends with QoS 2, of which a sender alone decides how long the broker keeps it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import secrets
 import stat
 from pathlib import Path
@@ -226,3 +228,18 @@ def test_the_coordinator_has_a_listener_of_its_own_where_the_broker_is_here(home
     assert f"listener {port + 7} 127.0.0.1" in (away / "mosquitto.conf").read_text()
     fleetledger("broker-config", "--out", str(away), "--place", "/srv/b", "--home", str(home))
     assert (away / "mosquitto.conf").read_text().count("listener ") == 1
+
+
+def test_a_broker_started_by_hand_runs_as_who_wrote_the_folder_and_logs_to_a_file(
+    home: Path,
+) -> None:
+    text = (write(home) / "mosquitto.conf").read_text().splitlines()
+    assert f"user {pwd.getpwuid(os.geteuid()).pw_name}" in text
+    assert f"log_dest file {home.parent / 'broker' / 'state' / 'mosquitto.log'}" in text
+    assert "log_dest stderr" not in text
+
+
+def test_a_broker_at_another_place_logs_to_its_service_and_has_the_user_of_that(home: Path) -> None:
+    text = (write(home, "--place", "/srv/b") / "mosquitto.conf").read_text().splitlines()
+    assert "log_dest stderr" in text
+    assert not [line for line in text if line.startswith(("user ", "log_dest file"))]
