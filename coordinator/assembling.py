@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from coordinator.core.rules import Rules
 from coordinator.ledger.blobs import Blobs, BlobStore
+from coordinator.ledger.mirror_notes import mirror_problems
 from coordinator.live.file import LiveFile
 from coordinator.making.kept_sums import KeptSums
 from coordinator.making.model_maker import ModelMaker
@@ -253,7 +254,12 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         blocks=links.exchange.traffic,
         live=links.live,
         snapshots=links.snapshots,
-        looks=[*_looks(links), desk.problems, files.problems],
+        looks=[
+            *_looks(links),
+            desk.problems,
+            files.problems,
+            lambda: mirror_problems(home, engine.core.state.size, clock.time_ns()),
+        ],
     )
 
 

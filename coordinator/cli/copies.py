@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,7 @@ from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
 from coordinator.home_option import HOME, Home
 from coordinator.ledger.blobs import Blobs, BlobStore
 from coordinator.ledger.mirror import Mirror
+from coordinator.ledger.mirror_notes import MirrorNote, place_of, write_note
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.ledger.restore import LedgerOwner
 from coordinator.ledger.restore import restore as restore_ledger
@@ -69,7 +72,7 @@ def mirror(
         with ledger_of(home) as ledger:
             blobs = Blobs(ledger, BlobStore(blobs_location(home)))
             if follow:
-                _follow(copy, ledger, blobs, seconds, stopped)
+                _follow(_Notebook(home, place_of(url), copy), ledger, blobs, seconds, stopped)
             elif not _advance(copy, ledger, blobs):
                 typer.echo("the mirror has all that is signed")
 
@@ -104,21 +107,56 @@ def _lacking(home: Path) -> str | None:
     return None
 
 
+@dataclass
+class _Notebook:
+    """Tells the coordinator beside it how a mirror does, without writing the same at every look."""
+
+    home: Path
+    place: str
+    copy: Mirror
+    written: MirrorNote | None = None
+
+    def note(self, refused: str | None = None) -> None:
+        """Write down how far it has come, or what refuses it."""
+        now = time.time_ns()
+        note = MirrorNote(
+            place=self.place, size=self.copy.size, looked_ns=now, refused=refused and refused[:2000]
+        )
+        last = self.written
+        if last is not None and now - last.looked_ns < _NOTE_NS and last.same_but_time(note):
+            return
+        try:
+            write_note(self.home, note)
+        except OSError as error:
+            if last is None or last.refused != note.refused:
+                typer.echo(f"{error}: the coordinator is not told of this mirror", err=True)
+        self.written = note
+
+
+_NOTE_NS = 60 * 10**9
+
+
 def _follow(
-    copy: Mirror, ledger: LedgerReader, blobs: Blobs, seconds: float, stopped: threading.Event
+    book: _Notebook, ledger: LedgerReader, blobs: Blobs, seconds: float, stopped: threading.Event
 ) -> None:
     """Mirror until it is stopped; where the other side refuses, wait and try again."""
     backoff = Backoff(shortest=seconds, longest=max(seconds, 60.0))
     while not stopped.is_set():
         try:
-            for step in copy.steps(ledger, blobs):
+            for step in book.copy.steps(ledger, blobs):
                 typer.echo(str(step))
+                book.note()
                 if stopped.is_set():
                     return
         except BlobError as error:
             typer.echo(f"{error}; trying again", err=True)
+            book.note(str(error))
             stopped.wait(backoff.next())
+        except (AuditError, LedgerError) as error:
+            book.note(str(error))
+            raise
         else:
+            book.note()
             backoff.reset()
             stopped.wait(seconds)
 

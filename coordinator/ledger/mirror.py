@@ -88,6 +88,8 @@ class Mirror:
         self._read_note = read_note
         self._prunings = prunings
         self._workers = workers
+        self.size: int | None = None
+        """Entries that lie there; None where that was not seen yet."""
 
     def steps(self, ledger: LedgerReader, blobs: Blobs) -> Iterator[Advanced]:
         """Bring the mirror to the newest signed checkpoint; yield what each step has done.
@@ -96,10 +98,11 @@ class Mirror:
         than this ledger has; `BlobError` where the other side refuses, or a blob is missing here;
         `LedgerError` for a ledger that cannot be read or does not fit.
         """
-        there = self._size_there(ledger)
+        self.size = there = self._size_there(ledger)
         while (newest := _next(ledger, ledger.shards.of_entry(there), there)) is not None:
-            yield self._step(ledger, blobs, there, newest)
-            there = newest.size
+            step = self._step(ledger, blobs, there, newest)
+            self.size = there = newest.size
+            yield step
 
     def _step(
         self, ledger: LedgerReader, blobs: Blobs, there: int, newest: StoredCheckpoint

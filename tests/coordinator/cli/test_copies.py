@@ -14,6 +14,8 @@ from typer.testing import CliRunner, Result
 
 from coordinator.cli import ledger as cli
 from coordinator.ledger.entries import EntryDraft
+from coordinator.ledger.mirror_notes import SILENT_SECONDS, MirrorNote, mirror_problems, place_of
+from coordinator.ledger.mirror_notes import write_note as write_mirror_note
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.store import Ledger
 from coordinator.paths import ledger_path
@@ -53,6 +55,12 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def told_of(home: Path, after_seconds: float = 0.0) -> list[str]:
+    """Return what a coordinator of 1,000 entries says of the mirrors beside it."""
+    now = time.time_ns() + int(after_seconds * 1e9)
+    return [problem.text for problem in mirror_problems(home, 1000, now)]
 
 
 def mirrored_entries(place: Path) -> int:
@@ -120,14 +128,30 @@ def test_a_mirror_follows_until_it_is_stopped_from_before_the_first_start_past_a
             assert "waiting for the coordinator" in process.stderr.readline()
             append(home, 3)
             assert "trying again" in process.stderr.readline()
+            until(lambda: bool(told_of(home)))
+            assert f"the mirror at {place} has 0 of 1,000 entries: " in told_of(home)[0]
             place.unlink()
             until(lambda: mirrored_entries(place) == 3)
             append(home, 300)
             until(lambda: mirrored_entries(place) == 303)
+            until(lambda: not told_of(home))
             process.send_signal(signal.SIGTERM)
             told, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 0
     assert "303 entries are mirrored, 300 of them" in told
+    (silent,) = told_of(home, after_seconds=SILENT_SECONDS + PATIENCE)
+    assert "has 303 of 1,000 entries; nothing has mirrored there since" in silent
     assert run("audit", place, "--fleet", FLEET, "--key", public_key(home)).exit_code == 0
+
+
+def test_a_note_that_cannot_be_read_is_named_and_no_password_is_told(tmp_path: Path) -> None:
+    assert place_of("ftp://somebody:secret@host/fleet") == "ftp://host/fleet"
+    write_mirror_note(tmp_path, MirrorNote(place="ftp://host/fleet", looked_ns=time.time_ns()))
+    assert told_of(tmp_path) == []
+    (note,) = (tmp_path / "mirrors").iterdir()
+    note.write_bytes(b"{")
+    assert told_of(tmp_path) == [
+        f"{note}: is no note of a mirror; delete it, and the mirror writes it anew"
+    ]
