@@ -21,6 +21,7 @@ from coordinator.dashboard.parts.rollout_plots import (
     exposure_plot,
 )
 from coordinator.dashboard.parts.stage_plot import stage_plot
+from coordinator.dashboard.parts.time_plots import contributions_plot, heat_plot, traffic_plot
 from coordinator.dashboard.parts.version_plot import version_plot
 from schemas.shown_commands import command_at
 from transport.pages import words
@@ -126,6 +127,9 @@ _NAMES: Mapping[str, Any] = {
     "action_url": addresses.action_url,
     "stage_plot": stage_plot,
     "version_plot": version_plot,
+    "contributions_plot": contributions_plot,
+    "traffic_plot": traffic_plot,
+    "heat_plot": heat_plot,
     "health_plot": health_plot,
     "presence_strip": presence_strip,
     "fleet_presence_plot": fleet_presence_plot,

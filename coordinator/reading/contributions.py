@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from coordinator.ledger.reader import LedgerReader
+from schemas.message import Strict
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contributi
     coalesce((SELECT why FROM set_aside AS aside
      WHERE aside.idx = contribution.idx AND until IS NULL), '')
 """
+_OF_ENTRIES = _WHERE.replace("FROM contribution", "FROM contribution JOIN entry USING (idx)", 1)
 _LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
 
 
@@ -75,6 +78,41 @@ def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[
     outside = left_out(ledger)
     values = [(*row[:10], json.loads(row[10]), row[0] in outside, row[11]) for row in rows]
     return [ContributionFacts(*row) for row in values]
+
+
+class CountsOverTime(Strict):
+    """How many contributions came in each of several spans of equal length, up to now."""
+
+    first_ns: int
+    span_ns: int
+    counts: tuple[int, ...]
+    """Of the last span, which has not ended, so far."""
+
+
+def over_time(
+    ledger: LedgerReader, wanted: ContributionFilter, now_ns: int, span_ns: int, spans: int
+) -> CountsOverTime:
+    """Return how many came in whole spans of the calendar up to now."""
+    first_ns = (now_ns // span_ns - spans + 1) * span_ns
+    values = {**_values(wanted), "before": 2**62, "first": first_ns, "span": span_ns}
+    rows = ledger.db.execute(
+        f"SELECT (entry.time_ns - :first) / :span, count(*) {_OF_ENTRIES}"
+        " AND entry.idx >= :since GROUP BY 1",
+        {**values, "since": _since(ledger, first_ns)},
+    )
+    found = dict(rows.fetchall())
+    counts = tuple(int(found.get(place, 0)) for place in range(spans))
+    return CountsOverTime(first_ns=first_ns, span_ns=span_ns, counts=counts)
+
+
+def _since(ledger: LedgerReader, time_ns: int) -> int:
+    """Return the first entry from a time on; times fall only where a calendar was corrected."""
+
+    def time_of(index: int) -> int:
+        query = "SELECT time_ns FROM entry WHERE idx = ?"
+        return int(ledger.db.execute(query, [index]).fetchone()[0])
+
+    return bisect_left(range(ledger.size), time_ns, key=time_of)
 
 
 @dataclass(frozen=True)

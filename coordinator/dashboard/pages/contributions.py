@@ -8,14 +8,19 @@ from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.contributions import (
     ContributionFacts,
     ContributionFilter,
+    CountsOverTime,
     StateCount,
     by_state,
     given,
+    over_time,
 )
 from schemas.message import Strict
 from transport.pages.words import plural
 
 SHOWN = 40
+HOUR_NS, DAY_NS = 3600 * 10**9, 86_400 * 10**9
+HOURS, DAYS = 24, 30
+"""That are drawn."""
 STATES = {
     "held": "in the sum",
     "answer": "update to a round",
@@ -65,6 +70,8 @@ class ContributionsPage(PageModel):
     state: str
     model: int | None
     states: tuple[StateLine, ...]
+    by_hour: CountsOverTime
+    by_day: CountsOverTime
     lines: tuple[ContributionLine, ...]
     older: int | None
 
@@ -88,6 +95,8 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
         state=wanted.state or "",
         model=wanted.model,
         states=tuple(map(_state_line, states)),
+        by_hour=over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
+        by_day=over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),
         lines=tuple(map(_line, found[:SHOWN])),
         older=found[SHOWN - 1].index if len(found) > SHOWN else None,
     )

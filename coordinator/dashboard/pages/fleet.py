@@ -10,6 +10,9 @@ from coordinator.dashboard.parts.doing import NeedHere, with_doing
 from coordinator.dashboard.parts.filtering import chosen, tag_selectors
 from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
+from coordinator.live.day import fleet_heat
+from coordinator.live.file import read_day
+from coordinator.live.snapshot import FleetHeat
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.presence import FleetPresence, PresenceDay
@@ -56,6 +59,8 @@ class FleetPage(PageModel):
     accuracy: AccuracyByVersion
     presence: FleetPresence
     """Over the last day."""
+    heat: tuple[FleetHeat, ...]
+    """Temperatures over the last day, of devices that tell theirs."""
     contributions: int
     """That are held."""
     contributions_of_the_hour: int
@@ -109,6 +114,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         presence=PresenceDay.read(sources.home, sources.live, sources.now_ns).of_fleet(
             one.name for one in taking_part(fleet)
         ),
+        heat=tuple(read_day(sources.home, fleet_heat)),
         contributions=sum(device.contributions for device in fleet.devices),
         contributions_of_the_hour=recent,
         filter=text,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
-from coordinator.live.snapshot import DeviceNow, LiveSnapshot, serves
+from coordinator.live.day import traffic_points
+from coordinator.live.file import read_day
+from coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
 from schemas.message import Strict
 from transport.pages.words import plural, size
 
 SHOWN = 40
+_HOUR_NS = 3600 * 10**9
 
 
 class KindLine(Strict):
@@ -49,10 +54,27 @@ class TrafficPage(PageModel):
     """When the coordinator began that counted."""
     bytes_in: int
     bytes_out: int
+    day: tuple[TrafficPoint, ...]
+    """The last one, over restarts of the coordinator."""
     kinds: tuple[KindLine, ...]
     refused: tuple[RefusedLine, ...]
     devices: tuple[DeviceLine, ...]
     more: int | None
+
+    @property
+    def hours(self) -> list[TrafficPoint]:
+        """What passed in each hour of the day."""
+        return [
+            TrafficPoint(
+                time_ns=hour * _HOUR_NS,
+                bytes_in=sum(point.bytes_in for point in points),
+                bytes_out=sum(point.bytes_out for point in points),
+            )
+            for hour, points in (
+                (hour, list(found))
+                for hour, found in groupby(self.day, lambda point: point.time_ns // _HOUR_NS)
+            )
+        ]
 
 
 def read(sources: Sources, asked: Asked) -> TrafficPage:
@@ -68,6 +90,7 @@ def read(sources: Sources, asked: Asked) -> TrafficPage:
         since_ns=None if live is None else live.coordinator.started_ns,
         bytes_in=came,
         bytes_out=went,
+        day=tuple(read_day(sources.home, traffic_points)),
         kinds=kinds,
         refused=() if live is None else _refused(live),
         devices=tuple(map(_device, devices[place : place + SHOWN])),

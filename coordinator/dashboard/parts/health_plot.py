@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from coordinator.dashboard.parts.plotting import SMALL, Drawing, Plot, PlotLine, ValueAxis
 from coordinator.dashboard.parts.remarks import HOT_CELSIUS
+from coordinator.dashboard.parts.time_plots import joined
 from coordinator.live.snapshot import HealthPoint
 from transport.pages.words import time_ticks
 
-_GAP_NS = 25 * 60 * 10**9
-"""Points that are further apart are not joined: nothing is known of what was between them."""
 _MEGA = 1e6
 
 
@@ -35,16 +34,6 @@ def _drawn(what: str, unit: str, told: Sequence[tuple[int, float]], limit: float
     drawing.below(time_ticks(told[0][0], told[-1][0]))
     if limit is not None:
         drawing.limit(limit, f"{limit:g} {unit} is hot")
-    drawing.lines([PlotLine(joined(told, _GAP_NS), f"{values[-1]:.0f} {unit}")])
+    drawing.lines([PlotLine(joined(told), f"{values[-1]:.0f} {unit}")])
     span = f"{min(values):.0f} to {max(values):.0f}\N{NO-BREAK SPACE}{unit}"
     return drawing.done(f"{what}, {unit}, of the last 24 hours: {span}")
-
-
-def joined(points: Sequence[tuple[int, float]], gap_ns: int) -> list[tuple[float, float | None]]:
-    """Return points with a gap between those that are further apart than `gap_ns`."""
-    found: list[tuple[float, float | None]] = []
-    for time_ns, value in points:
-        if found and time_ns - found[-1][0] > gap_ns:
-            found.append((time_ns, None))
-        found.append((time_ns, value))
-    return found

@@ -62,7 +62,7 @@ class PlotFrame:
     bottom: float = 176
 
 
-SMALL = PlotFrame(width=372, height=146, left=40, right=312, bottom=116)
+SMALL = PlotFrame(width=372, height=146, left=44, right=284, bottom=116)
 """Of a plot in a narrow column."""
 
 

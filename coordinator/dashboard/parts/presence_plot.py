@@ -5,7 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from coordinator.dashboard.parts.plotting import Drawing, Plot, PlotFrame, PlotLine, ValueAxis
+from coordinator.dashboard.parts.plotting import (
+    SMALL,
+    Drawing,
+    Plot,
+    PlotFrame,
+    PlotLine,
+    ValueAxis,
+)
 from coordinator.dashboard.parts.timeline import Happened
 from coordinator.reading.presence import FleetPresence, PresenceSpan
 from transport.pages.words import clock, long, percent, plural, time_ticks
@@ -84,9 +91,9 @@ def fleet_presence_plot(presence: FleetPresence, devices: int) -> Plot | None:
         return None
     least = 0 if devices <= _FEW else 9 * devices // 10
     axis = ValueAxis.over([*(count for _, count in known), devices, least])
-    drawing = Drawing((presence.first_ns, presence.last_ns), axis)
+    drawing = Drawing((presence.first_ns, presence.last_ns), axis, SMALL)
     drawing.grid()
-    drawing.below(time_ticks(presence.first_ns, presence.last_ns, 6))
+    drawing.below(time_ticks(presence.first_ns, presence.last_ns))
     drawing.limit(devices, plural(devices, "device"), "allowed")
     points: list[tuple[float, float | None]] = []
     for count, group in itertools.groupby(enumerate(presence.here), key=lambda item: item[1]):

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.parts.plotting import Drawing, Plot, PlotFrame, PlotLine, ValueAxis
+from dataclasses import replace
+
+from coordinator.dashboard.parts.plotting import (
+    SMALL,
+    Drawing,
+    Plot,
+    PlotFrame,
+    PlotLine,
+    ValueAxis,
+)
 from coordinator.reading.version_accuracy import AccuracyByVersion
 
 _MARKED = 20
 """Versions of which each has marks; of more, lines alone are drawn."""
 _TICKS = 10
 _FRAME = PlotFrame(height=222)
+_SMALL = replace(SMALL, height=162)
 _WORD = 52
 """Least distance of two words for stages."""
 
 
-def version_plot(measured: AccuracyByVersion) -> Plot | None:
+def version_plot(measured: AccuracyByVersion, *, small: bool = False) -> Plot | None:
     """Return the plot; None where nothing was measured. With one kind of class, one line."""
     shown = [one for one in measured.versions if one.all is not None]
     if not shown:
@@ -24,7 +34,9 @@ def version_plot(measured: AccuracyByVersion) -> Plot | None:
     ):
         values = {"all": values["all"]}
     lowest = min(value for found in values.values() for value in found if value is not None)
-    drawing = Drawing((-0.5, len(shown) - 0.5), ValueAxis.of_percent(lowest), _FRAME)
+    drawing = Drawing(
+        (-0.5, len(shown) - 0.5), ValueAxis.of_percent(lowest), _SMALL if small else _FRAME
+    )
     drawing.grid()
     every = -(-len(shown) // _TICKS)
     ticks = range((len(shown) - 1) % every, len(shown), every)

@@ -19,9 +19,11 @@ from coordinator.dashboard.parts.plotting import (
     apart,
 )
 from coordinator.dashboard.parts.stage_plot import stage_plot
+from coordinator.dashboard.parts.time_plots import contributions_plot, heat_plot, traffic_plot
 from coordinator.dashboard.parts.version_plot import version_plot
-from coordinator.live.snapshot import HealthPoint
+from coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
 from coordinator.reading.answers import RightCount
+from coordinator.reading.contributions import CountsOverTime
 from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 from coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
 
@@ -125,3 +127,52 @@ def test_of_many_versions_the_newest_has_its_number_below() -> None:
     told = [int(label.text) for label in plot.labels if label.look == "strong" and label.y > 190]
     assert told[-1] == 40
     assert len(told) <= 10
+
+
+HOUR = 3600 * 10**9
+TEN = 600 * 10**9
+
+
+def counted(*counts: int, span_ns: int = HOUR) -> CountsOverTime:
+    return CountsOverTime(first_ns=0, span_ns=span_ns, counts=counts)
+
+
+def test_contributions_are_bars_with_the_most_in_words() -> None:
+    plot = contributions_plot(counted(0, 3, 12, 1))
+    assert plot is not None
+    bars = [path for path in plot.paths if path.look == "column"]
+    assert [bar.says for bar in bars][2] == "1 Jan 02:00: 12"
+    assert plot.text == "16 contributions in 4 hours; the most, 12, from 1 Jan 02:00."
+    assert contributions_plot(counted(0, 0)) is None
+    by_day = contributions_plot(counted(1, span_ns=24 * HOUR))
+    assert by_day is not None
+    assert by_day.text == "1 contribution in 1 day; the most, 1, on 1 Jan."
+
+
+def test_traffic_has_the_unit_that_suits_it_and_ends_with_whole_ten_minutes() -> None:
+    points = [TrafficPoint(time_ns=n * TEN, bytes_in=2_000_000, bytes_out=n) for n in (0, 1, 3, 4)]
+    plot = traffic_plot(points, 4 * TEN + 1)
+    assert plot is not None
+    assert [one.text for one in plot.labels if one.look in {"strong", "dashed"}] == [
+        "in 2 MB",
+        "out 3 bytes",
+    ]
+    line = next(path.d for path in plot.paths if path.look == "line")
+    assert line.count("L") == 3  # what is not told of is nothing; the last ten minutes go on
+    assert "MB in each ten minutes; the most passed in those from 00:30." in plot.text
+    assert traffic_plot(points[:1], 4 * TEN) is not None
+    assert traffic_plot([], 4 * TEN) is None
+
+
+def test_temperatures_name_the_hottest_device_and_the_limit() -> None:
+    told = [
+        FleetHeat(time_ns=n * TEN, devices=2, mean=50, hottest=60 + n, device=f"dev-{n}")
+        for n in (0, 1, 9)
+    ]
+    plot = heat_plot(told)
+    assert plot is not None
+    assert plot.text.startswith("Hottest in the last day: 69\N{NO-BREAK SPACE}°C, dev-9, at 01:30")
+    texts = {label.text for label in plot.labels}
+    assert {"85 °C is hot", "hottest 69", "mean 50"} <= texts
+    assert all(path.d.count("M") == 2 for path in plot.paths if "line" in path.look)
+    assert heat_plot(told[:1]) is None
