@@ -43,6 +43,9 @@ from schemas.values import Digest
 _SMALL_PIXELS = 256 * 256
 _JPEG_QUALITY = 95
 _LOCK = "lock"
+_TURN_SECONDS = 5.0
+"""For so long another process may hold the folder, which takes it milliseconds."""
+_POLL_SECONDS = 0.01
 
 
 class DoubtInbox:
@@ -167,12 +170,30 @@ class DoubtInbox:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                self._take_turn(handle)
                 yield
             finally:
                 os.close(handle)
         except OSError as error:
             raise _refused(self.folder, error) from error
+
+    def _take_turn(self, handle: int) -> None:
+        """Lock the folder; raise `StoreError` with the process that holds it for too long."""
+        began = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() - began > _TURN_SECONDS:
+                    holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip() or "another"
+                    raise StoreError(
+                        f"{self.folder}: process {holder} has held the doubted images for more "
+                        f"than {_TURN_SECONDS:g} s, stopped or hanging; have it go on, or end it"
+                    ) from None
+                time.sleep(_POLL_SECONDS)
+            else:
+                os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)
+                return
 
 
 def _encoded(picture: Image.Image) -> tuple[bytes, str]:

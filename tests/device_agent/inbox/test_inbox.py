@@ -1,6 +1,10 @@
 """The inbox keeps what the model doubts, within its bounds, whoever offers it and however fast."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -144,3 +148,31 @@ def test_nothing_is_kept_unless_the_owner_says_so(tmp_path):
     assert inbox_of(AgentHome.open(tmp_path)) is None
     file.write_text(file.read_text().replace("keep = false", "keep = true"))
     assert inbox_of(AgentHome.open(tmp_path)) is not None
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from device_agent.inbox.inbox import DoubtInbox
+from tests.device_agent.inbox.doubting import LIMITS
+with DoubtInbox(Path(sys.argv[1]), LIMITS)._alone():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_that_stopped_while_it_held_the_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("device_agent.inbox.inbox._TURN_SECONDS", 0.2)
+    inbox = DoubtInbox(tmp_path / "inbox", LIMITS, Clock())
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "inbox")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        os.kill(holder.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreError, match=f"process {holder.pid} has held the doubted im"):
+                inbox.offer(scene(0), 0.8, "fox", 3)
+        finally:
+            os.kill(holder.pid, signal.SIGCONT)
+            holder.communicate("")
+    assert inbox.offer(scene(0), 0.8, "fox", 3) == "kept"
