@@ -32,6 +32,7 @@ from coordinator.reading.rollouts.report import (
     RolloutsReport,
     RolloutSummary,
 )
+from coordinator.reading.rollouts.waits import foretold_waits
 from coordinator.serving.operator import here, send
 from coordinator.topics.rollouts.commands import (
     ApproveGroup,
@@ -98,7 +99,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     words |= {"approve": approve, "hours": hours, "on_fail": on_fail, "gates": gate}
     chosen = plan_of(file, words)
     with ledger_of(home) as ledger:
-        found = preview(ledger, version, chosen, _online(home))
+        found = preview(ledger, version, chosen, _online(home), time.time_ns())
     if not dry_run:
         if start and not as_json:
             _draw_preview(found)
@@ -112,7 +113,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 def list_rollouts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every rollout, newest first: how it stands, and on how many devices."""
     with ledger_of(home) as ledger:
-        report = RolloutsReport(rollouts=tuple(summaries(ledger, limit=1000)))
+        report = RolloutsReport(rollouts=tuple(summaries(ledger, time.time_ns(), limit=1000)))
     show_report(report, _draw_list, as_json=as_json)
 
 
@@ -158,14 +159,16 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Begin a rollout that was planned, in place of the one that is open."""
+    now_ns = time.time_ns()
     with ledger_of(home) as ledger:
-        one = one_rollout(ledger, number, time.time_ns())
-    first = one.groups[0]
+        one = one_rollout(ledger, number, now_ns)
+    first, sizes = one.groups[0], [group.devices for group in one.groups]
     if not as_json:
         say(
-            f"model {one.rollout.version} goes to {count_of(sum(g.devices for g in one.groups))}, "
+            f"model {one.rollout.version} goes to {count_of(sum(sizes))}, "
             f"to {first.devices} of them first"
         )
+        say(foretold_waits(one.plan, sizes, now_ns))
     _sure(f"Start rollout {number}?", yes=yes)
     _act(home, number, StartRollout(rollout=number), as_json=as_json)
 
@@ -301,6 +304,8 @@ def _draw_answer(found: RolloutPreview) -> None:
 
 def _draw_said(report: RolloutAnswer) -> None:
     say(report.said)
+    if report.rollout.wait is not None:
+        say(report.rollout.wait.sentence)
 
 
 def _draw_list(report: RolloutsReport) -> None:
@@ -329,6 +334,8 @@ def _progress(one: RolloutSummary) -> str:
 def _draw(report: RolloutReport, *, devices: bool) -> None:
     one, verdict = report.rollout, report.verdict
     say(one.sentence)
+    if one.wait is not None:
+        say(one.wait.sentence)
     for sentence in report.lead:
         say(sentence)
     if verdict is not None:

@@ -212,6 +212,10 @@ def _tail(fleet: FleetNow) -> Iterator[str]:
         yield f"retired: {some(device.name for device in fleet.retired)}"
     if fleet.stage is not None:
         yield from _stage(fleet.stage)
+    for rollout in fleet.rollouts:
+        yield rollout.sentence
+        if rollout.wait is not None:
+            yield f"  {rollout.wait.sentence}"
     models = fleet.models
     if models.newest is not None:
         desired = "none" if models.desired is None else f"version {models.desired}"
@@ -231,7 +235,9 @@ def _stage(stage: StageNow) -> Iterator[str]:
         f"stage {stage.number} is open for {', '.join(stage.class_names)} since "
         f"{iso_time(stage.opened)}: {len(stage.answered)} of {total} devices answered{missing}"
     )
+    yield f"  {stage.wait.sentence}"
     if stage.round is not None:
         asked, answered = len(stage.round.asked), len(stage.round.answered)
         late = f"; missing: {some(stage.round.missing)}" if stage.round.missing else ""
         yield f"round {stage.round.number}: {answered} of {asked} devices answered{late}"
+        yield f"  {stage.round.wait.sentence}"

@@ -16,6 +16,29 @@ Labels = dict[str, str]
 _SECOND_NS = 1_000_000_000
 
 
+class StageWait(Strict):
+    """Answers that the open stage waits for, and when it closes without them."""
+
+    answered: int
+    expected: int
+    """Devices that may answer."""
+    needed: int
+    """Answers that are enough."""
+    quiet_seconds: float
+    """Time without a further answer, once there are enough."""
+    quiet_ns: int | None = None
+    """When that is over; None while there are too few."""
+    latest_ns: int
+    """When it closes with whatever came."""
+    away_seconds: float | None = None
+    """Time after which nobody waits for a device that is away; None where the stage does."""
+
+    def shifted(self, by_ns: int) -> StageWait:
+        """Return the same by another calendar."""
+        quiet_ns = None if self.quiet_ns is None else self.quiet_ns + by_ns
+        return self.model_copy(update={"quiet_ns": quiet_ns, "latest_ns": self.latest_ns + by_ns})
+
+
 class CoordinatorNow(Strict):
     """The coordinator that serves, or that served last."""
 
@@ -36,8 +59,9 @@ class CoordinatorNow(Strict):
     committed_ns: int | None = None
     """When the newest group of entries was committed."""
     making_model: bool = False
-    stage_closes_ns: int | None = None
-    """When the open stage closes at the latest, by this machine's calendar."""
+    stage: StageWait | None = None
+    """What closes the open stage, by this machine's calendar; None where none is open, or where
+    rounds decide it."""
     disconnected_ns: int | None = None
     """Since when it is not connected to the broker."""
     problems: tuple[DatedProblem, ...] = ()

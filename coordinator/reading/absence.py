@@ -7,7 +7,6 @@ from shlex import quote
 
 from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow
-from schemas.times import iso_time
 
 PATIENCE_NS = 60 * 10**9
 """So long something may last before somebody is told."""
@@ -119,13 +118,13 @@ def _of_stage(stage: StageNow, devices: dict[str, FleetDevice], time_ns: int) ->
     if not missing or time_ns - opened < PATIENCE_NS:
         return
     awaited = [devices[name] for name in missing if name in devices]
-    ends = stage.closes if current is None else None
-    latest = "" if ends is None else f"; it closes at {iso_time(ends)} at the latest"
+    wait = stage.wait if current is None else current.wait
     what = f"Stage {stage.number}" if current is None else f"Round {current.number}"
     told = some(_words(device, time_ns) for device in awaited)
     yield Need(
         urgency="today",
-        sentence=f"{what} has waited for {span(time_ns - opened)}, just now for {told}{latest}.",
+        sentence=f"{what} has waited for {span(time_ns - opened)}, just now for {told}. "
+        f"{wait.sentence}",
         devices=tuple(device.name for device in awaited),
         index=stage.index if current is None else current.index,
         command="fleetledger coordinator close-stage",

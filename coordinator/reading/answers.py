@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from coordinator.reading.rollouts.report import RolloutSummary
+from coordinator.reading.waits import Wait
 from coordinator.topics.releases.views import WaitingPush
 from schemas.message import Strict
 from schemas.shown import Report
@@ -191,6 +193,8 @@ class RoundNow(Strict):
     asked: tuple[str, ...]
     answered: tuple[str, ...]
     missing: tuple[str, ...]
+    wait: Wait
+    """What closes it."""
 
 
 class StageNow(Strict):
@@ -200,8 +204,8 @@ class StageNow(Strict):
     class_names: tuple[str, ...]
     index: int
     opened: IsoTime
-    closes: IsoTime | None = None
-    """When it closes at the latest; None where no coordinator says so."""
+    wait: Wait
+    """What closes it."""
     opened_by: str
     answered: tuple[str, ...]
     """Devices that gave something for it, or have nothing."""
@@ -299,5 +303,7 @@ class FleetNow(Report):
     retired: tuple[RetiredDevice, ...] = ()
     """Devices that were taken out, by name."""
     stage: StageNow | None = None
+    rollouts: tuple[RolloutSummary, ...] = ()
+    """Those that something is still to come of, newest first, each with what it waits for."""
     models: ModelsNow
     stopped_rounds: StoppedRounds | None = None

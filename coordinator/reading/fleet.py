@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import LedgerError
 from coordinator.ledger.lock import WriterLock, lock_path
 from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import LiveSnapshot, serves
+from coordinator.live.snapshot import LiveSnapshot, StageWait, serves
 from coordinator.reading.answers import (
     CanaryNow,
     CoordinatorRun,
@@ -27,6 +28,7 @@ from coordinator.reading.fleet_devices import fleet_devices
 from coordinator.reading.needs import KnownFleet, needs
 from coordinator.reading.rollouts.finding import unfinished
 from coordinator.reading.tables import TABLES
+from coordinator.reading.waits import Wait, round_wait, stage_wait
 from coordinator.topics.contributions import views as contribution_views
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.views import DeviceFacts
@@ -79,7 +81,9 @@ def _fleet_now(
     facts, out = device_views.facts(ledger), model_queries.going_out(ledger)
     twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, facts, live if run.running else None, out)
-    now = None if stage is None else _stage(ledger, stage, facts, live if run.running else None)
+    at = live.coordinator.stage if live is not None and run.running else None
+    now = None if stage is None else _stage(ledger, stage, facts, _Clock(run, at, time_ns))
+    rollouts = tuple(unfinished(ledger, time_ns))
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
     return FleetNow(
         fleet=fleet if live is None else live.coordinator.fleet,
@@ -93,7 +97,7 @@ def _fleet_now(
                 out=out,
                 twins=tuple(twins),
                 stopped=stopped,
-                rollouts=tuple(unfinished(ledger)),
+                rollouts=rollouts,
                 waiting=tuple(waiting),
                 root=release_views.root_expiry(ledger),
                 reports=tuple(stage_views.reports_in(ledger)),
@@ -110,6 +114,7 @@ def _fleet_now(
         devices=devices,
         retired=_retired(ledger),
         stage=now,
+        rollouts=rollouts,
         models=ModelsNow(
             newest=out.newest,
             desired=out.desired,
@@ -174,31 +179,39 @@ def _of_others(
     return tuple(row for row in device_views.problems(ledger) if row.device not in known)
 
 
+@dataclass(frozen=True)
+class _Clock:
+    """Time, and what the coordinator says of the stage by it."""
+
+    run: CoordinatorRun
+    stage: StageWait | None
+    time_ns: int
+
+
 def _stage(
-    ledger: LedgerReader,
-    stage: StageInProgress,
-    facts: list[DeviceFacts],
-    live: LiveSnapshot | None,
+    ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts], clock: _Clock
 ) -> StageNow:
     method = current_method(ledger)
     able = [
         item.device
         for item in facts
         if item.key != "revoked"
+        and item.silent_ns is None
         and (item.features is None or method is None or can_learn_with(item.features, method))
     ]
     heard = contribution_views.contributors(ledger, stage.stage) | round_views.without_data(
         ledger, stage.stage
     )
     current = round_views.open_round(ledger)
+    now_ns = clock.time_ns
     return StageNow(
         number=stage.stage,
         class_names=stage.class_names,
         index=stage.opened_index,
         opened=stage.opened_ns,
-        closes=None if live is None else live.coordinator.stage_closes_ns,
+        wait=_of_stage(ledger, clock, in_round=current is not None),
         opened_by=stage.opened_by,
-        answered=tuple(item.device for item in facts if item.device in heard),
+        answered=tuple(name for name in able if name in heard),
         missing=tuple(name for name in able if name not in heard),
         round=None
         if current is None
@@ -210,5 +223,17 @@ def _stage(
             asked=current.asked,
             answered=tuple(name for name in current.asked if name in current.answered),
             missing=tuple(name for name in current.asked if name not in current.answered),
+            wait=round_wait(len(current.asked), current.latest_ns, now_ns),
         ),
     )
+
+
+def _of_stage(ledger: LedgerReader, clock: _Clock, *, in_round: bool) -> Wait:
+    """Return what closes the open stage; what is stopped or leads to nobody waits for a person."""
+    if not clock.run.running:
+        return Wait(sentence="It stays open, since no coordinator runs.")
+    if clock.stage is not None:
+        return stage_wait(clock.stage, clock.time_ns)
+    if round_views.stopped_in(ledger) is not None:
+        return Wait(sentence="It stays open until its rounds are tried again, or you close it.")
+    return Wait(sentence="Its last round closes it." if in_round else "Its next round is to open.")

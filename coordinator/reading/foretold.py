@@ -6,7 +6,8 @@ from collections import Counter
 
 from coordinator.core.formatting import count_of, some
 from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.finding import one_rollout
+from coordinator.reading.rollouts.finding import active_rollout, one_rollout
+from coordinator.reading.rollouts.waits import foretold_waits
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in, tags
 from coordinator.topics.models.queries import (
@@ -50,6 +51,13 @@ def foretold_push(
     lost = sorted(learned - set(known))
     if lost:
         lines.append(f"it does not know {some(lost)}, which they know now")
+    if meant:
+        lines.append(
+            "devices that are here switch as soon as they have it, others when they come back; "
+            "nothing waits for what they measure"
+        )
+    if choice.is_open and (begun := active_rollout(ledger)) is not None:
+        lines.append(f"rollout {begun[0]} of model {begun[1]} is open, and ends by this")
     if len(leaving) and choice.is_open and len(meant) > 1:
         lines.append(
             f"group by group, as long as devices measure that it holds: `fleetledger rollout plan "
@@ -65,9 +73,11 @@ def foretold_back(ledger: LedgerReader, to: int | None) -> tuple[str, ...]:
     return (*lines, *told_canaries(step.canaries))
 
 
-def foretold_rollout(ledger: LedgerReader, action: str, number: int) -> tuple[str, ...]:
+def foretold_rollout(
+    ledger: LedgerReader, action: str, number: int, now_ns: int
+) -> tuple[str, ...]:
     """Return what an action on a rollout would do on how many devices; raise `CommandError`."""
-    report = one_rollout(ledger, number, 0)
+    report = one_rollout(ledger, number, now_ns)
     one, runs = report.rollout, sum(report.counts.get(stage, 0) for stage in _RUNS)
     following = next((group for group in report.groups if group.stage == "ahead"), None)
     match action:
@@ -82,7 +92,11 @@ def foretold_rollout(ledger: LedgerReader, action: str, number: int) -> tuple[st
                 f"{count_of(runs)} {goes} on with model {one.version}, {never:,} {do} not get it.",
             )
         case "rollout-start" | "rollout-approve" if following is not None:
-            return (f"Group {following.number}: {count_of(following.devices)}.",)
+            group = f"Group {following.number}: {count_of(following.devices)}."
+            if action == "rollout-approve":
+                return (group,)
+            sizes = [group.devices for group in report.groups]
+            return (group, foretold_waits(report.plan, sizes, now_ns))
         case _:
             are, run = _verb(one.devices, "is", "are"), _verb(runs, "runs", "run")
             where = f"{are} in the groups that are open"

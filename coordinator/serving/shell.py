@@ -234,8 +234,8 @@ class Shell:
     def _write_live(self, live: LiveWriter) -> None:
         live.note(problems=self._watch.look())
         engine = self._parts.engine
-        closes_ns = engine.core.stages.closes_ns()
-        live.note(stage_closes_ns=None if closes_ns is None else closes_ns - engine.ahead_ns)
+        waits = engine.core.stages.wait()
+        live.note(stage=None if waits is None else waits.shifted(-engine.ahead_ns))
         self._metering.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from coordinator.core.formatting import count_of
@@ -296,7 +297,9 @@ def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
 
 
 def _of_rollout(action: str) -> Callable[[LedgerReader, Values], tuple[str, ...]]:
-    return lambda ledger, values: foretold_rollout(ledger, action, int(values["rollout"]))
+    return lambda ledger, values: foretold_rollout(
+        ledger, action, int(values["rollout"]), time.time_ns()
+    )
 
 
 _ROLLOUTS = (

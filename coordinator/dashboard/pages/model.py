@@ -221,7 +221,7 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
         parity=_parity(ledger, model),
         measured=_measured(ledger, model, count_of(asked.query.get("measured")) or 0),
         made=_made(ledger, model),
-        rollouts=tuple(summaries(ledger, limit=_ROLLOUTS, version=version)),
+        rollouts=tuple(summaries(ledger, sources.now_ns, limit=_ROLLOUTS, version=version)),
     )
 
 

@@ -26,8 +26,8 @@ class RolloutsPage(PageModel):
 def read(sources: Sources, asked: Asked) -> RolloutsPage:
     """Return the rollouts, newest first."""
     before = count_of(asked.query.get("before"))
-    found = summaries(sources.ledger, before, SHOWN + 1)
-    open_ones = unfinished(sources.ledger)
+    found = summaries(sources.ledger, sources.now_ns, before, SHOWN + 1)
+    open_ones = unfinished(sources.ledger, sources.now_ns)
     begun = [one for one in open_ones if one.stage not in {"planned", "approved"}]
     now = next(iter(begun or open_ones), None)
     return RolloutsPage(

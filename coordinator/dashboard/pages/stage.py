@@ -10,6 +10,7 @@ from coordinator.reading import stages
 from coordinator.reading.answers import FleetNow
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.stages import RoundFacts, StageFacts
+from coordinator.reading.waits import Wait
 from schemas.message import Strict
 from transport.pages.words import plural
 
@@ -66,6 +67,8 @@ class StagePage(PageModel):
     stopped: str
     missing: tuple[str, ...]
     """Who has not answered, while it is open."""
+    wait: Wait | None
+    """What closes it, while it is open."""
     before: int | None
     after: int | None
     given: tuple[GivenLine, ...]
@@ -96,6 +99,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
         stopped_index=stopped.index if stopped else None,
         stopped=stopped.reason if stopped else "",
         missing=tuple(map(str, now.missing)) if now is not None else (),
+        wait=None if now is None else now.wait,
         before=number - 1 if number > 1 else None,
         after=number + 1 if number < last else None,
         given=tuple(

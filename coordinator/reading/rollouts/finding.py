@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coordinator.errors import CommandError
 from coordinator.ledger.entries import COLUMNS, Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
 from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary, Waits
+from coordinator.reading.rollouts.waits import OpenGroup
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.releases import views as release_views
-from coordinator.topics.rollouts.membership import KnownDevice, membership
+from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
 from coordinator.topics.rollouts.views import RolloutStory, told
 
 
@@ -26,7 +28,11 @@ class RolloutHere:
 
 
 def summaries(
-    ledger: LedgerReader, before: int | None = None, limit: int = 50, version: int | None = None
+    ledger: LedgerReader,
+    now_ns: int,
+    before: int | None = None,
+    limit: int = 50,
+    version: int | None = None,
 ) -> list[RolloutSummary]:
     """Return rollouts below a number, newest first; of one version where it is given."""
     rows = ledger.db.execute(
@@ -35,15 +41,15 @@ def summaries(
         [before, version, limit],
     ).fetchall()
     devices = known_devices(ledger)
-    return [_summary(ledger, number, devices) for (number,) in rows]
+    return [_summary(ledger, number, devices, now_ns) for (number,) in rows]
 
 
-def unfinished(ledger: LedgerReader) -> list[RolloutSummary]:
+def unfinished(ledger: LedgerReader, now_ns: int) -> list[RolloutSummary]:
     """Return rollouts that something is still to come of, newest first."""
     rows = ledger.db.execute("SELECT number, state FROM rollout ORDER BY number DESC").fetchall()
     found = [number for number, state in rows if state in OPEN]
     devices = known_devices(ledger) if found else ()
-    return [_summary(ledger, number, devices) for number in found]
+    return [_summary(ledger, number, devices, now_ns) for number in found]
 
 
 def one_rollout(ledger: LedgerReader, number: int, now_ns: int) -> RolloutReport:
@@ -73,6 +79,15 @@ def _told(ledger: LedgerReader, number: int, kinds: str) -> RolloutStory:
             f"rollout: {number} is none; `fleetledger rollout list` shows those that there are"
         )
     return told(map(Entry.from_row, rows))
+
+
+def active_rollout(ledger: LedgerReader) -> tuple[int, int] | None:
+    """Return number and version of the rollout that has begun and has not ended; None without."""
+    row = ledger.db.execute(
+        "SELECT number, version FROM rollout WHERE state IN ('running', 'soaking', 'paused')"
+        " ORDER BY number DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
 
 
 def rollout_of(ledger: LedgerReader, device: str) -> int | None:
@@ -117,33 +132,61 @@ def waits_for(story: RolloutStory) -> Waits | None:
     return "start" if story.started is None else None
 
 
-def _summary(ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...]) -> RolloutSummary:
+def _summary(
+    ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...], now_ns: int
+) -> RolloutSummary:
     """Return one as it stands in a list, without reading what each device reported."""
     story = _told(ledger, number, "rollout.%")
-    said = ledger.db.execute(_SAID, [number]).fetchall()
-    return summary(
-        story,
-        membership(story, devices),
-        _waits(ledger, story),
-        _counts(story, [row for row in said if row[1] in (None, story.planned.version)]),
-    )
+    rows = (_Said(*row) for row in ledger.db.execute(_SAID, [number]))
+    said = [one for one in rows if one.version in (None, story.planned.version)]
+    who = membership(story, devices)
+    return summary(story, who, _waits(ledger, story), _counts(story, who, said), now_ns)
+
+
+class _Said(NamedTuple):
+    """An entry of a device; one without a version is a comparison."""
+
+    device: str
+    version: int | None
+    state: str | None
+    time_ns: int
 
 
 _SAID = """
-SELECT entry.device, json_extract(body, '$.version'), json_extract(body, '$.state')
+SELECT entry.device, json_extract(body, '$.version'), json_extract(body, '$.state'), entry.time_ns
 FROM rollout_entry JOIN entry USING (idx)
 WHERE rollout = ? AND entry.device IS NOT NULL ORDER BY idx
 """
 """What devices said, in the order of the ledger; of comparisons only who sent them."""
 
 
-def _counts(story: RolloutStory, said: list[tuple[str, int | None, str | None]]) -> DeviceCounts:
-    last = {device: state for device, _, state in said if state is not None}
+def _counts(story: RolloutStory, who: Membership, said: list[_Said]) -> DeviceCounts:
+    last = {one.device: one for one in said if one.state is not None}
     unreached = {name for group in story.groups.values() for name in group.unreached}
+    unreached -= {one.device for one in said}
     return DeviceCounts(
-        ran=len({device for device, _, state in said if state in {"active", "settled"}}),
-        failed=sum(state == "failed" for state in last.values()),
-        unreached=len(unreached - {device for device, _, _ in said}),
+        ran=len({one.device for one in said if one.state in {"active", "settled"}}),
+        failed=sum(one.state == "failed" for one in last.values()),
+        unreached=len(unreached),
+        group=_open_group(story, who, said, unreached),
+    )
+
+
+def _open_group(
+    story: RolloutStory, who: Membership, said: list[_Said], unreached: set[str]
+) -> OpenGroup:
+    if story.newest is None:
+        return OpenGroup()
+    last = {one.device: one for one in said if one.state is not None}
+    answered = {name for name, one in last.items() if one.state != "shadowing"}
+    if story.newest.phases[-1].mode == "shadow":
+        answered |= {one.device for one in said if one.version is None}
+    members = [name for name in who.of(story.newest.number) if name not in unreached]
+    told = [last[name] for name in members if name in last]
+    return OpenGroup(
+        settling_ns=tuple(one.time_ns for one in told if one.state == "active"),
+        unheard=tuple(name for name in members if name not in answered),
+        failed=sum(one.state == "failed" for one in told),
     )
 
 

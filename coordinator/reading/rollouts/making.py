@@ -25,11 +25,13 @@ from coordinator.reading.rollouts.report import (
     Waits,
 )
 from coordinator.reading.rollouts.verdicts import verdict_told
+from coordinator.reading.rollouts.waits import OpenGroup, rollout_wait
 from coordinator.reading.rollouts.wording import headline, lead, rules, short_of, size_of
 from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
 from coordinator.topics.rollouts.views import GroupStory, MeasuredThen, RolloutStory
 
 _DONE = {"settled", "failed", "refused", "rolled_back"}
+_HEARD = {"switched", "unreached"}
 _ENDED = {"rolled_back", "finished", "aborted", "superseded"}
 _STEPS_OF_ENDS = {
     "rolled_back": "Went back",
@@ -46,10 +48,12 @@ class DeviceCounts:
     """That have ever run the version."""
     failed: int
     unreached: int
+    group: OpenGroup
+    """Those of the group that is open."""
 
 
 def summary(
-    story: RolloutStory, who: Membership, waits: Waits | None, counts: DeviceCounts
+    story: RolloutStory, who: Membership, waits: Waits | None, counts: DeviceCounts, now_ns: int
 ) -> RolloutSummary:
     """Return a rollout as it stands in a list."""
     newest, planned = story.newest, story.planned
@@ -66,6 +70,7 @@ def summary(
         failed=counts.failed,
         unreached=counts.unreached,
         waits_for=waits,
+        wait=rollout_wait(story, who, waits, counts.group, now_ns),
         automatic=planned.automatic,
         planned=story.turns[0].time_ns,
         planned_index=story.turns[0].index,
@@ -88,7 +93,7 @@ def made_report(
         until = max(now_ns, until)
     old = _old_classes(evidence)
     return RolloutReport(
-        rollout=summary(story, who, waits, _counted(lines)),
+        rollout=summary(story, who, waits, _counted(story, lines), now_ns),
         lead=lead(story, lines, _new_classes(ledger, story)),
         plan=story.planned.plan,
         steps=tuple(_steps(story, who)),
@@ -105,9 +110,20 @@ def made_report(
     )
 
 
-def _counted(lines: Iterable[RolloutDevice]) -> DeviceCounts:
-    stages = Counter(line.stage for line in lines)
+def _counted(story: RolloutStory, lines: Iterable[RolloutDevice]) -> DeviceCounts:
+    stages, newest = Counter(line.stage for line in lines), story.newest
+    members = [line for line in lines if newest is not None and line.group == newest.number]
+    shadow = newest is not None and newest.phases[-1].mode == "shadow"
     return DeviceCounts(
+        group=OpenGroup(
+            settling_ns=tuple(one.since or 0 for one in members if one.stage == "switched"),
+            unheard=tuple(
+                one.device
+                for one in members
+                if one.stage not in _HEARD and not _is_done(story, one, shadow=shadow)
+            ),
+            failed=sum(one.stage in {"failed", "refused"} for one in members),
+        ),
         ran=sum(line.ran for line in lines),
         failed=stages["failed"] + stages["refused"],
         unreached=stages["unreached"],

@@ -9,7 +9,8 @@ from typing import ClassVar
 from coordinator.core.formatting import count_of, some, span
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.finding import known_devices
+from coordinator.reading.rollouts.finding import active_rollout, known_devices
+from coordinator.reading.rollouts.waits import foretold_waits
 from coordinator.reading.rollouts.wording import size_of
 from coordinator.topics.rollouts.membership import Membership, members_of
 from coordinator.topics.rollouts.plan import RolloutPlan
@@ -18,7 +19,6 @@ from schemas.rollouts import SHADOW
 from schemas.shown import Report
 
 _HOUR_NS = 3600 * 10**9
-_SECOND_NS = 10**9
 _NAMED = 3
 
 
@@ -62,7 +62,11 @@ class RolloutPreview(Report):
 
 
 def preview(
-    ledger: LedgerReader, version: int, plan: RolloutPlan, online: frozenset[str] | None
+    ledger: LedgerReader,
+    version: int,
+    plan: RolloutPlan,
+    online: frozenset[str] | None,
+    now_ns: int,
 ) -> RolloutPreview:
     """Return what a rollout of a version would do; raise `CommandError` where there is none.
 
@@ -100,7 +104,7 @@ def preview(
         *_of_others(ledger),
     )
     return found.model_copy(
-        update={"sentences": tuple(_sentences(found)), "warnings": tuple(warned)}
+        update={"sentences": tuple(_sentences(found, now_ns)), "warnings": tuple(warned)}
     )
 
 
@@ -122,7 +126,7 @@ def _groups(
         )
 
 
-def _sentences(found: RolloutPreview) -> Iterator[str]:
+def _sentences(found: RolloutPreview, now_ns: int) -> Iterator[str]:
     plan, first = found.plan, found.groups[0]
     of = f" with {' and '.join(map(str, plan.tags))}" if plan.tags else ""
     total = count_of(found.groups[-1].in_all)
@@ -137,11 +141,9 @@ def _sentences(found: RolloutPreview) -> Iterator[str]:
     if first.shadow:
         begin += ", where it is measured beside the active model before any device runs it"
     yield f"{begin}."
-    soak, deadline = plan.soak_seconds * _SECOND_NS, plan.deadline_hours * _HOUR_NS
-    yield (
-        f"A group that passes soaks for {span(round(soak))}; one that has not reported within "
-        f"{span(round(deadline))} pauses the rollout."
-    )
+    yield foretold_waits(plan, [group.devices for group in found.groups], now_ns)
+    deadline = span(round(plan.deadline_hours * _HOUR_NS))
+    yield f"A group that has not reported within {deadline} pauses the rollout."
     if plan.on_fail == "pause":
         yield "A gate that fails pauses it, and a person decides."
     elif found.former is None:
@@ -240,12 +242,9 @@ def _of_absence(who: Membership, online: frozenset[str] | None) -> Iterator[str]
 
 
 def _of_others(ledger: LedgerReader) -> Iterator[str]:
-    row = ledger.db.execute(
-        "SELECT number, version FROM rollout WHERE state IN ('running', 'soaking', 'paused')"
-        " ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    if row is not None:
-        yield f"rollout {row[0]} of model {row[1]} is open; starting this one takes its place"
+    found = active_rollout(ledger)
+    if found is not None:
+        yield f"rollout {found[0]} of model {found[1]} is open; starting this one takes its place"
 
 
 def _known_classes(ledger: LedgerReader, former: int | None) -> int:

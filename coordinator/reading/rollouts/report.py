@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from coordinator.reading.waits import Wait
 from coordinator.topics.rollouts.entries import GateName
 from coordinator.topics.rollouts.plan import RolloutPlan
 from coordinator.topics.rollouts.scope import Outcome
@@ -57,6 +58,8 @@ class RolloutSummary(Strict):
     unreached: int
     waits_for: Waits | None
     """What a person has to do before it goes on."""
+    wait: Wait | None
+    """What it waits for, until when, and what follows; None where it has ended."""
     automatic: bool
     """Planned because the fleet has learned the version."""
     planned: IsoTime

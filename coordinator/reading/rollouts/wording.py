@@ -228,13 +228,6 @@ def _rule(gate: GateName, limit: float | None, words: str) -> GateRow | None:
     return GateRow(gate=gate, title=title_of(gate), rule=words.format(limit))
 
 
-def soaks_until(story: RolloutStory) -> int | None:
-    """Return when the soak of what passed last is over; None where nothing soaks."""
-    if story.stage != "soaking":
-        return None
-    return story.turns[-1].time_ns + round(story.planned.plan.soak_seconds * _SECOND_NS)
-
-
 def _soaking(story: RolloutStory, waits: Waits | None) -> str:
     name, verdict = f"Rollout {story.planned.rollout}", story.verdict
     assert verdict is not None, "what soaks has passed"
@@ -244,10 +237,10 @@ def _soaking(story: RolloutStory, waits: Waits | None) -> str:
     if waits in {"approval", "signature"}:
         word = "approval" if waits == "approval" else "signature"
         return f"{what}, and group {group + 1} waits for its {word}."
+    if shadow:
+        return f"{what}, and runs it next."
     soak = span(round(story.planned.plan.soak_seconds * _SECOND_NS))
-    following = "it runs there" if shadow else f"group {group + 1} follows"
-    if group == last and not shadow:
-        following = "it has finished"
+    following = "it has finished" if group == last else f"group {group + 1} follows"
     return f"{what}; {following} after a soak of {soak}, unless something speaks against it."
 
 

@@ -284,6 +284,8 @@ class RolloutStory:
     said_by: dict[int, str] = field(default_factory=dict)
     """Every entry that a device made to the device."""
     started: tuple[int, int, str] | None = None
+    begins_ns: int | None = None
+    """When it begins, where its start said so."""
     superseded_by: int | None = None
     back_to: int | None = None
     last_ns: int = 0
@@ -359,6 +361,7 @@ def _approved(story: RolloutStory, entry: Entry) -> None:
 
 def _started(story: RolloutStory, entry: Entry) -> None:
     story.started = (entry.index, entry.time_ns, entry.actor)
+    story.begins_ns = entry.body.get("begins_ns")
 
 
 def _opened(story: RolloutStory, entry: Entry) -> None:

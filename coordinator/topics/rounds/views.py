@@ -26,6 +26,8 @@ from coordinator.topics.rounds.entries import (
 )
 from coordinator.topics.stages.entries import BOUNDS
 
+_SECOND_NS = 1_000_000_000
+
 
 def _round_opened(db: Database, entry: Entry) -> None:
     body = entry.body
@@ -294,6 +296,8 @@ class RoundInProgress:
     number: int
     opened_index: int
     opened_ns: int
+    latest_ns: int
+    """When it closes with what came."""
     phase: str
     asked: tuple[str, ...]
     answered: frozenset[str]
@@ -315,7 +319,8 @@ def open_round(ledger: LedgerReader) -> RoundInProgress | None:
         [stage, number, stage, number],
     )
     names = frozenset(name for (name,) in answered)
-    return RoundInProgress(number, index, opened_ns, opened.phase, opened.cohort, names)
+    latest_ns = opened_ns + round(opened.deadline_seconds * _SECOND_NS)
+    return RoundInProgress(number, index, opened_ns, latest_ns, opened.phase, opened.cohort, names)
 
 
 def opening(ledger: LedgerReader, index: int) -> RoundOpened:

@@ -12,6 +12,7 @@ from coordinator.core.live import NANOSECONDS, Live
 from coordinator.core.rules import StageRules
 from coordinator.core.state import State
 from coordinator.errors import CommandError, QuestionError
+from coordinator.live.snapshot import StageWait
 from coordinator.topics.classes.entries import ClassNamed
 from coordinator.topics.classes.rules import check_new_name
 from coordinator.topics.lineages.adapting import end_adapting
@@ -151,13 +152,27 @@ class Stages:
             return Decision()
         return self._close_current(reason) if reason else Decision()
 
-    def closes_ns(self) -> int | None:
-        """Return when the open stage closes at the latest; None where rounds decide it."""
-        number = self._state.stages.open
+    def wait(self) -> StageWait | None:
+        """Return what closes the open stage; None where none is open, or where rounds decide it."""
+        number, rules = self._state.stages.open, self._rules
         if number is None or self._state.lineages.in_rounds:
             return None
+        answered, expected = self.answered_and_expected(number)
+        needed = math.ceil(rules.quorum * expected)
+        last = self._state.contributions.last_answer_ns.get(number)
+        quiet_ns = None
+        if last is not None and answered >= needed:
+            quiet_ns = last + round(rules.quiet_seconds * NANOSECONDS)
         opened_ns = self._state.stages.by_number[number].opened_ns
-        return opened_ns + round(self._rules.deadline_seconds * NANOSECONDS)
+        return StageWait(
+            answered=answered,
+            expected=expected,
+            needed=needed,
+            quiet_seconds=rules.quiet_seconds,
+            quiet_ns=quiet_ns,
+            latest_ns=opened_ns + round(rules.deadline_seconds * NANOSECONDS),
+            away_seconds=rules.away_seconds,
+        )
 
     def answered_and_expected(self, number: int) -> tuple[int, int]:
         """Count the devices that answered, of those that are able to (or not yet heard of)."""

@@ -89,6 +89,8 @@ def test_a_push_names_who_leaves_which_model_and_what_it_does_not_know(home: Pat
     assert shown[:-1] == [
         "to model 2 (2 classes, accuracy 92.5 % on 2 devices)",
         "from no model: 2 devices",
+        "devices that are here switch as soon as they have it, others when they come back; "
+        "nothing waits for what they measure",
         "group by group, as long as devices measure that it holds: `fleetledger rollout plan 2 "
         f"--home {home}`",
     ]

@@ -43,14 +43,20 @@ def test_a_stage_says_for_whom_it_waits_how_long_and_what_closes_it(tmp_path: Pa
             here("camera-1"),
             here("camera-2"),
             away("camera-3", 3 * DAY),
-            stage_closes_ns=NOW + 60 * SECOND,
+            stage={
+                "answered": 1,
+                "expected": 4,
+                "needed": 4,
+                "quiet_seconds": 10.0,
+                "latest_ns": NOW + 60 * SECOND,
+            },
         )
         if need.sentence.startswith("Stage")
     ]
     assert need.sentence == (
         "Stage 1 has waited for 1.389 h, just now for camera-2 (here, and has not answered), "
-        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came); it closes "
-        "at 1970-01-01T01:24:20Z at the latest."
+        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came). It closes "
+        "when 4 devices have answered and nothing has come for 10 s, or at 01:24:20 UTC."
     )
     assert need.command == "fleetledger coordinator close-stage"
 

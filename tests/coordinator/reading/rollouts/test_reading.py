@@ -141,10 +141,10 @@ def test_who_paused_and_who_aborted_is_told_in_their_words(tmp_path: Path) -> No
 
 def test_rollouts_are_listed_newest_first_and_the_open_one_is_known(tmp_path: Path) -> None:
     with reading(tmp_path, forgetting()) as ledger:
-        (listed,) = summaries(ledger)
+        (listed,) = summaries(ledger, 0)
         assert (listed.number, listed.stage, listed.devices, listed.ran) == (7, "paused", 39, 37)
-        assert unfinished(ledger) == [listed]
-        assert summaries(ledger, version=11) == []
+        assert unfinished(ledger, 0) == [listed]
+        assert summaries(ledger, 0, version=11) == []
         with pytest.raises(CommandError, match="rollout: 8 is none"):
             one_rollout(ledger, 8, 0)
 

@@ -1,0 +1,163 @@
+"""A rollout says what it waits for and until when, and is as good as its word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.ledger.reader import ledger_of
+from coordinator.reading.foretold import foretold_push
+from coordinator.reading.rollouts.finding import one_rollout, summaries
+from coordinator.reading.rollouts.waits import foretold_waits
+from coordinator.reading.waits import Wait
+from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.rollouts.commands import EndRollout, PauseRollout, PlanRollout
+from coordinator.topics.rollouts.plan import RolloutPlan
+from schemas.rollouts import LocalHours
+from tests.coordinator.core.harness import SECOND
+from tests.coordinator.reading.test_views import write
+from tests.coordinator.topics.rollouts.rollout_bench import RolloutBench, plan
+
+AT = 1_763_629_080 * SECOND
+"""20 November 2025, 08:58 UTC."""
+
+
+def waits(folder: Path, bench: RolloutBench) -> Wait | None:
+    """Return what the newest rollout waits for; the list of rollouts says the same."""
+    here = folder / f"{bench.core.state.size} {bench.now_ns}"
+    here.mkdir(parents=True)
+    write(here, bench)
+    with ledger_of(here) as ledger:
+        found = one_rollout(ledger, bench.rollout.number, bench.now_ns).rollout.wait
+        assert summaries(ledger, bench.now_ns)[0].wait == found
+    return found
+
+
+def said(folder: Path, bench: RolloutBench) -> str:
+    found = waits(folder, bench)
+    return "" if found is None else found.sentence
+
+
+def begun(**changes: object) -> RolloutBench:
+    bench = RolloutBench(now_ns=AT)
+    bench.fleet(4)
+    bench.begin_rollout(**{"groups": (1, 1.0), "soak_seconds": 3600.0, **changes})
+    return bench
+
+
+def test_a_rollout_settles_then_soaks_and_goes_on_when_it_said(tmp_path: Path) -> None:
+    bench = begun(settle_seconds=600.0)
+    (first,) = bench.offered()
+    assert said(tmp_path, bench) == (
+        f"Group 1 waits for 1 device ({first}) of 1, which has not switched to it yet, until "
+        "21 Nov 08:58 UTC at the latest, and goes on without a device that is away for 1.667 min; "
+        "it settles 10 min after that if all stays well."
+    )
+    bench.says(first, "active")
+    settles = waits(tmp_path, bench)
+    assert settles is not None
+    assert settles.sentence == (
+        "Group 1 settles until 09:08 UTC, then soaks 1 h; group 2 opens at 10:08 UTC if all stays "
+        "well."
+    )
+    assert settles.until == AT + 600 * SECOND
+    bench.wait(601)
+    assert said(tmp_path, bench).startswith(
+        "Group 1 waits for 1 device to say that it has settled, due at 09:08:00 UTC; until "
+    )
+    bench.compares(first)
+    bench.says(first, "settled")
+    bench.settle()
+    soaks = waits(tmp_path, bench)
+    assert soaks is not None
+    assert soaks.sentence == "It soaks until 10:08 UTC; group 2 opens then if all stays well."
+    assert soaks.until is not None
+    bench.wait((soaks.until - bench.now_ns) / SECOND - 1)
+    bench.settle()
+    assert bench.offered() == [first]
+    bench.wait(2)
+    bench.settle()
+    assert len(bench.offered()) == 4
+    assert said(tmp_path, bench).startswith("Group 2 waits for 3 devices (")
+
+
+def test_the_last_group_says_when_it_has_finished(tmp_path: Path) -> None:
+    bench = begun(groups=(1.0,), settle_seconds=60.0)
+    for device in bench.offered():
+        bench.says(device, "active")
+    assert said(tmp_path, bench) == (
+        "Group 1 settles until 08:59:00 UTC, then soaks 1 h; it has finished at 09:59 UTC if all "
+        "stays well."
+    )
+
+
+def test_a_rollout_that_waits_for_a_person_says_for_what(tmp_path: Path) -> None:
+    bench = RolloutBench(now_ns=AT)
+    bench.fleet(4)
+    bench.command(PlanRollout(version=2, plan=plan()))
+    assert said(tmp_path, bench) == "It waits until somebody starts it."
+    other = begun(approve="operator")
+    assert said(tmp_path / "b", other) == "It waits until somebody approves group 1."
+    paused = begun()
+    paused.command(PauseRollout(rollout=1))
+    assert said(tmp_path / "c", paused) == (
+        "It stands still until somebody decides: back, resume or abort."
+    )
+    paused.command(EndRollout(rollout=1))
+    assert waits(tmp_path / "c", paused) is None
+
+
+def test_devices_on_which_it_failed_and_hours_are_told(tmp_path: Path) -> None:
+    hours = LocalHours(begins=22 * 60, ends=5 * 60)
+    bench = begun(hours=hours, retries=2)
+    assert said(tmp_path, bench).endswith(
+        "Devices switch between 22:00 and 05:00 by their own clocks."
+    )
+    (first,) = bench.offered()
+    bench.says(first, "failed")
+    assert said(tmp_path, bench).startswith(
+        "Group 1 waits for 1 device on which it failed: each may try again, until "
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "devices", "sentence"),
+    [
+        (
+            {},
+            (1, 2, 7),
+            "Started at 08:58:00 UTC, group 1 settles until 09:08 UTC, then soaks 1 h; group 2 "
+            "opens at 10:08 UTC, group 3 opens at 11:18 UTC, it has finished at 12:28 UTC if all "
+            "stays well, without the time that devices take.",
+        ),
+        (
+            {"soak_seconds": 0},
+            (1, 0, 7),
+            "Started at 08:58:00 UTC, group 1 settles until 09:08 UTC; group 3 opens at 09:08 UTC, "
+            "it has finished at 09:18 UTC if all stays well, without the time that devices take.",
+        ),
+        (
+            {"groups": (1.0,), "approve": "operator"},
+            (5,),
+            "Once somebody approves it, group 1 settles until 09:08 UTC, then soaks 1 h; it has "
+            "finished at 10:08 UTC if all stays well, without the time that devices take and "
+            "people take to let groups go.",
+        ),
+    ],
+)
+def test_a_plan_says_when_its_groups_would_open(
+    changes: dict[str, object], devices: tuple[int, ...], sentence: str
+) -> None:
+    chosen = RolloutPlan.model_validate({"groups": (1, 3, 1.0), **changes})
+    assert foretold_waits(chosen, devices, AT) == sentence
+
+
+def test_a_push_says_that_it_ends_the_rollout_that_is_open(tmp_path: Path) -> None:
+    write(tmp_path, begun())
+    with ledger_of(tmp_path) as ledger:
+        everybody = foretold_push(ledger, DeviceChoice(), 2)
+        one = foretold_push(ledger, DeviceChoice.read(["dev-0001"], None), 2)
+    told = "rollout 1 of model 2 is open, and ends by this"
+    assert told in everybody
+    assert told not in one
