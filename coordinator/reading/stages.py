@@ -29,12 +29,20 @@ class StageFacts:
     contributors: int
     samples: int
     rounds: int
+    gave: int
+    """Devices that gave something, whatever became of it."""
+    without: int
+    """Devices that said that they have nothing, and gave nothing."""
 
 
 _STAGES = """
 SELECT stage.*, coalesce(given.parts, 0) AS parts, coalesce(given.devices, 0) AS devices,
     coalesce(given.samples, 0) AS samples,
-    (SELECT count(*) FROM round WHERE round.stage = stage.stage) AS rounds
+    (SELECT count(*) FROM round WHERE round.stage = stage.stage) AS rounds,
+    (SELECT count(DISTINCT device) FROM contribution AS one WHERE one.stage = stage.stage) AS gave,
+    (SELECT count(DISTINCT device) FROM no_data AS none WHERE none.stage = stage.stage
+        AND none.device NOT IN (SELECT device FROM contribution AS one
+            WHERE one.stage = stage.stage)) AS without_any
 FROM stage LEFT JOIN (
     SELECT stage, count(*) AS parts, count(DISTINCT device) AS devices, sum(samples) AS samples
     FROM contribution WHERE state IN ('held', 'answer') AND stage {} GROUP BY stage
@@ -175,6 +183,8 @@ def _stage(row: dict[str, Any]) -> StageFacts:
         contributors=row["devices"],
         samples=row["samples"],
         rounds=row["rounds"],
+        gave=row["gave"],
+        without=row["without_any"],
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.plotting import scale_from
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.reading.contributions import ClassFacts, class_facts
-from coordinator.reading.old_and_new import class_counts, first_stages
+from coordinator.reading.old_and_new import class_counts, first_stages, newest_classes
 from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import plural
@@ -26,6 +27,8 @@ class ClassListLine(Strict):
     correct: int
     total: int
     share: float | None
+    new: bool
+    """It came in the newest stage that the model knows."""
 
 
 class ClassesPage(PageModel):
@@ -37,6 +40,8 @@ class ClassesPage(PageModel):
     """What that name means now; empty where nobody has it."""
     version: int | None
     """The model that accuracies are of."""
+    scale_from: float
+    """Share at which the plot's scale begins."""
     classes: tuple[ClassListLine, ...]
     more: int | None
 
@@ -47,6 +52,7 @@ def read(sources: Sources, asked: Asked) -> ClassesPage:
     out = going_out(ledger)
     version = out.newest if out.desired is None else out.desired
     counted = {} if version is None else class_counts(ledger, version)
+    newest = frozenset() if version is None else newest_classes(ledger, version)
     counts = {name: (count.correct, count.total) for name, count in counted.items()}
     classes = class_facts(ledger, counts, first_stages(ledger))
     name = asked.query.get("name", "")
@@ -58,7 +64,8 @@ def read(sources: Sources, asked: Asked) -> ClassesPage:
         asked=name,
         found="" if place is None else classes[place].name,
         version=version,
-        classes=tuple(map(_line, classes[start:end])),
+        scale_from=scale_from(item.correct / item.total for item in classes if item.total),
+        classes=tuple(_line(item, new=item.name in newest) for item in classes[start:end]),
         more=end if len(classes) > end else None,
     )
 
@@ -80,7 +87,7 @@ def _title(classes: list[ClassFacts]) -> str:
     return f"{known}, and is weakest at {weakest.name}: {100 * share:.1f} % right."
 
 
-def _line(item: ClassFacts) -> ClassListLine:
+def _line(item: ClassFacts, *, new: bool) -> ClassListLine:
     return ClassListLine(
         index=item.index,
         name=item.name,
@@ -91,4 +98,5 @@ def _line(item: ClassFacts) -> ClassListLine:
         correct=item.correct,
         total=item.total,
         share=item.correct / item.total if item.total else None,
+        new=new,
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from coordinator.dashboard.asking import count_of, number_in_path
 from coordinator.dashboard.page import PageModel
+from coordinator.dashboard.parts.plotting import scale_from
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import models
@@ -239,7 +240,12 @@ def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
         before=before,
         on=both,
         classes=classes,
-        scale_from=_scale(classes),
+        scale_from=scale_from(
+            share
+            for line in classes
+            for share in (line.share, line.before, line.now)
+            if share is not None
+        ),
     )
 
 
@@ -401,13 +407,6 @@ def _change(line: ClassLine) -> float:
     if line.now is None or line.before is None:
         return line.share or 0.0
     return line.now - line.before
-
-
-def _scale(classes: tuple[ClassLine, ...]) -> float:
-    """Return where the plot begins: a round share below all that is drawn."""
-    shares = [x for line in classes for x in (line.share, line.before, line.now) if x is not None]
-    lowest = min(shares, default=0.0)
-    return max(0.0, math.floor((lowest - 0.02) * 10) / 10)
 
 
 def _lineage(ledger: LedgerReader, model: VersionFacts) -> ModelLineage:

@@ -72,6 +72,8 @@ class StagePage(PageModel):
     before: int | None
     after: int | None
     given: tuple[GivenLine, ...]
+    most_samples: int
+    """That one device gave."""
     more_given: int | None
     nothing: tuple[NothingLine, ...]
     rounds: tuple[RoundLine, ...]
@@ -102,6 +104,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
         wait=None if now is None else now.wait,
         before=number - 1 if number > 1 else None,
         after=number + 1 if number < last else None,
+        most_samples=sum(row.samples for row in stages.given_for(ledger, number, 0, 1)),
         given=tuple(
             GivenLine(
                 device=row.device,

@@ -32,6 +32,20 @@ class StageLine(Strict):
     contributors: int
     samples: int
     rounds: int
+    gave: int
+    """Devices that gave something, whatever became of it."""
+    without: int
+    """Devices that answered that they have nothing."""
+
+    @property
+    def asked(self) -> int:
+        """How many devices could answer, those that came later among them."""
+        return max(self.expected, self.gave + self.without)
+
+    @property
+    def late(self) -> int:
+        """How many answered after it had closed."""
+        return 0 if self.closed_index is None else max(0, self.gave + self.without - self.answered)
 
 
 class StagesPage(PageModel):
@@ -92,6 +106,8 @@ def stage_line(stage: StageFacts, now: StageNow | None) -> StageLine:
         contributors=stage.contributors,
         samples=stage.samples,
         rounds=stage.rounds,
+        gave=stage.gave,
+        without=stage.without,
     )
 
 

@@ -234,6 +234,11 @@ def apart(places: Sequence[float], least: float = LABEL) -> list[float]:
     return [_first(group, least) + least * n for group in groups for n in range(len(group))]
 
 
+def scale_from(shares: Iterable[float]) -> float:
+    """Return where a scale of shares up to 1 begins: a round share below all of them."""
+    return max(0.0, math.floor((min(shares, default=0.0) - 0.02) * 10) / 10)
+
+
 def round_step(span: float, count: int, least: float = 0.5) -> float:
     """Return a round distance of marks, of which `span` has at most `count`."""
     size = least

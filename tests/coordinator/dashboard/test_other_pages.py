@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.stages.commands import OpenStage
+from coordinator.topics.devices.commands import AdmitDevice
+from coordinator.topics.stages.commands import CloseStage, OpenStage
+from schemas.contributions import Nothing
 from schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names
 from tests.coordinator.dashboard.asked import home_of, page_of, told
@@ -46,6 +48,25 @@ def test_a_closed_stage_says_why_and_who_answered(tmp_path: Path) -> None:
     assert page["stage"]["closed_because"]
     assert [line["stage"] for line in told(client, "/stages")["stages"]] == [2, 1]
     assert client.get("/stages/9").status_code == 404
+
+
+def test_who_answered_a_stage_is_a_bar_with_the_same_in_words(tmp_path: Path) -> None:
+    bench = open_stage()
+    bench.message("dev-2", Nothing(stage=1))
+    bench.command(CloseStage())
+    bench.command(AdmitDevice(device=DeviceId("dev-3")))
+    bench.born("dev-3")
+    bench.give("dev-3", contribution("late", samples={"cat": 1}))
+    client = browser(home_of(tmp_path, bench))
+    stage = told(client, "/stages/1")["stage"]
+    assert [stage[word] for word in ("answered", "expected", "gave", "without")] == [2, 2, 2, 1]
+    text = client.get("/stages/1").text
+    assert "2 gave" in text
+    assert "1 said to have nothing" in text
+    assert "0 of 3 devices missing" in text
+    assert "Among them 1 device that answered after the stage had closed." in text
+    assert 'd="M0 1h66.67v8H0z"' in text
+    assert 'd="M66.67 1h33.33v8h-33.33z"' in client.get("/stages").text
 
 
 def test_a_round_names_each_device_with_its_outcome(tmp_path: Path) -> None:
@@ -93,6 +114,12 @@ def test_classes_say_where_the_fleet_is_weakest(tmp_path: Path) -> None:
         "dog": 1,
         "eel": 2,
     }
+    assert {line["name"]: line["new"] for line in page["classes"]} == {
+        "cat": False,
+        "dog": False,
+        "eel": True,
+    }
+    assert page["scale_from"] <= min(line["share"] for line in page["classes"])
 
 
 def test_a_stage_with_a_hostile_name_is_only_text(tmp_path: Path) -> None:
