@@ -32,12 +32,13 @@ def _draw(report: ClassesReport) -> None:
 
 
 @app.command()
-def rename(old: Name, new: Name, home: Home = HOME) -> None:
+def rename(old: Name, new: Name, home: Home = HOME, as_json: AsJson = False) -> None:
     """Give a class another name; the old one stays usable on the devices."""
-    command(home, RenameClass(old=ClassName(old), new=ClassName(new)))
+    command(home, RenameClass(old=ClassName(old), new=ClassName(new)), as_json=as_json)
 
 
 @app.command()
-def merge(source: Name, target: Name, home: Home = HOME) -> None:
+def merge(source: Name, target: Name, home: Home = HOME, as_json: AsJson = False) -> None:
     """Make SOURCE another name of TARGET, because both mean one thing."""
-    command(home, MergeClasses(source=ClassName(source), target=ClassName(target)))
+    body = MergeClasses(source=ClassName(source), target=ClassName(target))
+    command(home, body, as_json=as_json)

@@ -14,10 +14,13 @@ from coordinator.core.formatting import some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.reading.foretold import foretold_push
-from coordinator.serving.operator import here, send
+from coordinator.reading.reports import ActionReport
+from coordinator.serving.operator import carried_out, here
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
+from coordinator.topics.models.commands import PinDevices, PushModel
 from schemas.console import console_for_people
+from schemas.shown import output_form, write_plain
 from schemas.shown_commands import with_homes
 from schemas.values import ClassName, DeviceId
 
@@ -33,14 +36,42 @@ Tagged = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-def command(home: Path, body: Command) -> None:
-    """Have a command carried out and print its answer; raise `CommandError` if it was refused."""
-    say(send(home, body, carry_out_here=here(home)))
+def command(
+    home: Path, body: Command, *, as_json: bool = False, reaches: Iterable[str] = ()
+) -> None:
+    """Have a command carried out and print its answer; raise `CommandError` if it was refused.
+
+    `reaches` are the sentences that were said of it before.
+    """
+    answer = carried_out(home, body, carry_out_here=here(home))
+    report = ActionReport(said=(answer.text,), entries=answer.entries, reaches=tuple(reaches))
+    show_action(report, as_json=as_json)
 
 
-def say(text: str) -> None:
-    """Print a line for people; its commands find the home that was given."""
-    console_for_people().print(with_homes(text), markup=False, soft_wrap=True)
+def show_action(report: ActionReport, *, as_json: bool) -> None:
+    """Print what was done: sentences in lines, also on a pipe, or JSON where it is asked for.
+
+    Raises `CommandError` with all that was refused.
+    """
+    if output_form(as_json=as_json) == "json":
+        told = {
+            name: tuple(map(with_homes, getattr(report, name)))
+            for name in ("said", "reaches", "followed", "refused")
+        }
+        write_plain(report.model_copy(update=told), "json")
+    else:
+        for line in (*report.said, *report.followed):
+            say(line)
+    if report.refused:
+        raise CommandError("; ".join(report.refused))
+
+
+def say(text: str, *, as_json: bool = False) -> None:
+    """Print a line for people; its commands find the home that was given.
+
+    With `as_json` it goes to standard error, since standard output is for programs.
+    """
+    console_for_people(stderr=as_json).print(with_homes(text), markup=False, soft_wrap=True)
 
 
 def confirm(question: str, *, yes: bool, way_out: str) -> None:
@@ -49,18 +80,26 @@ def confirm(question: str, *, yes: bool, way_out: str) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"nobody can be asked here, and nothing was done: {way_out}")
-    typer.confirm(question, abort=True)
+    typer.confirm(question, abort=True, err=True)
 
 
 def confirm_push(
-    home: Path, choice: DeviceChoice, version: int, *, yes: bool, over_pins: bool = False
-) -> None:
-    """Say what sending a version would do, and ask; raise `CommandError` as `confirm` does."""
+    home: Path, body: PushModel | PinDevices, version: int, *, yes: bool, as_json: bool
+) -> tuple[str, ...]:
+    """Return what sending a version will do, after saying it and asking.
+
+    Raises `CommandError` as `confirm` does.
+    """
+    choice, over_pins = (
+        DeviceChoice(devices=body.devices, tags=body.tags),
+        isinstance(body, PinDevices),
+    )
     with ledger_of(home) as ledger:
         lines = foretold_push(ledger, choice, version, over_pins=over_pins)
     for line in lines:
-        say(line)
+        say(line, as_json=as_json)
     confirm("Send it?", yes=yes, way_out="say --yes if it is meant so")
+    return lines
 
 
 def class_names(names: list[str]) -> tuple[ClassName, ...]:
@@ -76,12 +115,11 @@ def for_each(
     what: str,
     yes: bool,
     then: Callable[[Path], Iterable[str]] = lambda _: (),
-) -> None:
+) -> ActionReport:
     """Have a command carried out for each device that is meant, after asking about several.
 
     One that is refused keeps no other from it. Raises `CommandError` where nobody is named or
-    meant, and with all that was refused. `what` is done, as in "Shut out"; `then` follows once for
-    all of them, and its lines are printed.
+    meant. `what` is done, as in "Shut out"; `then` follows once for all of them.
     """
     if choice.is_open:
         raise CommandError("device: none is named; name devices, or choose some by `--tag`")
@@ -91,13 +129,15 @@ def for_each(
             devices = chosen_in(ledger, choice)
         meant = f"{len(devices)} device{'s' if len(devices) > 1 else ''}: {some(devices)}"
         confirm(f"{what} {meant}?", yes=yes, way_out=f"say --yes if it is meant of {meant}")
-    refused = []
+    answers, refused = [], []
     for device in devices:
         try:
-            command(home, ask(device))
+            answers.append(carried_out(home, ask(device), carry_out_here=here(home)))
         except CommandError as error:
             refused.append(str(error))
-    for line in then(home):
-        say(line)
-    if refused:
-        raise CommandError("; ".join(refused))
+    return ActionReport(
+        said=tuple(answer.text for answer in answers),
+        entries=tuple(index for answer in answers for index in answer.entries),
+        followed=tuple(then(home)),
+        refused=tuple(refused),
+    )

@@ -173,15 +173,16 @@ def proxy(
 def admit(
     device: Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Let a device take part."""
-    command(home, AdmitDevice(device=DeviceId(device)))
+    command(home, AdmitDevice(device=DeviceId(device)), as_json=as_json)
 
 
 @app.command("correct-clock")
-def correct_clock(home: Home = HOME) -> None:
+def correct_clock(home: Home = HOME, as_json: AsJson = False) -> None:
     """Let entries have the times of this machine's calendar again, once that is right."""
-    command(home, CorrectClock())
+    command(home, CorrectClock(), as_json=as_json)
 
 
 @app.command("open-stage")
@@ -192,27 +193,28 @@ def open_stage(
         typer.Option("--yes", help="Do not ask about strange names, or devices still missing."),
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Open a stage: ask the fleet to learn these classes."""
     names = class_names(classes)
     try:
-        command(home, OpenStage(class_names=names, asks=not yes))
+        command(home, OpenStage(class_names=names, asks=not yes), as_json=as_json)
     except QuestionError as question:
-        say(str(question))
+        say(str(question), as_json=as_json)
         confirm("Open the stage?", yes=False, way_out="say --yes if it is meant so")
-        command(home, OpenStage(class_names=names))
+        command(home, OpenStage(class_names=names), as_json=as_json)
 
 
 @app.command("close-stage")
-def close_stage(home: Home = HOME) -> None:
+def close_stage(home: Home = HOME, as_json: AsJson = False) -> None:
     """Close the open stage now; late contributions still count."""
-    command(home, CloseStage())
+    command(home, CloseStage(), as_json=as_json)
 
 
 @app.command("resume-rounds")
-def resume_rounds(home: Home = HOME) -> None:
+def resume_rounds(home: Home = HOME, as_json: AsJson = False) -> None:
     """Try the rounds of the open stage again, which had stopped."""
-    command(home, ResumeRounds())
+    command(home, ResumeRounds(), as_json=as_json)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from coordinator.cli.common import Tagged, Yes, command, confirm_push, for_each
+from coordinator.cli.common import Tagged, Yes, command, confirm_push, for_each, show_action
 from coordinator.cli.tables import print_table
 from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
@@ -98,7 +98,7 @@ def _draw_one(report: DeviceReport) -> None:
 
 
 @app.command()
-def retire(
+def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     device: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...", help="Devices that are gone for good.")
     ] = None,
@@ -109,15 +109,16 @@ def retire(
     tagged: Tagged = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Take devices out of the fleet that do not come back; nothing waits for them any more."""
 
     def retiring(one: DeviceId) -> RetireDevice:
         return RetireDevice(device=one, reason=reason, retracts=retract)
 
-    for_each(
-        home, DeviceChoice.read(device, tagged), retiring, what="Retire", yes=yes, then=close_access
-    )
+    chosen = DeviceChoice.read(device, tagged)
+    report = for_each(home, chosen, retiring, what="Retire", yes=yes, then=close_access)
+    show_action(report, as_json=as_json)
 
 
 @app.command()
@@ -130,9 +131,11 @@ def replaced(
         ),
     ],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Say what becomes of what earlier installations of a device gave."""
-    command(home, SettleEarlier(device=DeviceId(device), kept=earlier == "keep"))
+    body = SettleEarlier(device=DeviceId(device), kept=earlier == "keep")
+    command(home, body, as_json=as_json)
 
 
 @app.command()
@@ -145,12 +148,13 @@ def tag(
     ],
     tagged: Tagged = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Put tags on devices over what their owners say, or take tags away."""
     names, put, removed = _sorted_out(words)
     choice = DeviceChoice.read(names, tagged)
     body = TagDevices(devices=choice.devices, tags=choice.tags, put=put, removed=removed)
-    command(home, body)
+    command(home, body, as_json=as_json)
 
 
 @app.command()
@@ -163,15 +167,18 @@ def pin(
     tagged: Tagged = None,
     yes: Yes = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Have devices run one version, whatever is desired of others, until that is ended."""
     names, version = list(words or ()), None
     if not none:
         version = _version(names.pop() if names else "")
     choice = DeviceChoice.read(names, tagged)
+    body = PinDevices(devices=choice.devices, tags=choice.tags, version=version)
+    reaches: tuple[str, ...] = ()
     if version is not None:
-        confirm_push(home, choice, version, yes=yes, over_pins=True)
-    command(home, PinDevices(devices=choice.devices, tags=choice.tags, version=version))
+        reaches = confirm_push(home, body, version, yes=yes, as_json=as_json)
+    command(home, body, as_json=as_json, reaches=reaches)
 
 
 def _sorted_out(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from coordinator.cli.common import Tagged, for_each
+from coordinator.cli.common import Tagged, for_each, show_action
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import LedgerReader
@@ -89,7 +89,7 @@ def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
     return ReplayReport(made=tuple(done), counts=dict(counts))
 
 
-def retract(
+def retract(  # noqa: PLR0913 - each is one option of the command line
     *,
     device: Annotated[
         list[str] | None, typer.Argument(help="Devices whose contributions are taken out.")
@@ -101,6 +101,7 @@ def retract(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Take what devices gave out of the sum, for good; of rounds, mark what came of it."""
     key = None if part is None else _part(part)
@@ -112,10 +113,11 @@ def retract(
             stop(f"--reason: {explain(error)}", ExitCode.USAGE)
 
     choice = DeviceChoice.read(device, tag)
-    for_each(home, choice, retracting, what="Retract what was given by", yes=yes)
+    report = for_each(home, choice, retracting, what="Retract what was given by", yes=yes)
+    show_action(report, as_json=as_json)
 
 
-def count_in(
+def count_in(  # noqa: PLR0913 - each is one option of the command line
     *,
     device: Annotated[
         list[str] | None, typer.Argument(help="Devices whose contributions were set aside.")
@@ -125,6 +127,7 @@ def count_in(
     part: Annotated[str | None, typer.Option(help="One part alone, as STAGE/PART.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Count what was set aside for what it does to the model, and do not set it aside again."""
     key = None if part is None else _part(part)
@@ -136,7 +139,8 @@ def count_in(
             stop(f"--reason: {explain(error)}", ExitCode.USAGE)
 
     choice = DeviceChoice.read(device, tag)
-    for_each(home, choice, counting, what="Count what was set aside of", yes=yes)
+    report = for_each(home, choice, counting, what="Count what was set aside of", yes=yes)
+    show_action(report, as_json=as_json)
 
 
 def _part(text: str) -> PartKey:

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import Tagged, command, for_each
+from coordinator.cli.common import Tagged, command, for_each, show_action
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import close_access
 from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.keys.commands import RevokeKey
+from schemas.showing import AsJson
 from schemas.values import BootId, DeviceId
 
 Device = Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")]
@@ -44,15 +45,16 @@ def revoke(
     tag: Tagged = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Shut devices out, such as stolen ones, also at the broker, until they are enrolled anew."""
 
     def revoking(one: DeviceId) -> RevokeKey:
         return RevokeKey(device=one, reason=reason)
 
-    for_each(
-        home, DeviceChoice.read(device, tag), revoking, what="Shut out", yes=yes, then=close_access
-    )
+    chosen = DeviceChoice.read(device, tag)
+    report = for_each(home, chosen, revoking, what="Shut out", yes=yes, then=close_access)
+    show_action(report, as_json=as_json)
 
 
 def settle(
@@ -61,6 +63,8 @@ def settle(
         str, typer.Option(help="The one that goes on, as `coordinator status` names it.")
     ],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Say which of two installations under one name goes on; the other one is shut out."""
-    command(home, SettleTwins(device=DeviceId(device), installation=BootId(installation)))
+    body = SettleTwins(device=DeviceId(device), installation=BootId(installation))
+    command(home, body, as_json=as_json)

@@ -109,11 +109,13 @@ def push(
     tag: Tagged = None,
     yes: Yes = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make a version the desired one, on all devices or on some."""
     chosen = DeviceChoice.read(device, tag)
-    confirm_push(home, chosen, version, yes=yes)
-    command(home, PushModel(version=version, devices=chosen.devices, tags=chosen.tags))
+    body = PushModel(version=version, devices=chosen.devices, tags=chosen.tags)
+    reaches = confirm_push(home, body, version, yes=yes, as_json=as_json)
+    command(home, body, as_json=as_json, reaches=reaches)
 
 
 @app.command()
@@ -121,9 +123,10 @@ def sign(
     version: Version,
     key: Annotated[Path, typer.Option(help="File of the release key.", dir_okay=False)],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Release a version that waits for it, by a key that is not in the coordinator's home."""
-    command(home, signed_version(home, version, key, time.time_ns()))
+    command(home, signed_version(home, version, key, time.time_ns()), as_json=as_json)
 
 
 @app.command()
@@ -132,9 +135,10 @@ def hold(
         bool, typer.Option("--release", help="Let new models go out again.")
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Keep newly solved models from going out by themselves."""
-    command(home, HoldModels(held=not release))
+    command(home, HoldModels(held=not release), as_json=as_json)
 
 
 @app.command()
@@ -148,17 +152,23 @@ def rollback(
     ] = False,
     yes: Yes = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Go back to what all devices were to run before, and hold new models."""
     with ledger_of(home) as ledger:
         step = model_queries.going_back(ledger, to)
-    say(f"all devices are to run {step.leaving.text}")
-    for line in model_queries.told_canaries(step.canaries):
-        say(f"{line}, which {'goes back too' if canaries else 'stays so'}")
-    say(f"to go back to: {step.to.text}; new models are held then")
+    stays = "goes back too" if canaries else "stays so"
+    reaches = (
+        f"all devices are to run {step.leaving.text}",
+        *(f"{line}, which {stays}" for line in model_queries.told_canaries(step.canaries)),
+        f"to go back to: {step.to.text}; new models are held then",
+    )
+    for line in reaches:
+        say(line, as_json=as_json)
     if to is None:
         confirm("Go back?", yes=yes, way_out=f"say --to {step.to.version}, or --yes")
-    command(home, GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries))
+    body = GoBack(to=step.to.version, leaving=step.leaving.version, canaries=canaries)
+    command(home, body, as_json=as_json, reaches=reaches)
 
 
 app.command("variants")(variants)
@@ -263,6 +273,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         typer.Option(help="What its numbers are; seen in what comes out if absent."),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make a model of your own a version like any other; `model push` sends it out."""
     from coordinator.making.own_models import (  # noqa: PLC0415 - onnx is heavy
@@ -284,8 +295,8 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     )
     model = prepare_own_model(home, given)
     for line in told_of(model):
-        say(line)
-    command(home, ImportModel(model=model))
+        say(line, as_json=as_json)
+    command(home, ImportModel(model=model), as_json=as_json)
     _wait_until_packed(home, model)
 
 
@@ -307,13 +318,14 @@ def adapt(
         typer.Argument(help="The newest model that was solved, so that no other is meant.", min=1),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Train a light adapter on top of the newest solved model; it is kept if shown to be better."""
-    command(home, AdaptModel(version=version))
+    command(home, AdaptModel(version=version), as_json=as_json)
 
 
 @app.command("import-backbone")
-def import_backbone(
+def import_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     file: Annotated[Path, typer.Argument(help="ONNX feature extractor.", dir_okay=False)],
     preprocessing: Annotated[
         Path, typer.Option(help="TOML or JSON file that says how an image becomes the input.")
@@ -329,6 +341,7 @@ def import_backbone(
         bool, typer.Option("--mirror", help="Average the features of each picture and its mirror.")
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
     from coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
@@ -337,8 +350,8 @@ def import_backbone(
     looking = Looking(tuple(layer or ()), mirror)
     backbone = prepare_backbone(home, file, preprocessing, looking, pool=pool)
     for remark in backbone.remarks:
-        say(f"note: {remark}")
-    command(home, ImportBackbone(backbone=backbone))
+        say(f"note: {remark}", as_json=as_json)
+    command(home, ImportBackbone(backbone=backbone), as_json=as_json)
 
 
 @app.command("import-network")
@@ -377,6 +390,7 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
         ),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
     from coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
@@ -387,5 +401,5 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
         home, preprocessing, backbone, pool=pool, weights_file=weights, first=first
     )
     for remark in network.remarks:
-        say(f"note: {remark}")
-    command(home, ImportNetwork(network=network))
+        say(f"note: {remark}", as_json=as_json)
+    command(home, ImportNetwork(network=network), as_json=as_json)

@@ -33,7 +33,7 @@ from coordinator.reading.rollouts.report import (
     RolloutSummary,
 )
 from coordinator.reading.rollouts.waits import foretold_waits
-from coordinator.serving.operator import here, send
+from coordinator.serving.operator import CommandAnswer, carried_out, here
 from coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
@@ -105,7 +105,8 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
             _draw_preview(found)
         _sure(f"Start rollout {found.rollout}?", yes=yes or not start)
         answer = _carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
-        found = found.model_copy(update={"planned": True, "answer": answer})
+        told = {"planned": True, "answer": answer.text, "entries": answer.entries}
+        found = found.model_copy(update=told)
     show_report(found, _draw_answer if start and not dry_run else _draw_preview, as_json=as_json)
 
 
@@ -249,16 +250,20 @@ def _online(home: Path) -> frozenset[str] | None:
     return frozenset(str(name) for name, device in live.devices.items() if device.online)
 
 
-def _carried_out(home: Path, body: Command) -> str:
-    return send(home, body, carry_out_here=here(home))
+def _carried_out(home: Path, body: Command) -> CommandAnswer:
+    return carried_out(home, body, carry_out_here=here(home))
 
 
 def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:
     """Have a command carried out; say what came of it, and how the rollout stands then."""
-    said = _carried_out(home, body)
+    answer = _carried_out(home, body)
     with ledger_of(home) as ledger:
         rollout = one_rollout(ledger, number, time.time_ns()).rollout
-    show_report(RolloutAnswer(said=said, rollout=rollout), _draw_said, as_json=as_json)
+    show_report(
+        RolloutAnswer(said=answer.text, entries=answer.entries, rollout=rollout),
+        _draw_said,
+        as_json=as_json,
+    )
 
 
 def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool) -> None:

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import command, say
+from coordinator.cli.common import say, show_action
 from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
 from coordinator.home_option import HOME, Home
 from coordinator.reading.answers import WaitingRelease
-from coordinator.reading.reports import RootReport, ShownRelease
+from coordinator.reading.reports import ActionReport, RootReport, ShownRelease
+from coordinator.serving.operator import carried_out, here
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.releases.commands import PublishRoot
@@ -77,6 +78,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     expire_days: ExpireDays = None,
     anew: Anew = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make the fleet's first root: which keys may sign what."""
     settings = load(home)
@@ -97,13 +99,14 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     )
     version = 1 if former is None else former.document.version + 1
     root = sign_with(first_root(settings.fleet, changes, version), root_key or [])
-    _finish(home, root, None, anew=anew)
+    done = _finish(home, root, None, anew=anew)
     if settings.release.expire_days is None:
         text = (
             "releases do not expire: a device that is kept from newer ones is told apart by its "
             "silence alone. To have them expire, set `[release] expire_days` in coordinator.toml"
         )
-        say(text)
+        done = done.model_copy(update={"followed": (*done.followed, text)})
+    show_action(done, as_json=as_json)
 
 
 @app.command()
@@ -177,6 +180,7 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     expire_days: ExpireDays = None,
     sign_with_key: SignWith = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make the next root: other keys in the place of those before, or a later expiry."""
     settings, former = load(home), _must_be_published(home)
@@ -195,7 +199,8 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         expires_ns=_expires(expire_days),
     )
     root = next_root(former.document, changes)
-    _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
+    done = _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
+    show_action(done, as_json=as_json)
 
 
 @app.command()
@@ -203,11 +208,13 @@ def revoke(
     key: Annotated[str, typer.Argument(help="The key: its hash of 8 digits, or all of it.")],
     sign_with_key: SignWith = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make the next root without a key: what it signed counts no more."""
     former = _must_be_published(home)
     root = next_root(former.document, without_key(former.document, key))
-    _finish(home, sign_with(root, sign_with_key or []), former.document)
+    done = _finish(home, sign_with(root, sign_with_key or []), former.document)
+    show_action(done, as_json=as_json)
 
 
 @app.command()
@@ -216,26 +223,34 @@ def sign(
     key: Annotated[
         list[Path], typer.Option(help="File of a root key; may be given several times.")
     ],
+    as_json: AsJson = False,
 ) -> None:
     """Sign a root document in its file, where a root key is; needs no coordinator."""
     root = sign_with(read_root(file), key)
     write_root(file, root)
     by = ", ".join(item.key for item in root.signatures)
-    say(f"signed by {by}; next: `fleetledger trust publish {file}`")
+    said = f"signed by {by}; next: `fleetledger trust publish {file}`"
+    show_action(ActionReport(said=(said,), entries=()), as_json=as_json)
 
 
 @app.command()
-def publish(file: RootFile, anew: Anew = False, home: Home = HOME) -> None:
+def publish(file: RootFile, anew: Anew = False, home: Home = HOME, as_json: AsJson = False) -> None:
     """Publish a root document that has all its signatures."""
+    show_action(_published(file, home, anew=anew), as_json=as_json)
+
+
+def _published(file: Path, home: Path, *, anew: bool) -> ActionReport:
     root = read_root(file)
     if root.document.fleet != load(home).fleet:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
-    command(home, PublishRoot(root=root, anew=anew))
+    body = PublishRoot(root=root, anew=anew)
+    answer = carried_out(home, body, carry_out_here=here(home))
     place = write_root(root_file(home, root), root)
-    say(
+    further = (
         "for devices that have none yet: `fleetledger agent init --device NAME --fleet NAME --root "
         f"{place}`"
     )
+    return ActionReport(said=(answer.text,), entries=answer.entries, followed=(further,))
 
 
 def published(home: Path) -> SignedRoot | None:
@@ -264,18 +279,18 @@ def _former_of(root: SignedRoot, newest: SignedRoot | None) -> RootDocument | No
 
 def _finish(
     home: Path, root: SignedRoot, former: RootDocument | None, *, anew: bool = False
-) -> None:
+) -> ActionReport:
     """Publish a root that is complete; say what a draft lacks."""
     place = write_root(root_file(home, root), root)
     missing = root.missing(former)
     if missing:
-        say(
+        said = (
             f"{place}: not published, signatures missing: {missing}. Where the keys are: "
             f"`fleetledger trust sign {place.name} --key FILE`, then here: `fleetledger trust "
             f"publish {place}`"
         )
-        return
-    publish(place, anew, home)
+        return ActionReport(said=(said,), entries=())
+    return _published(place, home, anew=anew)
 
 
 def _root_keys(

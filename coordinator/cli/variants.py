@@ -11,6 +11,7 @@ from coordinator.cli.common import command, say
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
 from coordinator.topics.lineages.commands import MakeVariants
+from schemas.showing import AsJson
 from schemas.variants import VARIANT_NAMES, VariantName
 
 
@@ -29,6 +30,7 @@ def variants(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Let the next models have none.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make variants of the frozen model in half precision and 8-bit integers, or show them."""
     from coordinator.making import variants as making  # noqa: PLC0415 - onnx is heavy
@@ -38,7 +40,7 @@ def variants(
     if only is not None and calibration is None:
         raise CommandError("only: what is made needs images; give --calibration FOLDER too")
     if none:
-        command(home, MakeVariants(made=making.no_variants(home)))
+        command(home, MakeVariants(made=making.no_variants(home)), as_json=as_json)
         return
     if calibration is None:
         for line in making.shown(home):
@@ -47,5 +49,5 @@ def variants(
     wanted = VARIANT_NAMES if only is None else (only,)
     prepared = making.prepare_variants(home, calibration, wanted)
     for line in prepared.told():
-        say(line)
-    command(home, MakeVariants(made=prepared.made))
+        say(line, as_json=as_json)
+    command(home, MakeVariants(made=prepared.made), as_json=as_json)

@@ -74,6 +74,8 @@ class AnswerOperator:
     text: str
     asks: bool = False
     """The text is a question: nothing was done yet."""
+    entries: tuple[int, ...] = ()
+    """Indices of the entries that the command made; none where a restart repeats the answer."""
 
 
 Request = (

@@ -17,6 +17,21 @@ from schemas.times import IsoTime
 ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 
 
+class ActionReport(Report):
+    """What every command shows that acts."""
+
+    said: tuple[str, ...]
+    """What was done, a sentence for each device or step."""
+    entries: tuple[int, ...]
+    """Indices of the entries of the ledger that it made; empty where nothing had to change."""
+    reaches: tuple[str, ...] = ()
+    """Whom it reaches and what changes for them, in sentences; empty where no device is meant."""
+    followed: tuple[str, ...] = ()
+    """What was done beside the ledger, such as at the broker."""
+    refused: tuple[str, ...] = ()
+    """What of it was refused; the exit code is 1 then."""
+
+
 class StagesReport(Report):
     """What `coordinator stages` shows."""
 

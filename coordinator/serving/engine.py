@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from pydantic import ValidationError
 
 from coordinator.core.core import Core
 from coordinator.core.decision import Decision
+from coordinator.core.done import CommandDone
 from coordinator.core.entry import NewEntry
 from coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
 from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
@@ -36,7 +38,7 @@ from coordinator.making.workshop import Finished
 from coordinator.paths import blob_folder, ledger_path
 from coordinator.reading.tables import TABLES
 from coordinator.serving.folding import folded, keep_snapshot
-from coordinator.serving.operator import AnswersCommands, OperatorInbox
+from coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases.rules import SignRelease
 from coordinator.trust.invitations import Invitations
@@ -152,7 +154,7 @@ class LedgerEngine:
         requests: list[Request] = []
         for happening in happenings:
             decision, settled_drafts = self._decision(happening, now_ns)
-            requests.extend(decision.requests)
+            requests.extend(_with_entries(decision, self.ledger.size + len(entries)))
             for entry, draft in zip(decision.entries, settled_drafts, strict=True):
                 before = self._core.state.clock.set_back_ns
                 requests.extend(self._core.apply(entry, now_ns))
@@ -275,11 +277,26 @@ def _made(
     return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
 
 
+def _with_entries(decision: Decision, first: int) -> Iterator[Request]:
+    """Return the requests of a decision; answers to the operator name its entries, from `first`."""
+    made = tuple(
+        first + place
+        for place, entry in enumerate(decision.entries)
+        if not isinstance(entry.body, CommandDone)
+    )
+    for request in decision.requests:
+        if isinstance(request, AnswerOperator) and request.done:
+            yield replace(request, entries=made)
+        else:
+            yield request
+
+
 def answer_operator(inbox: AnswersCommands, requests: Sequence[Request]) -> None:
     """Write the answers among the requests into the inbox."""
     for request in requests:
         if isinstance(request, AnswerOperator):
-            inbox.answer(request.ticket, done=request.done, text=request.text, asks=request.asks)
+            answer = CommandAnswer(request.done, request.text, request.asks, request.entries)
+            inbox.answer(request.ticket, answer)
 
 
 def _draft(entry: NewEntry, now_ns: int) -> EntryDraft:

@@ -6,6 +6,7 @@ coordinator carries it out and writes the answer into the same row.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import sqlite3
@@ -46,6 +47,8 @@ class CommandAnswer:
     text: str
     asks: bool = False
     """The text is a question, and nothing was done yet."""
+    entries: tuple[int, ...] = ()
+    """Indices of the entries that it made."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def actor_of(name: str) -> str:
 class AnswersCommands(Protocol):
     """Where answers to commands go."""
 
-    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
+    def answer(self, ticket: str, answer: CommandAnswer) -> None:
         """Write what came of a command."""
 
 
@@ -98,7 +101,7 @@ class OperatorInbox:
         body = _COMMAND.dump_json(command).decode("utf-8")
         with self._translated("written"):
             self._table.insert(
-                {"ticket": ticket, "body": body, "done": None, "answer": None, "actor": actor}
+                {"ticket": ticket, "body": body, "actor": actor},
             )
         return ticket
 
@@ -111,21 +114,22 @@ class OperatorInbox:
             try:
                 command = _COMMAND.validate_json(row["body"])
             except ValidationError as error:
-                self.answer(row["ticket"], done=False, text=f"command: {explain(error)}")
+                self.answer(row["ticket"], CommandAnswer(False, f"command: {explain(error)}"))
                 continue
             actor = row["actor"] or OPERATOR
             if not _ACTOR.fullmatch(actor):
-                self.answer(row["ticket"], done=False, text="actor: is no operator's name")
+                self.answer(row["ticket"], CommandAnswer(False, "actor: is no operator's name"))
                 continue
             found.append(WaitingCommand(row["ticket"], command, actor))
         return found
 
-    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
+    def answer(self, ticket: str, answer: CommandAnswer) -> None:
         """Write what came of a command."""
+        done, entries = _ASKS if answer.asks else answer.done, json.dumps(answer.entries)
         with self._translated("written"), self._database.conn:
             self._database.execute(
-                "update command set done = ?, answer = ? where ticket = ?",
-                [_ASKS if asks else done, text, ticket],
+                "update command set done = ?, answer = ?, entries = ? where ticket = ?",
+                [done, answer.text, entries, ticket],
             )
 
     def answer_to(self, ticket: str) -> CommandAnswer | None:
@@ -133,7 +137,8 @@ class OperatorInbox:
         row: dict[str, Any]
         with self._translated("read"):
             for row in self._table.rows_where("ticket = ? and answer is not null", [ticket]):
-                return CommandAnswer(row["done"] == 1, row["answer"], row["done"] == _ASKS)
+                done, entries = row["done"], tuple(json.loads(row["entries"]))
+                return CommandAnswer(done == 1, row["answer"], done == _ASKS, entries)
         return None
 
     def close(self) -> None:
@@ -158,7 +163,7 @@ class OperatorInbox:
                 return
 
     def _make_table(self) -> None:
-        """Make the table, or add the column `actor` to one of before."""
+        """Make the table where there is none."""
         self._table.create(
             {
                 "number": int,
@@ -167,12 +172,11 @@ class OperatorInbox:
                 "done": int,
                 "answer": str,
                 "actor": str,
+                "entries": str,
             },
             pk="number",
             if_not_exists=True,
         )
-        if "actor" not in self._table.columns_dict:
-            self._table.add_column("actor", str)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -213,7 +217,25 @@ def send(
     timeout_seconds: float = 30.0,
     actor: str = OPERATOR,
 ) -> str:
-    """Submit a command, wait for it, and return the answer's text.
+    """Submit a command, wait for it, and return the answer's text, as `carried_out` does."""
+    return carried_out(
+        home,
+        command,
+        carry_out_here=carry_out_here,
+        timeout_seconds=timeout_seconds,
+        actor=actor,
+    ).text
+
+
+def carried_out(
+    home: Path,
+    command: Command,
+    *,
+    carry_out_here: Callable[[], bool],
+    timeout_seconds: float = 30.0,
+    actor: str = OPERATOR,
+) -> CommandAnswer:
+    """Submit a command, wait for it, and return the answer.
 
     `carry_out_here` is called while no answer comes; it carries the inbox out in this process if
     no coordinator runs, and returns whether it did. Raises `CommandError` if the command was
@@ -230,7 +252,7 @@ def send(
         raise QuestionError(answer.text)
     if not answer.done:
         raise CommandError(answer.text)
-    return answer.text
+    return answer
 
 
 def send_all(

@@ -35,10 +35,10 @@ class MemoryInbox:
         """Return the unanswered commands in their order."""
         return list(self._waiting.values())
 
-    def answer(self, ticket: str, *, done: bool, text: str, asks: bool = False) -> None:
+    def answer(self, ticket: str, answer: CommandAnswer) -> None:
         """Say what came of a command."""
         self._waiting.pop(ticket, None)
-        self._answers[ticket] = CommandAnswer(done, text, asks)
+        self._answers[ticket] = answer
 
     def answer_to(self, ticket: str) -> CommandAnswer | None:
         """Take the answer to a command; None while there is none."""

@@ -53,12 +53,26 @@ REPORTS: dict[str, type[Report]] = {
     "trust show": reports.RootReport,
 }
 """What each command shows."""
+ACTIONS = (
+    *(f"class {verb}" for verb in ("rename", "merge")),
+    *(f"coordinator {verb}" for verb in ("admit", "close-stage", "correct-clock", "open-stage")),
+    *(f"coordinator {verb}" for verb in ("resume-rounds", "revoke", "settle")),
+    *(f"device {verb}" for verb in ("pin", "replaced", "retire", "tag")),
+    *(f"ledger {verb}" for verb in ("count-in", "retract")),
+    *(f"model {verb}" for verb in ("adapt", "hold", "import", "import-backbone")),
+    *(f"model {verb}" for verb in ("import-network", "push", "rollback", "sign", "variants")),
+    *(f"trust {verb}" for verb in ("init", "publish", "revoke", "rotate", "sign")),
+)
+"""Commands that act: they show one kind of report, with one schema."""
+REPORTS |= dict.fromkeys(ACTIONS, reports.ActionReport)
 OF_ITS_OWN: dict[str, type[Strict]] = {"agent status": Status}
 """What commands print as JSON that have lines of words in place of a table."""
 
 
 def file_name(command: str) -> str:
-    """Return the name of a command's schema."""
+    """Return the name of a command's schema; commands that act have one together."""
+    if command in ACTIONS:
+        return "action.schema.json"
     return f"{command.replace('--', '').replace(' ', '-')}.schema.json"
 
 
@@ -98,7 +112,9 @@ def _schema(command: str, model: type[Strict]) -> str:
     schema = {
         "$schema": DIALECT,
         **model.model_json_schema(mode="serialization"),
-        "title": f"fleetledger {command} --json",
+        "title": "a command that acts, with --json"
+        if command in ACTIONS
+        else f"fleetledger {command} --json",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 

@@ -59,6 +59,8 @@ class RolloutPreview(Report):
     plan: RolloutPlan
     answer: str = ""
     """What the coordinator said to it."""
+    entries: tuple[int, ...] = ()
+    """Indices of the entries of the ledger that planning made."""
 
 
 def preview(

@@ -81,6 +81,8 @@ class RolloutAnswer(Report):
 
     said: str
     """What was done, in a sentence."""
+    entries: tuple[int, ...]
+    """Indices of the entries of the ledger that it made."""
     rollout: RolloutSummary
     """As it stands then."""
 

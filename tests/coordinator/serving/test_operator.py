@@ -10,7 +10,7 @@ import pytest
 from sqlite_utils import Database
 
 from coordinator.errors import CommandError, OperatorTimeoutError
-from coordinator.serving.operator import FILE_NAME, OperatorInbox, send
+from coordinator.serving.operator import FILE_NAME, CommandAnswer, OperatorInbox, send
 from coordinator.topics.devices.commands import AdmitDevice
 from coordinator.topics.stages.commands import CloseStage
 from schemas.values import DeviceId
@@ -31,7 +31,7 @@ def test_an_answered_command_waits_no_longer(tmp_path: Path) -> None:
     inbox = OperatorInbox(tmp_path)
     ticket = inbox.submit(ADMIT)
     assert inbox.answer_to(ticket) is None
-    inbox.answer(ticket, done=True, text="admitted")
+    inbox.answer(ticket, CommandAnswer(True, "admitted"))
     assert inbox.waiting() == []
     answer = inbox.answer_to(ticket)
     assert answer is not None
@@ -61,7 +61,7 @@ def test_send_waits_for_a_coordinator_in_another_thread(tmp_path: Path) -> None:
         inbox = OperatorInbox(tmp_path)
         while not (waiting := inbox.waiting()):
             pass
-        inbox.answer(waiting[0].ticket, done=True, text="device dev-1 is admitted")
+        inbox.answer(waiting[0].ticket, CommandAnswer(True, "device dev-1 is admitted"))
 
     thread = threading.Thread(target=coordinator)
     thread.start()
@@ -74,7 +74,7 @@ def test_a_refused_command_raises_with_the_reason(tmp_path: Path) -> None:
     def refuse() -> bool:
         inbox = OperatorInbox(tmp_path)
         (waiting,) = inbox.waiting()
-        inbox.answer(waiting.ticket, done=False, text="stage: none is open")
+        inbox.answer(waiting.ticket, CommandAnswer(False, "stage: none is open"))
         return True
 
     with pytest.raises(CommandError, match="none is open"):

@@ -15,6 +15,7 @@ from coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from coordinator.core.state import State
 from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
 from coordinator.making.workshop import Finished
+from coordinator.serving.operator import CommandAnswer
 from schemas.envelope import PROXY
 from schemas.message import Message
 from schemas.receipts import Receipt, Refused
@@ -119,7 +120,7 @@ class LightCoordinator:
                 with self._stopwatch.phase("export"):
                     return self.maker.make(request)
             case AnswerOperator(ticket, done, text):
-                self._inbox.answer(ticket, done=done, text=text)
+                self._inbox.answer(ticket, CommandAnswer(done, text))
             case SendToDevice(device, _, body) if device == PROXY:
                 self.on_proxy(body)
             case SendToDevice(device, _, Receipt(answer=Refused(reason=reason))):

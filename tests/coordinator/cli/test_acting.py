@@ -1,0 +1,85 @@
+"""Commands that act say in JSON what was done, by which entries, and whom it reaches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+import fleetledger
+from coordinator.cli import common
+from coordinator.ledger.reader import LedgerReader
+from coordinator.paths import ledger_path
+from tests.docs.command_schemas import schema_of
+
+WORKING = (
+    "coordinator admit cam-1",
+    "coordinator admit cam-2",
+    "model hold",
+    "device tag cam-1 a=b",
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    done = run(home, "coordinator init --trial --fleet birds")
+    assert done.exit_code == 0
+    return home
+
+
+def run(home: Path, line: str) -> Any:
+    return CliRunner().invoke(fleetledger.app, [*line.split(), "--home", str(home)])
+
+
+def acted(home: Path, line: str) -> dict[str, Any]:
+    done = run(home, f"{line} --json")
+    found: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(found, schema_of(" ".join(line.split()[:2])))
+    return found
+
+
+def kinds(home: Path, entries: list[int]) -> list[str]:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
+        return [ledger.entry(index).kind for index in entries]
+
+
+def test_each_names_the_entries_that_it_made(home: Path) -> None:
+    told = [kinds(home, acted(home, line)["entries"]) for line in WORKING]
+    assert told == [["device.admitted"], ["device.admitted"], ["model.held"], ["device.tagged"]]
+    assert acted(home, "coordinator admit cam-1")["entries"] == []
+
+
+def test_several_devices_are_one_report_with_what_was_refused(home: Path) -> None:
+    for line in WORKING[:2]:
+        run(home, line)
+    found = acted(home, "device retire cam-1 cam-2 --yes")
+    assert kinds(home, found["entries"]) == ["device.retired", "device.retired"]
+    assert [f"--home {home}`" in text for text in found["said"]] == [True, True]
+    assert found["followed"]
+    assert found["refused"] == []
+    (refused,) = acted(home, "device retire cam-9")["refused"]
+    assert "cam-9" in refused
+    assert run(home, "device retire cam-9 --json").exit_code == 1
+
+
+def test_a_question_leaves_standard_output_to_the_json(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for line in WORKING[:2]:
+        run(home, line)
+
+    class Terminal:
+        class stdin:  # noqa: N801 - as in the module sys
+            isatty = staticmethod(lambda: True)
+
+    monkeypatch.setattr(common, "sys", Terminal)
+    words = ["device", "retire", "cam-1", "cam-2", "--json", "--home", str(home)]
+    done = CliRunner().invoke(fleetledger.app, words, input="y\n")
+    answered = done.stdout.partition("y\n")[2]  # the runner repeats what was typed
+    assert len(json.loads(answered)["entries"]) == 2
+    assert "Retire 2 devices" in done.stderr
