@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator.cli.common import command
 from coordinator.cli.tables import print_table
 from coordinator.home_option import HOME, Home
@@ -17,7 +18,7 @@ from schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
 
-Name = Annotated[str, typer.Argument(help="Name of a class.")]
+Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=completing.classes)]
 
 
 @app.command("list")

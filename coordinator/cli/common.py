@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator.core.commands import Command
 from coordinator.core.formatting import some
 from coordinator.errors import CommandError
@@ -30,6 +31,7 @@ Tagged = Annotated[
         "--tag",
         metavar="NAME[=VALUE]",
         help="Only devices with this tag; of several given all must fit.",
+        autocompletion=completing.tags,
     ),
 ]
 

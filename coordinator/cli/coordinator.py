@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator import settings as settings_module
 from coordinator.cli.broker_config import broker_config
 from coordinator.cli.common import class_names, command, confirm, say
@@ -187,7 +188,10 @@ def correct_clock(home: Home = HOME, as_json: AsJson = False) -> None:
 
 @app.command("open-stage")
 def open_stage(
-    classes: Annotated[list[str], typer.Argument(help="Names of the classes to learn.")],
+    classes: Annotated[
+        list[str],
+        typer.Argument(help="Names of the classes to learn.", autocompletion=completing.classes),
+    ],
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Do not ask about strange names, or devices still missing."),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from coordinator import completing
 from coordinator.cli.common import Tagged, Yes, command, confirm_push, for_each, show_action
 from coordinator.cli.tables import print_table
 from coordinator.core.formatting import count_of
@@ -66,7 +67,12 @@ def _draw(report: DevicesReport) -> None:
 
 @app.command()
 def show(
-    device: Annotated[str, typer.Argument(metavar="NAME", help="An admitted device.")],
+    device: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An admitted device.", autocompletion=completing.devices
+        ),
+    ],
     home: Home = HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -100,7 +106,12 @@ def _draw_one(report: DeviceReport) -> None:
 @app.command()
 def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     device: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Devices that are gone for good.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME...",
+            help="Devices that are gone for good.",
+            autocompletion=completing.devices,
+        ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
     retract: Annotated[
@@ -123,7 +134,12 @@ def retire(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
 @app.command()
 def replaced(
-    device: Annotated[str, typer.Argument(metavar="NAME", help="Device with other hardware.")],
+    device: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Device with other hardware.", autocompletion=completing.devices
+        ),
+    ],
     earlier: Annotated[
         Literal["keep", "drop"],
         typer.Argument(
@@ -143,7 +159,9 @@ def tag(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME... KEY=VALUE KEY-", help="Devices, tags to put, and tags to take away."
+            metavar="NAME... KEY=VALUE KEY-",
+            help="Devices, tags to put, and tags to take away.",
+            autocompletion=completing.devices_and_tags,
         ),
     ],
     tagged: Tagged = None,
@@ -161,7 +179,11 @@ def tag(
 def pin(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME... VERSION", help="Devices, and the version that they keep."),
+        typer.Argument(
+            metavar="NAME... VERSION",
+            help="Devices, and the version that they keep.",
+            autocompletion=completing.devices_and_versions,
+        ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="End it: no VERSION is given.")] = False,
     tagged: Tagged = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
+from coordinator import completing
 from coordinator.cli.common import Tagged, for_each, show_action
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
@@ -35,7 +36,10 @@ def replay(
     to: Annotated[
         int | None, typer.Option(min=0, help="What was made last up to this entry.")
     ] = None,
-    version: Annotated[int | None, typer.Option(min=1, help="This version of the model.")] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(min=1, help="This version of the model.", autocompletion=completing.versions),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Everything that was made, up to --to where it is given.")
     ] = False,
@@ -92,12 +96,18 @@ def _told(outcomes: Iterable[RemadeOutcome], form: OutputForm) -> ReplayReport:
 def retract(  # noqa: PLR0913 - each is one option of the command line
     *,
     device: Annotated[
-        list[str] | None, typer.Argument(help="Devices whose contributions are taken out.")
+        list[str] | None,
+        typer.Argument(
+            help="Devices whose contributions are taken out.", autocompletion=completing.devices
+        ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; the device is told, the ledger keeps it.")],
     tag: Tagged = None,
     part: Annotated[
-        str | None, typer.Option(help="One part alone, as STAGE/PART, or STAGE/ROUND.")
+        str | None,
+        typer.Option(
+            help="One part alone, as STAGE/PART, or STAGE/ROUND.", autocompletion=completing.stages
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
@@ -120,11 +130,17 @@ def retract(  # noqa: PLR0913 - each is one option of the command line
 def count_in(  # noqa: PLR0913 - each is one option of the command line
     *,
     device: Annotated[
-        list[str] | None, typer.Argument(help="Devices whose contributions were set aside.")
+        list[str] | None,
+        typer.Argument(
+            help="Devices whose contributions were set aside.", autocompletion=completing.devices
+        ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; the ledger keeps it.")] = "",
     tag: Tagged = None,
-    part: Annotated[str | None, typer.Option(help="One part alone, as STAGE/PART.")] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(help="One part alone, as STAGE/PART.", autocompletion=completing.stages),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask about several devices.")] = False,
     home: Home = HOME,
     as_json: AsJson = False,

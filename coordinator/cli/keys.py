@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator.cli.common import Tagged, command, for_each, show_action
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import close_access
@@ -16,7 +17,10 @@ from coordinator.topics.keys.commands import RevokeKey
 from schemas.showing import AsJson
 from schemas.values import BootId, DeviceId
 
-Device = Annotated[str, typer.Argument(help="Id of the device: its MQTT user name.")]
+Device = Annotated[
+    str,
+    typer.Argument(help="Id of the device: its MQTT user name.", autocompletion=completing.devices),
+]
 
 
 def enrol(
@@ -39,7 +43,10 @@ def enrol(
 
 def revoke(
     device: Annotated[
-        list[str] | None, typer.Argument(help="Ids of devices: their MQTT user names.")
+        list[str] | None,
+        typer.Argument(
+            help="Ids of devices: their MQTT user names.", autocompletion=completing.devices
+        ),
     ] = None,
     reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")] = "none was given",
     tag: Tagged = None,

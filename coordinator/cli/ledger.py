@@ -18,6 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from coordinator import completing
 from coordinator.cli import copies, history
 from coordinator.cli.common import Tagged
 from coordinator.errors import (
@@ -84,7 +85,11 @@ def tail(
     number: Annotated[int, typer.Option("-n", min=0, help="Entries to print.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with new entries.")] = False,
     device: Annotated[
-        list[str] | None, typer.Option(help="Only what this device made; may be given again.")
+        list[str] | None,
+        typer.Option(
+            help="Only what this device made; may be given again.",
+            autocompletion=completing.devices,
+        ),
     ] = None,
     tag: Tagged = None,
     as_json: AsJson = False,

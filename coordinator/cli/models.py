@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator.cli.common import Tagged, Yes, command, confirm, confirm_push, say
 from coordinator.cli.tables import print_table
 from coordinator.cli.variants import variants
@@ -35,7 +36,9 @@ app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold
 _PACKED_SECONDS = 30.0
 """How long it is waited for the manifest of an imported model."""
 
-Version = Annotated[int, typer.Argument(help="Version of a model.", min=1)]
+Version = Annotated[
+    int, typer.Argument(help="Version of a model.", min=1, autocompletion=completing.versions)
+]
 
 
 @app.command("list")
@@ -104,7 +107,10 @@ def _draw_one(report: model_queries.ModelReport) -> None:
 def push(
     version: Version,
     device: Annotated[
-        list[str] | None, typer.Option(help="Only this device; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            help="Only this device; may be given several times.", autocompletion=completing.devices
+        ),
     ] = None,
     tag: Tagged = None,
     yes: Yes = False,
@@ -145,7 +151,10 @@ def hold(
 def rollback(
     to: Annotated[
         int | None,
-        typer.Option(help="Go back to this version, and do not ask; the one before if absent."),
+        typer.Option(
+            help="Go back to this version, and do not ask; the one before if absent.",
+            autocompletion=completing.versions,
+        ),
     ] = None,
     canaries: Annotated[
         bool, typer.Option("--canaries", help="Take devices with a version of their own along.")
@@ -315,7 +324,11 @@ def _wait_until_packed(home: Path, model: ImportedFiles) -> None:
 def adapt(
     version: Annotated[
         int | None,
-        typer.Argument(help="The newest model that was solved, so that no other is meant.", min=1),
+        typer.Argument(
+            help="The newest model that was solved, so that no other is meant.",
+            min=1,
+            autocompletion=completing.versions,
+        ),
     ] = None,
     home: Home = HOME,
     as_json: AsJson = False,

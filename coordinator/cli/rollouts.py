@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator import completing
 from coordinator.cli.common import Yes, confirm, say
 from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
 from coordinator.cli.tables import print_table
@@ -51,13 +52,17 @@ app = typer.Typer(
     no_args_is_help=True, help="Rollouts: plan, start, watch, pause, take back, verify."
 )
 
-Number = Annotated[int, typer.Argument(help="Number of a rollout.", min=1)]
+Number = Annotated[
+    int, typer.Argument(help="Number of a rollout.", min=1, autocompletion=completing.rollouts)
+]
 Reason = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
 
 
 @app.command()
 def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
-    version: Annotated[int, typer.Argument(help="Version of a model.", min=1)],
+    version: Annotated[
+        int, typer.Argument(help="Version of a model.", min=1, autocompletion=completing.versions)
+    ],
     file: Annotated[
         Path | None,
         typer.Option(help="TOML file with a plan; what is said here besides comes before it."),
@@ -67,7 +72,10 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         typer.Option(help="Sizes, each with the groups before it; 1,5%,25%,100% if absent."),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="Only devices with this tag, NAME or NAME=VALUE.")
+        list[str] | None,
+        typer.Option(
+            help="Only devices with this tag, NAME or NAME=VALUE.", autocompletion=completing.tags
+        ),
     ] = None,
     shadow: Annotated[
         ShadowIn | None, typer.Option(help="Groups that measure it before they run it.")

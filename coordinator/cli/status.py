@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from coordinator import completing
 from coordinator.cli.common import Tagged
 from coordinator.cli.tables import table_of
 from coordinator.core.formatting import some, span
@@ -60,7 +61,10 @@ Watch = Annotated[
 
 def status(
     device: Annotated[
-        list[str] | None, typer.Option(help="Only this device; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            help="Only this device; may be given several times.", autocompletion=completing.devices
+        ),
     ] = None,
     tag: Tagged = None,
     home: Home = HOME,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
 from starlette.testclient import TestClient
 
 import fleetledger
@@ -211,19 +210,6 @@ def test_a_program_acts_by_its_token_alone(home: Path) -> None:
 
 def test_an_action_that_is_none_is_told(home: Path) -> None:
     assert browser(home).get("/act/launch").status_code == 404
-
-
-def test_commands_of_before_they_had_an_actor_are_the_operators(tmp_path: Path) -> None:
-    former = Database(tmp_path / FILE_NAME)
-    former.table("command").create(
-        {"number": int, "ticket": str, "body": str, "done": int, "answer": str}, pk="number"
-    )
-    body = AdmitDevice(device=DeviceId("dev-1")).model_dump_json()
-    former.table("command").insert({"ticket": "t", "body": body})
-    inbox = OperatorInbox(tmp_path)
-    inbox.submit(AdmitDevice(device=DeviceId("dev-2")), actor=actor_of("ana"))
-    assert [item.actor for item in inbox.waiting()] == ["operator", "operator:ana"]
-    OperatorInbox(tmp_path).close()
 
 
 def test_an_actor_that_is_no_operator_is_refused(tmp_path: Path) -> None:

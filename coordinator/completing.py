@@ -1,0 +1,66 @@
+"""Names that the shell completes: devices, versions, classes, tags, rollouts, stages of a home.
+
+They are read from the ledger's tables without anything else of the coordinator, and without a word
+where there is no ledger or it cannot be read now.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import typer
+
+from coordinator.paths import ledger_path
+from coordinator.settings import DEFAULT_HOME
+
+Complete = Callable[[typer.Context, str], list[str]]
+MOST = 500
+"""Names that are offered; of a large fleet a few letters choose."""
+_BUSY_SECONDS = 0.2
+
+_DEVICES = "SELECT device FROM device ORDER BY device"
+_VERSIONS = "SELECT version FROM model ORDER BY version DESC"
+_CLASSES = "SELECT name FROM class ORDER BY class_index IS NULL, class_index, name"
+_TAG_NAMES = "SELECT DISTINCT name FROM device_tag WHERE hidden = 0 ORDER BY name"
+_TAG_VALUES = (
+    "SELECT DISTINCT name || '=' || value FROM device_tag WHERE hidden = 0 AND value != '' "
+    "ORDER BY name, value"
+)
+_ROLLOUTS = "SELECT number FROM rollout ORDER BY number DESC"
+_STAGES = "SELECT stage || '/' FROM stage ORDER BY stage DESC"
+
+
+def _named(*queries: str) -> Complete:
+    """Return what completes the names that queries find in the home of the command line."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        given = context.params.get("home") or DEFAULT_HOME
+        found = (name for query in queries for name in _names(Path(str(given)), query))
+        return [name for name in found if name.startswith(incomplete)][:MOST]
+
+    return complete
+
+
+def _names(home: Path, query: str) -> list[str]:
+    path = ledger_path(home)
+    if not path.is_file():
+        return []
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as database:
+            return [str(name) for (name,) in database.execute(query)]
+    except sqlite3.Error:
+        return []
+
+
+devices = _named(_DEVICES)
+versions = _named(_VERSIONS)
+classes = _named(_CLASSES)
+tags = _named(_TAG_NAMES, _TAG_VALUES)
+rollouts = _named(_ROLLOUTS)
+stages = _named(_STAGES)
+devices_and_versions = _named(_DEVICES, _VERSIONS)
+devices_and_tags = _named(_DEVICES, _TAG_VALUES)
