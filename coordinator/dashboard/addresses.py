@@ -56,6 +56,11 @@ def fleet_url(**asked: str) -> str:
     return f"/?{urlencode(asked)}#devices"
 
 
+def map_url(**asked: object) -> str:
+    """Return the address of the map, by what it is asked for: `map_url(map="accuracy")`."""
+    return f"{_listed('/', asked)}#map"
+
+
 def action_url(name: str, **fields: str) -> str:
     """Return the address of the form of an action, with fields that are filled in."""
     query = f"?{urlencode(fields)}" if fields else ""

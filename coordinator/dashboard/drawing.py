@@ -124,6 +124,7 @@ _NAMES: Mapping[str, Any] = {
     "ledger_url": addresses.ledger_url,
     "class_url": addresses.class_url,
     "fleet_url": addresses.fleet_url,
+    "map_url": addresses.map_url,
     "action_url": addresses.action_url,
     "stage_plot": stage_plot,
     "version_plot": version_plot,

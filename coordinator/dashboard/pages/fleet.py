@@ -108,7 +108,7 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         needs=tuple(with_doing(need, sources.home) for need in fleet.needs),
         states=tuple(_states(fleet)),
         versions=tuple(_versions(fleet)),
-        map=device_map(fleet, by),
+        map=device_map(fleet, by, asked.query.get("group", "")),
         stages=stage_accuracies(sources.ledger),
         accuracy=version_accuracies(sources.ledger, DRAWN),
         presence=PresenceDay.read(sources.home, sources.live, sources.now_ns).of_fleet(

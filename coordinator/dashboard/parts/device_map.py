@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from coordinator.dashboard.parts.remarks import needs_look, remark
@@ -15,7 +15,9 @@ from transport.pages.words import percent, plural
 By = Literal["model", "accuracy"]
 Shade = Literal["newest", "current", "older", "none"]
 MOST_GROUPS = 24
-"""Groups of devices that a map shows; with more, all are in one."""
+"""Groups of devices that a map shows; with more, all are in one, or those of a tag in `others`."""
+_MOST_TAGS = 8
+"""That are offered."""
 _BELOW = 0.03
 """So far below the fleet's share a device is told apart."""
 _STEM = re.compile(r"(.*?)[-_]?\d*")
@@ -33,10 +35,18 @@ class Cell(Strict):
 
 
 class CellGroup(Strict):
-    """Devices whose names begin alike."""
+    """Devices whose names begin alike, or that have the same value of a tag."""
 
     name: str
     cells: tuple[Cell, ...]
+    filter: str = ""
+    """What lists them; empty where no filter does."""
+
+    @property
+    def counts(self) -> str:
+        """How many of them are there, and how many somebody should look at."""
+        here, look = (sum(not c.away for c in self.cells), sum(c.problem for c in self.cells))
+        return f"{here:,} of {len(self.cells):,} there" + (f", {look:,} to look at" if look else "")
 
 
 class KeyLine(Strict):
@@ -57,26 +67,62 @@ class DeviceMap(Strict):
     """All devices at a glance."""
 
     by: By
+    tags: tuple[str, ...]
+    """Tags that it can be grouped by, the ones of the most devices first."""
+    group: str
+    """The tag that it is grouped by; empty where it is by the beginnings of names."""
     groups: tuple[CellGroup, ...]
     key: tuple[KeyLine, ...]
 
 
-def device_map(fleet: FleetNow, by: By) -> DeviceMap:
-    """Return the map of all devices, by the model that they run or by its accuracy there."""
+def device_map(fleet: FleetNow, by: By, group: str = "") -> DeviceMap:
+    """Return the map of all devices, by the model that they run or by its accuracy there.
+
+    `group` is a tag; without it, and where no device has it, names that begin alike are together.
+    """
     mean = fleet_share(fleet.devices)
     usual = _usual(fleet.devices)
     cells = {one.name: _cell(fleet, one, by, mean, usual) for one in fleet.devices}
-    groups: dict[str, list[Cell]] = {}
-    for device in fleet.devices:
-        groups.setdefault(_stem(device.name), []).append(cells[device.name])
-    if len(groups) > MOST_GROUPS or len(groups) > len(cells) / 2:
-        groups = {"": list(cells.values())}
+    tags = Counter(tag for device in fleet.devices for tag in device.tags)
+    group = group if group in tags else ""
     key = _models_key if by == "model" else _accuracy_key
     return DeviceMap(
         by=by,
-        groups=tuple(CellGroup(name=name, cells=tuple(found)) for name, found in groups.items()),
+        tags=tuple(tag for tag, _ in tags.most_common(_MOST_TAGS)),
+        group=group,
+        groups=_by_tag(fleet.devices, cells, group) if group else _by_name(fleet.devices, cells),
         key=(*key(fleet, list(cells.values()), mean), *_states_key(fleet)),
     )
+
+
+def _by_name(devices: Sequence[FleetDevice], cells: Mapping[str, Cell]) -> tuple[CellGroup, ...]:
+    groups: dict[str, list[Cell]] = {}
+    for device in devices:
+        groups.setdefault(_stem(device.name), []).append(cells[device.name])
+    if len(groups) > MOST_GROUPS or len(groups) > len(cells) / 2:
+        groups = {"": list(cells.values())}
+    return tuple(CellGroup(name=name, cells=tuple(found)) for name, found in groups.items())
+
+
+def _by_tag(
+    devices: Sequence[FleetDevice], cells: Mapping[str, Cell], tag: str
+) -> tuple[CellGroup, ...]:
+    """Return a group for each value, in their order; with very many, the rest in one group."""
+    groups: dict[str, list[Cell]] = {}
+    for device in devices:
+        groups.setdefault(device.tags.get(tag, ""), []).append(cells[device.name])
+    without = groups.pop("", [])
+    values = sorted(groups, key=lambda one: (len(one) if one.isdecimal() else 0, one))
+    found = [
+        CellGroup(name=value, cells=tuple(groups[value]), filter=f"tag:{tag}={value}")
+        for value in values[:MOST_GROUPS]
+    ]
+    rest = [cell for value in values[MOST_GROUPS:] for cell in groups[value]]
+    if rest:
+        found.append(CellGroup(name="others", cells=tuple(rest)))
+    if without:
+        found.append(CellGroup(name=f"no {tag}", cells=tuple(without)))
+    return tuple(found)
 
 
 def fleet_share(devices: Sequence[FleetDevice]) -> float | None:

@@ -121,6 +121,31 @@ def test_the_map_says_model_or_accuracy_in_each_cell(home: Path) -> None:
     assert len(by_model["groups"]) <= MOST_GROUPS
 
 
+def test_the_map_is_grouped_by_a_tag_that_the_address_has(tmp_path: Path) -> None:
+    home = large(tmp_path, 6)
+    for value, names in (("b2", ("east-000", "east-001")), ("a", ("west-000",)), ("b10", ())):
+        devices = tuple(map(DeviceId, names)) or (DeviceId("west-001"),)
+        command = TagDevices(devices=devices, put={TagName("site"): TagValue(value)})
+        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+    client = browser(home)
+    told = client.get("/fleet.json?group=site&map=accuracy").json()["map"]
+    assert (told["group"], told["tags"]) == ("site", ["site"])
+    groups = [(one["name"], len(one["cells"]), one["filter"]) for one in told["groups"]]
+    assert groups == [
+        ("a", 1, "tag:site=a"),
+        ("b10", 1, "tag:site=b10"),
+        ("b2", 2, "tag:site=b2"),
+        ("no site", 2, ""),
+    ]
+    text = client.get("/?group=site&map=accuracy").text
+    assert "2 of 2 there" in text
+    assert "filter=tag%3Asite%3Db2&amp;map=accuracy&amp;group=site#devices" in text
+    assert 'href="/?map=model&amp;group=site#map"' in text
+    assert '<input type="hidden" name="group" value="site">' in text
+    other = client.get("/fleet.json?group=ring").json()["map"]
+    assert (other["group"], [one["name"] for one in other["groups"]]) == ("", ["east", "west"])
+
+
 def test_old_and_new_classes_stand_in_a_plot_and_in_a_table(home: Path) -> None:
     client = browser(home)
     stages = client.get("/fleet.json").json()["stages"]
