@@ -22,6 +22,7 @@ from coordinator.errors import LedgerLockedError
 from coordinator.serving.broker import mqtt_settings
 from coordinator.serving.broker_watch import BrokerWatch
 from coordinator.serving.shell import Shell
+from coordinator.serving.webhook import Webhook
 from coordinator.serving.workers.connection import SHARED_LEAVES
 from coordinator.serving.workers.worker import WorkerPlan
 from coordinator.settings import FILE_NAME, CoordinatorSettings, load
@@ -79,6 +80,10 @@ def serve(
         watch.start()
         stack.callback(watch.stop)
         stack.callback(shell.say_goodbye)
+        if settings.webhook is not None:
+            webhook = Webhook(home, settings.fleet, settings.webhook)
+            webhook.start()
+            stack.callback(webhook.stop)
         if settings.proxy is not None:
             stack.callback(start_proxy(home / settings.proxy.home, shell).stop)
         began = about("coordinator.began", fleet=settings.fleet, home=str(home))

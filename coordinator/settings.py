@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import tomli_w
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
 from coordinator.core.rules import (
@@ -25,7 +26,7 @@ from coordinator.core.rules import (
 )
 from coordinator.topics.rollouts.plan import plan_content
 from schemas.message import Strict
-from schemas.offers import HttpsUrl
+from schemas.offers import MAX_URL, HttpsUrl
 from schemas.private_file import make_home
 from schemas.settings_file import SettingsError, find_secret, load_settings
 from schemas.toml_text import toml_value
@@ -38,6 +39,7 @@ FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
 DEFAULT_HOME = "coordinator-home"
 FEWEST_SHARD_ENTRIES = 16
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 class LocalBrokerSettings(Strict):
@@ -113,6 +115,29 @@ class FilesSection(Strict):
         return self
 
 
+def _postable(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"cannot be read ({error}); give https://HOST/PATH") from error
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    if not safe or not host or parts.username is not None:
+        raise ValueError("give https://HOST/PATH without a password, or http:// of this machine")
+    return url
+
+
+class WebhookSection(Strict):
+    """Where the coordinator posts what needs a person."""
+
+    url: Annotated[str, Field(max_length=MAX_URL, pattern=r"^[!-~]+$"), AfterValidator(_postable)]
+    """https, or http on this machine. Its path may be a secret and is never logged."""
+    ca_file: Path | None = None
+    """Certificates of the CAs that may have signed the host's; the system's if left out."""
+    seconds: float = Field(default=30.0, ge=1, le=86_400)
+    """Time between looks."""
+
+
 class LedgerSection(Strict):
     """How the ledger grows, and what is kept beside it so that a start need not read all of it."""
 
@@ -173,6 +198,8 @@ class CoordinatorSettings(Strict):
     daily: DailyRules = DailyRules()
     security: SecuritySettings = SecuritySettings()
     files: FilesSection = FilesSection()
+    webhook: WebhookSection | None = None
+    """Left out, nothing is posted."""
     ledger: LedgerSection = LedgerSection()
     imports: ImportsSection = ImportsSection()
     proxy: ProxySection | None = None
