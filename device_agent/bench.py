@@ -149,7 +149,7 @@ class Bench:
         self._slots = slots
         self._engines = sessions.engines
         self._installer = Installer(blobs, slots, self._host, self._samples, guards=guards)
-        self._published = PublishedModels(home.folder, blobs, slots, model)
+        self._published = PublishedModels(home.folder, blobs, slots)
         self._machine = machine
         self._comparer = Comparer(
             home,

@@ -127,9 +127,6 @@ threads = 1
 batch = 8
 # After so long without work for it a model on the processor leaves memory until there is some.
 unload_seconds = 10
-# How the model lies in current/ for other programs: "plain", or "triton" with a model repository of
-# NVIDIA's Triton Inference Server in current/triton.
-layout = "plain"
 # A new model is loaded and tested in a process of its own first, which may take so many seconds,
 # and half of this machine's memory unless trial_memory_mib says otherwise. It is not taken where a
 # sample takes more than sample_seconds, or, of a model with the frozen part of the former one, more

@@ -72,9 +72,6 @@ class ModelSettings(Strict):
     """Images per run; more is faster and takes more memory."""
     unload_seconds: float = Field(default=10.0, ge=0, le=1e9)
     """After so long without work for it a model on the processor leaves memory until there is."""
-    layout: Literal["plain", "triton"] = "plain"
-    """How the active model lies there for other programs: two files, or with a repository of
-    NVIDIA's Triton Inference Server beside them (docs/use-the-model.md)."""
     deadline_hours: float = Field(default=24.0, gt=0, le=87600)
     """After so long a model that the fleet wants here and that did not come is given up."""
     variant: VariantChoice = "reference"

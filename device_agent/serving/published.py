@@ -1,8 +1,7 @@
 """The active model as files that any program on the device can read.
 
     current                  a link to one of the folders below, replaced in one step
-    models/VERSION-DIGEST/   frozen.onnx, head.onnx, labels.txt, manifest.json; never changed; and
-                             triton/, where the owner wants that layout too
+    models/VERSION-DIGEST/   frozen.onnx, head.onnx, labels.txt, manifest.json; never changed
 
 - `current` follows the slots: they decide, and each start of the agent mends what a crash has left
   between the two. Whenever the power goes, `current` leads to a whole folder.
@@ -19,11 +18,8 @@ import logging
 from pathlib import Path
 
 from device_agent.errors import LoadError, ModelError
-from device_agent.model_rules.onnx_file import check_onnx
 from device_agent.serving.leases import CURRENT, leave_unless_leased
 from device_agent.serving.second_names import give_second_name, holds_blob
-from device_agent.serving.triton import REPOSITORY, TritonRepository, have_loaded
-from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import (
     BlobFolder,
@@ -45,15 +41,7 @@ FROZEN, HEAD, LABELS, MANIFEST = "frozen.onnx", "head.onnx", "labels.txt", "mani
 class PublishedModels:
     """What lies in a home for other programs; for one thread of the one agent that runs there."""
 
-    def __init__(
-        self,
-        home: Path,
-        blobs: BlobFolder,
-        slots: ModelSlots,
-        settings: ModelSettings | None = None,
-    ) -> None:
-        """Publish in the layout of `settings`, in the plain one if left out."""
-        self._settings = settings or ModelSettings()
+    def __init__(self, home: Path, blobs: BlobFolder, slots: ModelSlots) -> None:
         self._home = home
         self._folder = home / FOLDER
         self._blobs = blobs
@@ -82,8 +70,6 @@ class PublishedModels:
         make_folder(self._folder)
         if active is not None:
             self._make_whole(active)
-            if self._settings.layout == "triton":
-                self._add_repository(active)
         self._point_at(active)
         return self._clean({name_of(slot) for slot in (active, other) if slot is not None})
 
@@ -111,24 +97,6 @@ class PublishedModels:
         beside.replace(folder)
         sync_folder(self._folder)
 
-    def _add_repository(self, slot: Slot) -> None:
-        """Have a repository of Triton in the folder of a slot, whole or not at all."""
-        manifest = Manifest.read(self._blobs.read(slot.manifest))
-        frozen, head = (
-            check_onnx(self._blobs.path(file.digest), frozenset(self._settings.domains))
-            for file in (manifest.frozen, manifest.head)
-        )
-        batch = self._settings.batch if manifest.answers == "sample" else 1
-        repository = TritonRepository.of(manifest, frozen, head, batch)
-        folder = self._folder / name_of(slot)
-        beside = self._folder / f".{name_of(slot)}.{REPOSITORY}"
-        if not repository.is_in(folder / REPOSITORY, self._blobs):
-            _remove(beside)
-            repository.write_to(beside, self._blobs)
-            _remove(folder / REPOSITORY)
-            beside.replace(folder / REPOSITORY)
-            sync_folder(folder)
-
     def _point_at(self, slot: Slot | None) -> None:
         link = self._home / CURRENT
         if slot is None:
@@ -137,7 +105,6 @@ class PublishedModels:
             beside = self._home / f".{CURRENT}.new"
             beside.unlink(missing_ok=True)
             beside.symlink_to(_target(slot))
-            have_loaded(self._home / _target(slot), link)
             beside.replace(link)
         sync_folder(self._home)
 

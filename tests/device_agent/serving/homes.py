@@ -6,7 +6,6 @@ from pathlib import Path
 
 from device_agent.home import NewHome, write_home
 from device_agent.serving.published import PublishedModels
-from device_agent.settings import ModelSettings
 from device_agent.slots import ModelSlots, Slot
 from device_agent.store.blobs import BlobFolder
 from export.package import ExportedModel
@@ -16,12 +15,12 @@ from schemas.values import DeviceId, Digest, FleetId
 class ServingHome:
     """Switches models as the agent does, but for trial and self-test."""
 
-    def __init__(self, folder: Path, settings: ModelSettings | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         write_home(folder, NewHome(DeviceId("camera-1"), FleetId("orchard"), data_folder=None))
         self.blobs = BlobFolder(folder / "state" / "blobs")
         self.slots = ModelSlots(folder / "state" / "slots")
-        self.published = PublishedModels(folder, self.blobs, self.slots, settings)
+        self.published = PublishedModels(folder, self.blobs, self.slots)
 
     def switch(self, model: ExportedModel) -> Slot:
         """Make a model active, and let go what only an older one needs."""
