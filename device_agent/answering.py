@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from device_agent.errors import LoadError
 from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
+from schemas.counted import count_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,7 @@ def _run(run: Callable[[Inputs], Floats], samples: Inputs) -> Floats:
     rows = run(samples)
     if len(rows) != len(samples):
         raise LoadError(
-            f"model: {len(rows)} rows for {len(samples)} samples; export it with a free first axis"
+            f"model: {len(rows)} rows for {count_of(len(samples), 'sample')}; export it with a "
+            f"free first axis"
         )
     return rows

@@ -74,6 +74,7 @@ from device_agent.work import Extracted, extract
 from learning.errors import LearningError
 from learning.numerics.detection import DetectionRules
 from methods.registry import descriptor, statistics_device
+from schemas.counted import count_of
 from schemas.envelope import INLINE_LIMIT
 from schemas.errors import FleetledgerError
 from schemas.reports import Evaluation
@@ -282,8 +283,8 @@ class Bench:
             return (inputs.PartFailed(request.job, str(error)),)
         except MemoryError:
             text = (
-                f"memory: {len(request.images)} images of one part do not fit; ask the operator "
-                "for a smaller max_samples_per_part"
+                f"memory: no room for {count_of(len(request.images), 'image')} of one part; "
+                "ask the operator for a smaller max_samples_per_part"
             )
             return (inputs.PartFailed(request.job, text),)
         finally:
@@ -325,7 +326,10 @@ class Bench:
             # The same images, weights and seed would end in the same way.
             return (inputs.TrainingFailed(request.job, str(error), hopeless=True),)
         except MemoryError:
-            text = f"memory: {len(request.images)} images do not fit; ask for a smaller batch"
+            text = (
+                f"memory: no room for {count_of(len(request.images), 'image')}; ask for a smaller "
+                "batch"
+            )
             return (inputs.TrainingFailed(request.job, text),)
         finally:
             give_back()

@@ -24,6 +24,7 @@ from device_agent.home import AgentHome, lock_home
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
 from device_agent.store.store import AgentStore
+from schemas.counted import count_of
 from schemas.proxy import PrototypeGradients
 from schemas.values import Digest
 
@@ -93,7 +94,10 @@ def forget_checkpoint(home: AgentHome) -> str:
         seen = records.seen
         root = "" if seen is None else f" with the root {seen.root} over {seen.size}"
         store.commit(records, (CheckpointForgotten(),))
-        return f"forgotten: a ledger of {size} entries{root}, and what it asked of this device"
+        return (
+            f"forgotten: a ledger of {count_of(size, 'entry', 'entries')}{root}, and what it "
+            f"asked of this device"
+        )
 
 
 def forget_trust(home: AgentHome) -> str:

@@ -17,6 +17,7 @@ from device_agent.core.requests import Request, Say, SendOutboxMessage, Train
 from device_agent.core.saying import Line, contribution_line, of_round, warning
 from device_agent.core.state import AgentState
 from schemas.contributions import Contribution
+from schemas.counted import count_of
 from schemas.log_lines import LogEvent, Scalar
 from schemas.log_setup import EventLog
 from schemas.values import BootId, DeviceId
@@ -156,7 +157,7 @@ def _request(request: Request, state: AgentState) -> Iterator[Line]:
         job, images = request.job, len(request.images)
         what = "looks at" if job.observes else "begins to train on"
         fields = of_round(job.key, images=images, method=job.method)
-        text = f"{what} {images} images for round {job.key.part}"
+        text = f"{what} {count_of(images, 'image')} for round {job.key.part}"
         yield Line("training.began", text, fields)
     elif isinstance(request, SendOutboxMessage) and isinstance(request.body, Contribution):
         tried = state.sending.tries.get(request.message)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from device_agent.status import MIB, Status
+from schemas.counted import count_of
 
 if TYPE_CHECKING:
     from device_agent.doctor import Finding
@@ -26,7 +27,10 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     if status.key:
         yield f"key          {status.key}"
     if status.ledger_seen is not None:
-        yield f"ledger       proven to this device up to {status.ledger_seen} entries"
+        yield (
+            f"ledger       proven to this device up to "
+            f"{count_of(status.ledger_seen, 'entry', 'entries')}"
+        )
     if status.trust:
         yield f"trust        {status.trust}"
     if status.silence:

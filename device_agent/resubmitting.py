@@ -13,6 +13,7 @@ from device_agent.core.state import AgentRecords
 from device_agent.forgetting import store_of
 from device_agent.home import AgentHome
 from schemas.contributions import PartKey
+from schemas.counted import count_of
 
 
 def resubmit(home: AgentHome) -> str:
@@ -33,7 +34,8 @@ def resubmit(home: AgentHome) -> str:
         images = _images_of(records, again)
         store.commit(records, (PartsGivenAgain(again),))
     return (
-        f"{images} images of {len(again)} refused parts are counted again and given when the agent "
+        f"{count_of(images, 'image')} of {len(again)} refused parts are counted again and given "
+        f"when the agent "
         f"runs{said}"
     )
 

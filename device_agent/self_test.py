@@ -23,6 +23,7 @@ import numpy.typing as npt
 from device_agent.answering import each_alone
 from device_agent.errors import SelfTestError
 from device_agent.inference import Floats, Inputs, InstalledModel
+from schemas.counted import count_of
 from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05
@@ -112,7 +113,8 @@ def _check_samples(answers: Sequence[Floats], samples: int, shape: tuple[int, ..
     """Check the finite answers to images of this device; raise `SelfTestError`."""
     if not answers:
         raise SelfTestError(
-            f"self-test: scores of all {samples} images of this device hold NaN or infinity"
+            f"self-test: scores of all {count_of(samples, 'image')} of this device hold NaN or "
+            f"infinity"
         )
     for answer in answers:
         _check_array("scores of this device's images", answer, shape)

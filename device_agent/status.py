@@ -16,6 +16,7 @@ from device_agent.settings import Exemplars, Samples
 from learning.numerics.detection import ENTROPY, DetectionRules, Detector
 from methods.registry import can_learn
 from schemas.assignments import Assignment
+from schemas.counted import count_of
 from schemas.installing import pip_install
 from schemas.message import Strict
 from schemas.problems import DatedProblem
@@ -224,7 +225,10 @@ def describe_look(state: AgentState) -> str:
         return ""
     seen = look.observation
     new = ", taken for a new task" if seen.transition else ""
-    return f"round {look.number}: mean entropy {seen.entropy:.3f} nats of {seen.images} images{new}"
+    return (
+        f"round {look.number}: mean entropy {seen.entropy:.3f} nats of "
+        f"{count_of(seen.images, 'image')}{new}"
+    )
 
 
 def kept_as(state: AgentState, wanted: Exemplars) -> Exemplars:
@@ -272,7 +276,9 @@ def describe_detection(state: AgentState) -> str:
     if rules.mode == "sequential":
         return _describe_evidence(rules, detector)
     unit = "entropy in nats" if rules.mode == "fixed-rise" else ENTROPY
-    waiting = f"{detector.waiting.images} of {rules.min_images} images of the next batch"
+    waiting = (
+        f"{detector.waiting.images} of {count_of(rules.min_images, 'image')} of the next batch"
+    )
     history = f"history of {len(detector.history)} batches"
     last = detector.last
     if last is None:
@@ -283,7 +289,7 @@ def describe_detection(state: AgentState) -> str:
         against = f"baseline {last.baseline:.3f}{spread}"
     raised = ", RAISED" if detector.raised else ""
     return (
-        f"{unit} {last.uncertainty:.3f} of {last.images} images, {against}{raised}; "
+        f"{unit} {last.uncertainty:.3f} of {count_of(last.images, 'image')}, {against}{raised}; "
         f"{waiting}, {history}"
     )
 
@@ -296,7 +302,7 @@ def _describe_evidence(rules: DetectionRules, detector: Detector) -> str:
     text = f"evidence {evidence.value:.1f} of {rules.quiet_images}{raised}"
     measure = ENTROPY if detector.head is None else detector.head.measure
     if evidence.run.mean is not None:
-        text += f"; {measure} {evidence.run.mean:.3f} of {evidence.run.images} images"
+        text += f"; {measure} {evidence.run.mean:.3f} of {count_of(evidence.run.images, 'image')}"
     if evidence.before.mean is not None:
         against = f"{evidence.before.mean:.3f} of {evidence.before.images} quiet ones"
         text += f" against {against}" if evidence.run.images else f"; {measure} {against}"

@@ -13,6 +13,7 @@ from coordinator.cli.common import say
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import KnownBroker, local_port_of, write_access
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
+from schemas.counted import count_of
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
 from transport.brokers.folder import (
@@ -88,7 +89,10 @@ def _absolute(file: Path | None) -> Path | None:
 
 
 def _words(settings: CoordinatorSettings, what: BrokerFolder) -> Iterator[str]:
-    yield f"wrote {what.folder}: a Mosquitto for {len(what.devices)} devices, port {what.port}"
+    yield (
+        f"wrote {what.folder}: a Mosquitto for {count_of(len(what.devices), 'device')}, port "
+        f"{what.port}"
+    )
     start = f"mosquitto -c {what.place / CONFIGURATION}"
     if what.here:
         yield f"1. Start it here: {start}   (its log is {what.place / STATE / BROKER_LOG})"

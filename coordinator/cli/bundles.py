@@ -18,6 +18,7 @@ from coordinator.settings import load
 from coordinator.trust.key_files import read_key
 from schemas import bundle_installer
 from schemas.bundle_installer import InstallerError
+from schemas.counted import count_of
 from schemas.systemd_units import PROGRAM
 
 app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")
@@ -72,7 +73,7 @@ def verify(bundle: Bundle, key: Believed) -> None:
         found = bundle_installer.unpack(bundle, bundle_installer.read_keys(key), Path(scratch))
     say(
         f"{bundle} is as it was signed: fleetledger {found.version} for {found.target}, Python "
-        f"{found.python}, {len(found.files) - 1} wheels"
+        f"{found.python}, {count_of(len(found.files) - 1, 'wheel')}"
     )
 
 

@@ -14,6 +14,7 @@ from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.keys.commands import RevokeKey
+from schemas.counted import count_of
 from schemas.showing import AsJson
 from schemas.values import BootId, DeviceId
 
@@ -34,7 +35,8 @@ def enrol(
     token = invite(home, DeviceId(device), hours)
     typer.echo(
         f"Give this line to the owner of {device}, and to nobody else; it works once, within "
-        f"{hours:g} hours.\nOn the device: `fleetledger agent enrol` (it asks for the line), then "
+        f"{count_of(hours, 'hour')}.\nOn the device: `fleetledger agent enrol` (it asks for the "
+        f"line), then "
         "start the agent.",
         err=True,
     )

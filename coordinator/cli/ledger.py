@@ -57,6 +57,7 @@ from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.trust import keys
 from schemas.console import console_for_people
+from schemas.counted import count_of
 from schemas.errors import ProofError, SchemaError
 from schemas.exit_codes import ExitCode
 from schemas.keys import VerifyKey, read_verify_key
@@ -118,7 +119,8 @@ def show(
     with _opened(home) as ledger:
         if index >= ledger.size:
             stop(
-                f"index: {index} is not in the ledger; it holds {ledger.size} entries",
+                f"index: {index} is not in the ledger; it holds "
+                f"{count_of(ledger.size, 'entry', 'entries')}",
                 ExitCode.USAGE,
             )
         entry = ledger.entry(index)
@@ -215,7 +217,10 @@ def export(
     with _opened(home) as ledger, ledger.snapshot():
         size = tiles.export(ledger, folder)
     key = keys.public_key(home)
-    typer.echo(f"{size} entries in {folder}; who audits them needs the fleet's name and this key:")
+    typer.echo(
+        f"{count_of(size, 'entry', 'entries')} in {folder}; who audits them needs the "
+        f"fleet's name and this key:"
+    )
     typer.echo(str(key))
 
 

@@ -45,6 +45,7 @@ from coordinator.topics.rollouts.commands import (
 )
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
 from coordinator.trust.offline_releases import signed_group
+from schemas.counted import agree
 from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
 
@@ -284,7 +285,7 @@ def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool)
         else "devices keep what they run, and nobody else gets it"
     )
     if not as_json:
-        say(f"{count_of(one.ran)} have run model {one.version}; {what}")
+        say(f"{count_of(one.ran)} {agree(one.ran, 'has', 'have')} run model {one.version}; {what}")
     _sure(f"End rollout {number}?", yes=yes)
     _act(home, number, body, as_json=as_json)
 
@@ -383,13 +384,13 @@ def _draw_verified(report: RolloutVerifyReport) -> None:
         came = "equal" if one.equal else "DIFFERS"
         shadow = " in the shadow" if one.mode == "shadow" else ""
         say(
-            f"entry {one.index}: group {one.group}{shadow}, {one.outcome}, of {one.reports} "
-            f"reports on {count_of(one.devices)}: {came}"
+            f"entry {one.index}: group {one.group}{shadow}, {one.outcome}, of "
+            f"{count_of(one.reports, 'report')} on {count_of(one.devices)}: {came}"
         )
         for difference in one.differences:
             say(f"  {difference}")
     counted = sum(one.equal for one in report.verdicts)
     say(
         f"rollout {report.rollout}: {counted} of {len(report.verdicts)} verdicts came out as "
-        f"recorded, from {report.entries:,} entries"
+        f"recorded, from {count_of(report.entries, 'entry', 'entries')}"
     )

@@ -35,6 +35,7 @@ from coordinator.topics.devices.choosing import DeviceChoice, told_tags
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.queries import HELD
 from schemas.console import console_for_people
+from schemas.counted import count_of
 from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
 from schemas.shown_commands import with_homes
@@ -132,14 +133,18 @@ def _drawn(fleet: FleetNow, width: int) -> RenderableType:
 
 def _head(fleet: FleetNow) -> Iterator[str]:
     there = sum(device.state == "online" for device in fleet.devices)
-    count = f"{there} of {len(fleet.devices)} devices online" if fleet.coordinator.running else ""
+    count = (
+        (f"{there} of {count_of(len(fleet.devices), 'device')} online")
+        if fleet.coordinator.running
+        else ""
+    )
     name = f"fleet {fleet.fleet}" if fleet.fleet else "fleet"
     yield ", ".join(filter(None, (name, count, _coordinator(fleet.coordinator))))
     if fleet.trial:
         yield TRIAL
     commit = fleet.ledger.last_commit
     when = "" if commit is None else f", the last at {iso_time(commit)}"
-    yield f"ledger: {fleet.ledger.size} entries{when}"
+    yield f"ledger: {count_of(fleet.ledger.size, 'entry', 'entries')}{when}"
 
 
 def _coordinator(run: CoordinatorRun) -> str:
@@ -237,11 +242,14 @@ def _stage(stage: StageNow) -> Iterator[str]:
     missing = f"; missing: {some(stage.missing)}" if stage.missing else ""
     yield (
         f"stage {stage.number} is open for {', '.join(stage.class_names)} since "
-        f"{iso_time(stage.opened)}: {len(stage.answered)} of {total} devices answered{missing}"
+        f"{iso_time(stage.opened)}: {len(stage.answered)} of {count_of(total, 'device')} "
+        f"answered{missing}"
     )
     yield f"  {stage.wait.sentence}"
     if stage.round is not None:
         asked, answered = len(stage.round.asked), len(stage.round.answered)
         late = f"; missing: {some(stage.round.missing)}" if stage.round.missing else ""
-        yield f"round {stage.round.number}: {answered} of {asked} devices answered{late}"
+        yield (
+            f"round {stage.round.number}: {answered} of {count_of(asked, 'device')} answered{late}"
+        )
         yield f"  {stage.round.wait.sentence}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from schemas import counted
 from schemas.offers import Offer
 
 _NAMED = 10
@@ -13,9 +14,9 @@ _NAMED = 10
 _SECOND_NS = 1_000_000_000
 
 
-def count_of(number: int, one: str = "device") -> str:
+def count_of(number: int, one: str = "device", many: str = "") -> str:
     """Return a number with its word: `1 device`, `1,204 devices`."""
-    return f"{number:,} {one if number == 1 else one + 's'}"
+    return counted.count_of(number, one, many)
 
 
 def some(items: Iterable[object]) -> str:
@@ -41,5 +42,6 @@ def span(nanoseconds: int) -> str:
     seconds = abs(nanoseconds) / _SECOND_NS
     for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
+            shown = f"{seconds / size:.4g}"
+            return f"{shown} {'day' if shown == '1' and unit == 'days' else unit}"
     return f"{seconds:.3g} s"

@@ -22,6 +22,7 @@ from coordinator.ledger.tiles import (
     tile_path,
     widths,
 )
+from schemas.counted import count_of
 from schemas.errors import SignatureError, shorten
 from schemas.keys import VerifyKey
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
@@ -57,7 +58,8 @@ class Audited:
         signed = self.checkpoint
         counted = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         return (
-            f"{signed.size} entries of {signed.fleet} fit what was signed; root {signed.root}\n"
+            f"{count_of(signed.size, 'entry', 'entries')} of {signed.fleet} fit what was signed; "
+            f"root {signed.root}\n"
             f"{counted}"
         )
 
@@ -131,7 +133,8 @@ def check_root(shard: SignedShard, frontier: Frontier) -> None:
     if frontier.root.hex() != head.root:
         raise AuditError(
             f"{shard.objects.place('entries')}: give the root {frontier.root.hex()}, and the "
-            f"coordinator signed {head.root} over {head.leaves} entries; some were changed"
+            f"coordinator signed {head.root} over {count_of(head.leaves, 'entry', 'entries')}; "
+            f"some were changed"
         )
 
 
@@ -201,7 +204,10 @@ def bundled_entries(objects: Objects, number: int, width: int, first: int = 0) -
         data = b"".join(held.splitlines(keepends=True)[: 2 * width])
     lines = data.split(b"\n")
     if len(lines) != 2 * width + 1 or lines[-1]:
-        raise AuditError(f"{place}: holds {len(lines) // 2} entries, and {width} belong into it")
+        raise AuditError(
+            f"{place}: holds {count_of(len(lines) // 2, 'entry', 'entries')}, and "
+            f"{width} belong into it"
+        )
     for position in range(width):
         index = first + number * TILE_WIDTH + position
         try:

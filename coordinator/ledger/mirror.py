@@ -39,6 +39,7 @@ from coordinator.ledger.ranges import ReadNote
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
 from coordinator.ledger.shards import LogShard
 from coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
+from schemas.counted import agree, count_of
 from schemas.errors import SignatureError
 from schemas.values import Digest
 
@@ -63,7 +64,9 @@ class Advanced:
     def __str__(self) -> str:
         """Return one sentence for the operator."""
         return (
-            f"{self.size} entries are mirrored, {self.entries} of them and {self.blobs} blobs new "
+            f"{count_of(self.size, 'entry', 'entries')} {agree(self.size, 'is', 'are')} "
+            f"mirrored, {self.entries} of them and "
+            f"{count_of(self.blobs, 'blob')} new "
             f"({self.bytes} bytes); root {self.root}"
         )
 
@@ -151,13 +154,15 @@ class Mirror:
             raise AuditError(f"{place}: {error}; mirror to another place") from error
         if head.size > ledger.size:
             raise AuditError(
-                f"{place}: has {head.size} entries, and the ledger here {ledger.size}: it is the "
+                f"{place}: has {count_of(head.size, 'entry', 'entries')}, and the ledger here "
+                f"{ledger.size}: it is the "
                 "older of the two; `fleetledger ledger restore URL` brings the newer one back"
             )
         found = ledger.head_at(head.size)
         if found != head:
             raise AuditError(
-                f"{place}: has the root {head.root} over {head.size} entries, and the ledger here "
+                f"{place}: has the root {head.root} over "
+                f"{count_of(head.size, 'entry', 'entries')}, and the ledger here "
                 f"{found.root}: there are two histories; mirror this one to another place"
             )
         return head.size

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from schemas.counted import count_of
 from schemas.message import Strict
 from schemas.problems import OpenProblem
 from schemas.times import iso_time
@@ -62,7 +63,11 @@ def mirror_problems(home: Path, entries: int, time_ns: int) -> Iterator[OpenProb
             text = f"{path}: is no note of a mirror; delete it, and the mirror writes it anew"
             yield OpenProblem("mirror", text, patience=REFUSED_SECONDS, key=path.name)
             continue
-        has = "no entry" if note.size is None else f"{note.size:,} of {entries:,} entries"
+        has = (
+            "no entry"
+            if note.size is None
+            else (f"{note.size:,} of {count_of(entries, 'entry', 'entries')}")
+        )
         if note.refused is not None:
             text = f"the mirror at {note.place} has {has}: {note.refused}"
             yield OpenProblem("mirror", text, patience=REFUSED_SECONDS, key=path.name)

@@ -12,6 +12,7 @@ from coordinator.errors import AuditError, EntryError
 from coordinator.ledger.entries import Entry, read_canonical
 from coordinator.ledger.reader import LedgerReader
 from schemas.canonical import parse_json
+from schemas.counted import count_of
 from schemas.errors import SchemaError
 from schemas.keys import VerifyKey
 from schemas.message import explain
@@ -35,7 +36,7 @@ class Proven:
         signed = self.checkpoint
         return (
             f"entry {self.entry.index} is in the ledger of {signed.fleet}: "
-            f"signed over {signed.size} entries, root {signed.root}"
+            f"signed over {count_of(signed.size, 'entry', 'entries')}, root {signed.root}"
         )
 
 

@@ -20,6 +20,7 @@ from coordinator.ledger.nodes import StoredNodes, wrong_node
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.shards import FIRSTS, SHARD_INDEX, LogShard, LogShards
 from coordinator.paths import ledger_path
+from schemas.counted import count_of
 from schemas.errors import ProofError
 from schemas.proofs.consistency import ConsistencyProof
 from schemas.proofs.inclusion import InclusionProof
@@ -264,7 +265,10 @@ class LedgerReader:
 
     def _check_size(self, size: int) -> None:
         if not 0 <= size <= self.size:
-            raise ProofError(f"size: {size} is not allowed; the ledger holds {self.size} entries")
+            raise ProofError(
+                f"size: {size} is not allowed; the ledger holds "
+                f"{count_of(self.size, 'entry', 'entries')}"
+            )
 
     def blob(self, digest: Digest) -> BlobRow | None:
         """Return what the database knows of a blob; None for one it does not hold."""

@@ -14,6 +14,7 @@ from coordinator.errors import Mismatch
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.store import Ledger
+from schemas.counted import count_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,10 @@ class RebuildReport:
     def __str__(self) -> str:
         """Return one sentence for the operator."""
         rows = sum(self.rows.values())
-        made = f"{len(self.rows)} tables with {rows} rows from {self.entries} entries"
+        made = (
+            f"{count_of(len(self.rows), 'table')} with {rows} rows from "
+            f"{count_of(self.entries, 'entry', 'entries')}"
+        )
         if not self.differences:
             return f"{made}; nothing differed"
         return f"{made}; {len(self.differences)} rows differed, first {self.differences[0]}"

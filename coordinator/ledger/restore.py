@@ -27,6 +27,7 @@ from coordinator.ledger.projections import Projections
 from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from coordinator.ledger.tiles import widths
 from coordinator.paths import blob_folder, ledger_path
+from schemas.counted import count_of
 from schemas.keys import VerifyKey
 from schemas.proofs.checkpoint import Checkpoint
 from schemas.proofs.tree import Frontier
@@ -50,7 +51,8 @@ class Restored:
         signed = self.checkpoint
         pruned = f", {self.pruned} pruned" if self.pruned else ""
         return (
-            f"{signed.size} entries of {signed.fleet} and {self.blobs} blobs fit what was signed"
+            f"{count_of(signed.size, 'entry', 'entries')} of {signed.fleet} and "
+            f"{count_of(self.blobs, 'blob')} fit what was signed"
             f"{pruned}; root {signed.root}"
         )
 

@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from coordinator.errors import SnapshotError
 from coordinator.ledger.folder_store import PART_BYTES, fsync_folder, make_folder, write_durably
 from coordinator.ledger.reader import LedgerReader
+from schemas.counted import count_of
 from schemas.errors import SignatureError, shorten
 from schemas.keys import SigningKey
 from schemas.message import Strict, explain
@@ -111,7 +112,9 @@ class StateSnapshots:
         if head.program != self._program:
             raise SnapshotError("written by another version of this program")
         if head.size > ledger.size:
-            raise SnapshotError(f"of {head.size} entries; the ledger has {ledger.size}")
+            raise SnapshotError(
+                f"of {count_of(head.size, 'entry', 'entries')}; the ledger has {ledger.size}"
+            )
         try:
             root = ledger.root_at(head.size)
         except LookupError as error:

@@ -36,6 +36,7 @@ from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
 from coordinator.ledger.projections import Projections
 from coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
 from coordinator.ledger.shards import LogShard, LogShards
+from schemas.counted import count_of
 from schemas.problems import HELD
 from schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
 from schemas.proofs.tree import Frontier
@@ -174,7 +175,7 @@ class Ledger(LedgerReader):
         frontier = former.grown(entry.leaf_hash for entry in entries)
         newest = self._checkpoint_of(shards, frontier, now_ns)
         checkpoint = (newest.size, frontier.root, now_ns, newest.note)
-        with self._transaction(f"{len(entries)} entries"):
+        with self._transaction(f"{count_of(len(entries), 'entry', 'entries')}"):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)

@@ -38,6 +38,7 @@ from coordinator.ledger.ranges import (
 )
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.shards import LogShard
+from schemas.counted import count_of
 from schemas.proofs.shards import ShardStart
 from schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
 from schemas.values import Digest
@@ -74,7 +75,8 @@ class VerificationReport:
         shards = f" in {self.shards} shards" if self.shards > 1 else ""
         kept = f", {self.snapshots} kept states are what they give" if self.snapshots else ""
         return (
-            f"{self.entries} entries{shards}, {self.checkpoints} checkpoints and {self.blobs} "
+            f"{count_of(self.entries, 'entry', 'entries')}{shards}, "
+            f"{count_of(self.checkpoints, 'checkpoint')} and {self.blobs} "
             f"blobs fit{pruned}{kept}; root {self.root}"
         )
 

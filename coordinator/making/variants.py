@@ -24,6 +24,7 @@ from export.variants.calibration import read_images
 from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge, told
 from export.variants.making import made_variants
 from export.variants.measuring import VariantFeatures, features_of, strays
+from schemas.counted import count_of
 from schemas.file_reference import FileReference
 from schemas.models import Manifest
 from schemas.values import Digest
@@ -45,7 +46,8 @@ class PreparedVariants:
         """Yield what the operator is told of them."""
         made = self.made
         yield (
-            f"calibrated on {made.calibrated} images, measured on {made.held_out} others "
+            f"calibrated on {count_of(made.calibrated, 'image')}, measured on {made.held_out} "
+            f"others "
             f"({made.tools['onnxruntime']})"
         )
         for item in made.variants:

@@ -18,6 +18,7 @@ from coordinator.topics.models.queries import (
     told_canaries,
 )
 from coordinator.topics.rollouts.views import DeviceStage
+from schemas.counted import agree
 
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")
 
@@ -43,10 +44,10 @@ def foretold_push(
     if not meant:
         lines.append("nobody is admitted yet; devices that come get it")
     if same:
-        lines.append(f"{count_of(same)} {_verb(same, 'runs', 'run')} it")
+        lines.append(f"{count_of(same)} {agree(same, 'runs', 'run')} it")
     stay = [device for device in meant if device in pinned]
     if stay:
-        lines.append(f"pinned to another, and {_verb(len(stay), 'stays', 'stay')}: {some(stay)}")
+        lines.append(f"pinned to another, and {agree(len(stay), 'stays', 'stay')}: {some(stay)}")
     learned = {name for former in leaving if former for name in class_names_of(ledger, former)}
     lost = sorted(learned - set(known))
     if lost:
@@ -83,11 +84,11 @@ def foretold_rollout(
     match action:
         case "rollout-back":
             former = f"model {one.former}" if one.former else "no model"
-            verb = _verb(runs, "runs", "run"), _verb(runs, "switches", "switch")
+            verb = agree(runs, "runs", "run"), agree(runs, "switches", "switch")
             return (f"{count_of(runs)} that {verb[0]} model {one.version} {verb[1]} to {former}.",)
         case "rollout-abort" | "rollout-pause":
             never = len(report.devices) - one.ran
-            goes, do = _verb(runs, "goes", "go"), _verb(never, "does", "do")
+            goes, do = agree(runs, "goes", "go"), agree(never, "does", "do")
             return (
                 f"{count_of(runs)} {goes} on with model {one.version}, {never:,} {do} not get it.",
             )
@@ -98,7 +99,7 @@ def foretold_rollout(
             sizes = [group.devices for group in report.groups]
             return (group, foretold_waits(report.plan, sizes, now_ns))
         case _:
-            are, run = _verb(one.devices, "is", "are"), _verb(runs, "runs", "run")
+            are, run = agree(one.devices, "is", "are"), agree(runs, "runs", "run")
             where = f"{are} in the groups that are open"
             return (f"{count_of(one.devices)} {where}; {runs:,} {run} it.",)
 
@@ -121,7 +122,3 @@ def _file_sizes(ledger: LedgerReader, version: int) -> dict[str, int]:
 
 def _running(ledger: LedgerReader) -> dict[str, int | None]:
     return dict(ledger.db.execute("SELECT device, active_version FROM device").fetchall())
-
-
-def _verb(count: int, one: str, more: str) -> str:
-    return one if count == 1 else more

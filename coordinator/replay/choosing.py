@@ -7,12 +7,16 @@ from collections.abc import Iterable
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.replay.recipes import AveragedRecipe, JudgedRecipe, Recipe, TakenRecipe, recipes
+from schemas.counted import count_of
 
 
 def everything(ledger: LedgerReader, until: int | None = None) -> list[Recipe]:
     """Return what was made up to an entry, that entry included; raise `CommandError`."""
     if until is not None and until >= ledger.size:
-        raise CommandError(f"--to: {until} is not in the ledger; it holds {ledger.size} entries")
+        raise CommandError(
+            f"--to: {until} is not in the ledger; it holds "
+            f"{count_of(ledger.size, 'entry', 'entries')}"
+        )
     return list(recipes(ledger.entries(0, None if until is None else until + 1)))
 
 

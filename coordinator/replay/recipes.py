@@ -25,6 +25,7 @@ from coordinator.topics.contributions.entries import ContributionAccepted, Contr
 from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
 from coordinator.topics.models.entries import ModelImported, ModelSolved
 from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from schemas.counted import agree, count_of
 from schemas.values import ClassName, Digest
 
 
@@ -168,8 +169,9 @@ class _Told:
         summed = self._held.counted.sum_of(lineage.digest)
         if summed.parts != body.contributions:
             raise LedgerError(
-                f"entry {index}: it is of {body.contributions} contributions, and "
-                f"{body.ledger_size} entries hold {summed.parts}"
+                f"entry {index}: it is of {count_of(body.contributions, 'contribution')}, and "
+                f"{count_of(body.ledger_size, 'entry', 'entries')} "
+                f"{agree(body.ledger_size, 'holds', 'hold')} {summed.parts}"
             )
         return SolveHead(
             version=body.version,
@@ -197,7 +199,8 @@ class _Told:
         """Fold the entries up to a size that an entry names."""
         if not self._held.size <= size <= index:
             raise LedgerError(
-                f"entry {index}: it is of {size} entries, and has to be of {self._held.size} to "
+                f"entry {index}: it is of {count_of(size, 'entry', 'entries')}, and has to be of "
+                f"{self._held.size} to "
                 f"{index}"
             )
         while self.unfolded and self.unfolded[0].index < size:

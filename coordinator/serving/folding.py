@@ -15,6 +15,7 @@ from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader
 from coordinator.ledger.snapshots import StateSnapshots, StoredState
 from coordinator.trust.keys import kept_key
+from schemas.counted import count_of
 
 log = logging.getLogger("coordinator")
 
@@ -76,7 +77,10 @@ def _state_of(stored: StoredState) -> State:
     with _never_collected() if len(stored.data) >= _LARGE_BYTES else nullcontext():
         state = read_state(stored.data)
     if state.size != stored.head.size:
-        raise SnapshotError(f"a state of {state.size} entries under a head of {stored.head.size}")
+        raise SnapshotError(
+            f"a state of {count_of(state.size, 'entry', 'entries')} under a head "
+            f"of {stored.head.size}"
+        )
     return state
 
 

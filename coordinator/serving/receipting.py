@@ -10,6 +10,7 @@ import logging
 
 from coordinator.ledger.proving import prove
 from coordinator.ledger.reader import LedgerReader
+from schemas.counted import count_of
 from schemas.errors import ProofError
 from schemas.presence import SeenCheckpoint
 from schemas.proofs.consistency import ConsistencyProof
@@ -45,13 +46,15 @@ def told_otherwise(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
     """Return in words how the ledger differs from what a device has seen; empty where it agrees."""
     if seen.size > ledger.size:
         return (
-            f"ledger: this device has seen {seen.size} entries, and there are {ledger.size}; it "
+            f"ledger: this device has seen {count_of(seen.size, 'entry', 'entries')}, and there "
+            f"are {ledger.size}; it "
             f"was cut short, or restored from a backup that ends before entry {ledger.size}"
         )
     head = ledger.head_at(seen.size)
     if (head.root, head.first) != (seen.root, seen.first):
         return (
-            f"ledger: this device has seen the root {seen.root.short} over {seen.size} entries, "
+            f"ledger: this device has seen the root {seen.root.short} over "
+            f"{count_of(seen.size, 'entry', 'entries')}, "
             f"and here it is {head.root.short}: there are two histories"
         )
     return ""

@@ -34,6 +34,7 @@ from coordinator.reading.tables import TABLES
 from coordinator.serving.folding import fold, snapshots_of
 from coordinator.topics.rounds.prunings import Prunings
 from coordinator.trust.keys import note_reader
+from schemas.counted import count_of
 from schemas.values import Digest, FleetId
 
 _WORTH_A_PROCESS = 2 * RANGE
@@ -231,6 +232,6 @@ def _wrong_state(state: State, stored: StoredState) -> Mismatch | None:
     expected = Digest.of(write_state(state))
     if expected == stored.head.digest:
         return None
-    place = f"kept state of {stored.head.size} entries"
+    place = f"kept state of {count_of(stored.head.size, 'entry', 'entries')}"
     said = f"{stored.head.digest}; it was thrown away, so start the coordinator anew"
     return Mismatch(place, "digest", f"{expected} by the entries", said)

@@ -19,6 +19,7 @@ from device_agent.core.standing import UNANSWERED, left_out_text
 from device_agent.errors import CandidateError, ModelError
 from device_agent.inference import Inputs
 from learning.errors import FeatureError, NotFiniteError
+from schemas.counted import count_of
 from schemas.values import ClassName
 
 LEAST_RUNS = 30
@@ -133,8 +134,8 @@ class RunningComparison:
         if self._unanswered > self._answered:
             both = self._unanswered + self._answered
             raise CandidateError(
-                f"comparison: the candidate gives NaN or infinity for {self._unanswered} of {both} "
-                "images that the active model answers"
+                f"comparison: the candidate gives NaN or infinity for {self._unanswered} of "
+                f"{count_of(both, 'image')} that the active model answers"
             )
 
     def _run_golden(self) -> None:

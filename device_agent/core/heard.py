@@ -24,6 +24,7 @@ from device_agent.core.records import Listening, News, SignedNews
 from device_agent.core.requests import Say
 from device_agent.core.state import AgentRecords, AgentState
 from device_agent.core.telling import problem, tell
+from schemas.counted import count_of
 
 _NOTED_SECONDS = 600.0
 _NOTED_SHARE = 0.05
@@ -56,7 +57,8 @@ def born(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
 def why_old(state: AgentState, event: inputs.CoordinatorBorn) -> str:
     """Say why a birth is not believed, and what to do where it should be."""
     return (
-        f"ledger: a birth of the coordinator names {event.birth.ledger_size} entries, and "
+        f"ledger: a birth of the coordinator names "
+        f"{count_of(event.birth.ledger_size, 'entry', 'entries')}, and "
         f"{proven_size(state.records)} are proven to this device; it is not believed, because "
         "somebody may repeat an old one. If the ledger was restored from a backup: stop the agent, "
         "and run `fleetledger agent forget --checkpoint`"

@@ -18,6 +18,7 @@ from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
 from device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
 from device_agent.core.records import ModelWait, Waited
 from device_agent.core.state import AgentState
+from schemas.counted import count_of
 from schemas.models import DesiredModel
 
 _NOTED_SECONDS = 60.0
@@ -75,7 +76,8 @@ def _reason(state: AgentState, action: DesiredModel) -> str:
     wanted = needed_digests(state, action)
     hours = state.rules.deadline_seconds / 3600
     return (
-        f"deadline: {len(wanted - state.files.here)} of {len(wanted)} files did not come within "
+        f"deadline: {len(wanted - state.files.here)} of {count_of(len(wanted), 'file')} did not "
+        f"come within "
         f"{hours:.4g} h; push the model again, or raise model.deadline_hours in agent.toml"
     )
 

@@ -16,6 +16,7 @@ from device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeart
 from device_agent.core.state import AgentState
 from device_agent.core.telling import problem, tell_happened
 from schemas.contributions import HeldPart, PartKey, held_digest
+from schemas.counted import count_of
 from schemas.presence import Birth
 from schemas.reports import Problem
 
@@ -96,7 +97,8 @@ def _ledger_is_shorter(state: AgentState, event: inputs.CoordinatorBorn) -> Agen
     if event.birth.ledger_size > records.last_action:
         return NOTHING_TO_DO
     text = (
-        f"ledger: it has {event.birth.ledger_size} entries, but this device has seen number "
+        f"ledger: it has {count_of(event.birth.ledger_size, 'entry', 'entries')}, but this "
+        f"device has seen number "
         f"{records.last_action}; it was restored from a backup, and this device gives again what "
         "the backup lacks"
     )

@@ -14,6 +14,7 @@ from typing import Any
 from device_agent.core.records import OutboxKey, OutboxMessage
 from device_agent.core.state import AgentState
 from schemas.contributions import Contribution, Nothing, Withdrawal
+from schemas.counted import count_of
 from schemas.errors import ProofError, SchemaError
 from schemas.presence import SeenCheckpoint
 from schemas.proofs.entry import ProvenEntry, check_entry
@@ -83,12 +84,16 @@ def _has_grown(seen: SeenCheckpoint, newest: TreeHead, answer: Accepted) -> bool
     """
     if newest.size < seen.size:
         raise ProofError(
-            f"the ledger has {newest.size} entries, and had {seen.size}; it was cut short or "
+            f"the ledger has {count_of(newest.size, 'entry', 'entries')}, and had {seen.size}; "
+            f"it was cut short or "
             "restored from a backup. If that is meant, `fleetledger agent forget --checkpoint`"
         )
     if newest.size == seen.size:
         if (newest.root, newest.first) != (seen.root, seen.first):
-            raise ProofError(f"the ledger has two roots at {seen.size} entries: two histories")
+            raise ProofError(
+                f"the ledger has two roots at "
+                f"{count_of(seen.size, 'entry', 'entries')}: two histories"
+            )
         return False
     last = followed_back(newest, answer.shards)
     grown, leaves = answer.grown, seen.size - seen.first

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.contributions import Contribution, PartKey
+from schemas.counted import count_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def of_round(key: PartKey, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as 
 def contribution_line(event: str, verb: str, body: Contribution) -> Line:
     """Return what is said of a contribution."""
     samples = sum(body.samples.values())
-    what = f"{body.payload_kind} of {samples} samples ({body.payload_bytes} bytes)"
+    what = f"{body.payload_kind} of {count_of(samples, 'sample')} ({body.payload_bytes} bytes)"
     key = body.key
     to = f"as part {key.part} of stage {key.stage}"
     fields = of_part(

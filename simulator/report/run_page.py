@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.counted import count_of
 from simulator.metrics.headline import METRICS
 from simulator.metrics.results import RunResults
 from simulator.report.numbers import scale_of, show
@@ -119,8 +120,8 @@ def facts_of(results: RunResults) -> list[str]:
     return [
         f"method {scenario.method.name}",
         f"data {scenario.data.set}",
-        f"{classes} classes in {_many(results.stages, 'stage')}",
-        _many(len(first.devices), "device"),
+        f"{classes} classes in {count_of(results.stages, 'stage')}",
+        count_of(len(first.devices), "device"),
         f"partition {scenario.devices.partition.rule}",
         f"backbone {scenario.backbone.name or scenario.backbone.network}",
         f"engine {scenario.engine.kind}",
@@ -141,10 +142,6 @@ def notes_of(results: RunResults) -> list[str]:
 def _first_few(places: list[str]) -> str:
     shown = "; ".join(places[:3])
     return shown if len(places) <= 3 else f"{shown}; and {len(places) - 3} more"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _card(results: RunResults, name: str) -> PageCard:

@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 
 from markupsafe import Markup
 
+from schemas.counted import count_of
+
 _SECOND_NS = 1_000_000_000
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories of characters that are not seen, or that turn the text around them."""
@@ -116,7 +118,7 @@ def time_ticks(first_ns: int, last_ns: int, most: int = 4) -> list[tuple[int, st
 
 def plural(count: int, one: str, many: str = "") -> str:
     """Return a count with its word: 1 device, 1,204 devices."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return count_of(count, one, many)
 
 
 def _utc(time_ns: int | None) -> datetime | None:

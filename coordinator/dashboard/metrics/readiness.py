@@ -9,6 +9,7 @@ from coordinator.core.formatting import span
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
+from schemas.counted import count_of
 from schemas.message import Strict
 
 
@@ -37,7 +38,11 @@ def readiness(home: Path, live: LiveSnapshot | None, time_ns: int) -> Readiness:
 def _ledger(home: Path) -> ReadyCheck:
     try:
         with ledger_of(home) as ledger:
-            return ReadyCheck(name="ledger", ok=True, text=f"readable, {ledger.size} entries")
+            return ReadyCheck(
+                name="ledger",
+                ok=True,
+                text=f"readable, {count_of(ledger.size, 'entry', 'entries')}",
+            )
     except LedgerError as error:
         return ReadyCheck(name="ledger", ok=False, text=str(error))
 

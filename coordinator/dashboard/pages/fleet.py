@@ -18,6 +18,7 @@ from coordinator.reading.fleet import fleet_now
 from coordinator.reading.presence import FleetPresence, PresenceDay
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
 from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
+from schemas.counted import count_of
 from schemas.message import Strict
 from transport.pages.words import plural
 
@@ -137,7 +138,9 @@ def title(fleet: FleetNow) -> str:
     elif not fleet.devices:
         well = "The coordinator runs; no device takes part yet."
     elif away:
-        of = f"of {len(taking_part(fleet)):,} devices {'is' if away == 1 else 'are'} away."
+        of = (
+            f"of {count_of(len(taking_part(fleet)), 'device')} {'is' if away == 1 else 'are'} away."
+        )
         well = f"{_number(away)} {of}"
     else:
         well = "The fleet works."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinator.reading.answers import FleetDevice, Trouble
+from schemas.counted import agree, count_of
 from transport.pages.words import ago, long
 
 HOT_CELSIUS = 85.0
@@ -72,7 +73,9 @@ def _machine(device: FleetDevice) -> list[str]:
     if health is not None and health.celsius is not None and health.celsius >= HOT_CELSIUS:
         found.append(f"{health.celsius:.0f} °C")
     if device.state == "online" and device.outbox is not None and device.outbox >= _OUTBOX:
-        found.append(f"{device.outbox} messages wait there")
+        found.append(
+            f"{count_of(device.outbox, 'message')} {agree(device.outbox, 'waits', 'wait')} there"
+        )
     return found
 
 

@@ -134,7 +134,8 @@ def _sentences(found: RolloutPreview, now_ns: int) -> Iterator[str]:
     total = count_of(found.groups[-1].in_all)
     instead = "" if found.former is None else f" in place of model {found.former}"
     yield (
-        f"Model {found.version} goes to {total}{of}{instead}, in {len(plan.groups)} groups: "
+        f"Model {found.version} goes to {total}{of}{instead}, in "
+        f"{count_of(len(plan.groups), 'group')}: "
         + ", ".join(f"{group.in_all:,}" for group in found.groups)
         + "."
     )

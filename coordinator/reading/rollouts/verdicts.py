@@ -94,7 +94,8 @@ def _sentence(
     what = "of what it knew" if finding.gate == "retention" else f"of {finding.of_class}"
     former = "the former model" if planned.former is None else f"model {planned.former}"
     return (
-        f"Of {images:,} images {what} on {count_of(devices)}, {worse:,} only {former} had right "
+        f"Of {count_of(images, 'image')} {what} on {count_of(devices)}, {worse:,} only {former} "
+        f"had right "
         f"and {better:,} only model {planned.version}."
     )
 

@@ -113,7 +113,7 @@ def short_of(finding: GateFinding) -> str:
             share = "" if value is None else f", {100 * value:.1f} %"
             return f"{counts[0]:,} of {counts[1]:,}{share}"
         case "entropy" if len(counts) >= _PAIR:
-            return f"{counts[0]:,} images" if value is None else _nats(value, counts[0])
+            return f"{count_of(counts[0], 'image')}" if value is None else _nats(value, counts[0])
         case "latency" | "memory" if value is not None:
             return f"{value:.2f} times"
         case "thermal" | "health" if len(counts) >= _PAIR:
@@ -171,7 +171,7 @@ def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, .
         _rule(
             "entropy",
             gates.entropy_nats,
-            "median shift at most {:g} nats, " + f"over {gates.entropy_images:,} images",
+            "median shift at most {:g} nats, " + f"over {count_of(gates.entropy_images, 'image')}",
         ),
         _rule(
             "agreement",

@@ -32,6 +32,7 @@ from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, Contri
 from coordinator.topics.contributions.state import CountedContribution, CountedParts
 from coordinator.topics.rounds.state import Round
 from schemas.contributions import Contribution
+from schemas.counted import agree
 from schemas.values import ClassName, DeviceId, Digest
 
 _Class = tuple[int, ClassName]
@@ -233,8 +234,11 @@ class Bounds:
         stage, name = of
         given, total = totals[of][device], sum(totals[of].values())
         return (
-            f"device {device} gave {given} of {total} samples of class {name} in stage {stage}, "
-            f"more than its share: {parts[0]} of its {parts[1]} parts are left out until "
+            f"device {device} gave {given} of {count_of(total, 'sample')} of class {name} in "
+            f"stage {stage}, "
+            f"more than its share: {parts[0]} of its {count_of(parts[1], 'part')} "
+            f"{agree(parts[0], 'is', 'are')} left out "
+            f"until "
             "others give more, or you raise [bounds] max_share"
         )
 

@@ -84,11 +84,12 @@ def _say_accepted(body: ContributionAccepted, at: Place) -> str:
         late = " It came late and is left out." if body.late else ""
         return (
             f"Device {at.device} answered round {body.round} with {body.payload_kind} learned "
-            f"from {samples} samples ({body.payload_bytes} bytes).{late}{_saw_before(body.answer)}"
+            f"from {count_of(samples, 'sample')} ({body.payload_bytes} "
+            f"bytes).{late}{_saw_before(body.answer)}"
         )
     instead = f" It replaces entry {body.replaces}." if body.replaces is not None else ""
     return (
-        f"Device {at.device} gave {body.payload_kind} of {samples} samples "
+        f"Device {at.device} gave {body.payload_kind} of {count_of(samples, 'sample')} "
         f"({body.payload_bytes} bytes) as part {body.key.part} of stage {body.key.stage}, "
         f"revision {body.revision}.{instead}"
     )
@@ -378,7 +379,7 @@ def _saw_before(answer: RoundAnswer | None) -> str:
 
 def _saw(seen: Observation) -> str:
     task = "takes them for a new task" if seen.transition else "sees no new task"
-    return f"mean entropy {seen.entropy:.3f} nats over {seen.images} images, and {task}"
+    return f"mean entropy {seen.entropy:.3f} nats over {count_of(seen.images, 'image')}, and {task}"
 
 
 def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: Place) -> None:

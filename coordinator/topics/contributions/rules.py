@@ -264,7 +264,8 @@ class Intake:
         """Ask a device that has sent more than its quota to send a message again."""
         rules = self._rules
         reason = (
-            f"quota: more than {rules.messages_per_minute} messages or {rules.mib_per_minute} MiB "
+            f"quota: more than {count_of(rules.messages_per_minute, 'message')} or "
+            f"{rules.mib_per_minute} MiB "
             f"of this device in a minute, or {rules.json_mib_per_minute} MiB of JSON to read; the "
             "operator sets all of them under [intake]"
         )

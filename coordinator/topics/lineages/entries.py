@@ -10,6 +10,7 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.formatting import files, names_of
 from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
 from coordinator.topics.lineages.state import LineagesState, Span
+from schemas.counted import count_of
 from schemas.message import Strict, is_absent
 from schemas.models import AnyPreprocessing
 from schemas.offers import Offer
@@ -309,8 +310,8 @@ def _say_variants(body: VariantsMade, _: Place) -> str:
         for item in body.variants
     )
     return (
-        f"Frozen model {body.lineage.short} has variants: {made}; calibrated on {body.calibrated} "
-        f"images, measured on {body.held_out} others."
+        f"Frozen model {body.lineage.short} has variants: {made}; calibrated on "
+        f"{count_of(body.calibrated, 'image')}, measured on {body.held_out} others."
     )
 
 

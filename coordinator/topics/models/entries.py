@@ -27,6 +27,7 @@ from coordinator.topics.models.state import (
 )
 from coordinator.topics.stages.entries import StageClosed
 from schemas.canonical import canonical_json
+from schemas.counted import agree
 from schemas.file_reference import FileReference
 from schemas.message import is_absent
 from schemas.models import MAX_LACKING, Answers, AnyPreprocessing, Parity
@@ -59,7 +60,8 @@ def _fit(models: ModelsState, body: TemperatureFitted, _at: Place) -> None:
 def _say_fitted(body: TemperatureFitted, _: Place) -> str:
     return (
         f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
-        f"for {body.images} held-out samples of {body.devices} devices under model {body.version}."
+        f"for {count_of(body.images, 'held-out sample')} of {count_of(body.devices)} under model "
+        f"{body.version}."
     )
 
 
@@ -270,7 +272,11 @@ def _fail(models: ModelsState, body: ModelFailed, _at: Place) -> None:
 
 def _say_failed(body: ModelFailed, _: Place) -> str:
     if body.ledger_size is not None:
-        return f"No model could be solved of what {body.ledger_size} entries hold: {body.reason}."
+        return (
+            f"No model could be solved of what "
+            f"{count_of(body.ledger_size, 'entry', 'entries')} "
+            f"{agree(body.ledger_size, 'holds', 'hold')}: {body.reason}."
+        )
     if body.weights_index is not None:
         return (
             f"No model could be made of the weights of entry {body.weights_index}: {body.reason}."
@@ -534,7 +540,8 @@ def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
     mean = 100 * sum(shares) / max(len(shares), 1)
     return (
         f"On device {at.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
-        f"pixels of held-out pictures, over {len(shares)} classes with the background "
+        f"pixels of held-out pictures, over {count_of(len(shares), 'class', 'classes')} with the "
+        f"background "
         f"({measured_by(body)})."
     )
 

@@ -9,6 +9,7 @@ from coordinator.core.entry import EntryBody
 from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
 from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
+from schemas.counted import count_of
 from schemas.proxy import Scored, ScoredModel
 from schemas.rounds import RoundNumber
 
@@ -78,7 +79,8 @@ def _scored(body: OldModelChosen) -> str:
     compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
     return (
         f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
-        f"{body.images} images out of {body.gradients} sets of gradients.{task} Scores of this "
+        f"{count_of(body.images, 'image')} out of {body.gradients} sets of gradients.{task} "
+        f"Scores of this "
         f"task: {compared}; the best is that of round {body.winner.round}."
     )
 

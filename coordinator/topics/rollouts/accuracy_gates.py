@@ -100,7 +100,8 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
     evident = log_evidence(gains, liars)
     who = count_of(counts.devices) + (" that had no part in it" if scope.judges else "")
     text = (
-        f"Of {counts.images:,} images of classes known before on {who}, {counts.better:,} only "
+        f"Of {count_of(counts.images, 'image')} of classes known before on {who}, "
+        f"{counts.better:,} only "
         f"the candidate had right and {counts.worse:,} only the active model: log e of devices "
         f"is {evident:.1f}, {log_of(threshold):.1f} is asked for without any one of them."
     )
@@ -141,7 +142,8 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | No
     new, least = evidence.new, exact(limits.min_new)
     devices, counts = len(new.wrong), (new.right, new.images)
     text = (
-        f"Of {new.images:,} images of new classes on {count_of(devices)} {new.right:,} were right"
+        f"Of {count_of(new.images, 'image')} of new classes on {count_of(devices)} {new.right:,} "
+        f"were right"
     )
     if short := too_little(limits, new.images, devices, scope):
         return GateFinding(

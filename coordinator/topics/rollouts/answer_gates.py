@@ -7,6 +7,7 @@ from coordinator.topics.rollouts.entries import GateFinding
 from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from schemas.counted import agree
 
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
@@ -27,7 +28,9 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
             limit=limits.entropy_nats,
             counts=(images, len(answers.surer)),
             too_little=True,
-            text=f"{images:,} of {limits.entropy_images:,} images are there to compare entropies.",
+            text=f"{images:,} of {count_of(limits.entropy_images, 'image')} "
+            f"{agree(images, 'is', 'are')} there to compare "
+            f"entropies.",
         )
     side = max(
         (answers.less_sure, answers.surer),
@@ -43,7 +46,7 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
         counts=(images, len(side)),
         alone=alone,
         text=f"The mean entropy shifted by {shift:+.3f} nats on {count_of(len(side))} (median), "
-        f"over {images:,} images; {limits.entropy_nats:.4g} may be." + why,
+        f"over {count_of(images, 'image')}; {limits.entropy_nats:.4g} may be." + why,
     )
 
 

@@ -12,6 +12,7 @@ from coordinator.topics.rollouts.evidence import Evidence
 from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.ranking import of_one
 from coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from schemas.counted import agree
 from schemas.values import DeviceId
 
 MIN_LATENCIES = 100
@@ -34,7 +35,9 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
             limit=limits.latency,
             counts=counts,
             too_little=True,
-            text=f"{min(counts):,} of {MIN_LATENCIES} samples are there to compare p95 of latency.",
+            text=f"{min(counts):,} of {count_of(MIN_LATENCIES, 'sample')} "
+            f"{agree(min(counts), 'is', 'are')} there to compare "
+            f"p95 of latency.",
         )
     ratios, most = evidence.costs.latencies, exact(limits.latency)
     outcome, alone, why = ratios.says(most, scope.members)

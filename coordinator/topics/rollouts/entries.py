@@ -39,6 +39,7 @@ from coordinator.topics.rollouts.state import (
 )
 from coordinator.topics.stages.state import Reported
 from schemas.canonical import canonical_json
+from schemas.counted import count_of
 from schemas.message import Strict, is_absent
 from schemas.rollouts import (
     WHOLE,
@@ -123,7 +124,7 @@ def _say_planned(body: RolloutPlanned, _: Place) -> str:
 
 def _size(size: float) -> str:
     if isinstance(size, int):
-        return "1 device" if size == 1 else f"{size} devices"
+        return "1 device" if size == 1 else f"{count_of(size, 'device')}"
     return "all" if size == 1 else f"{100 * size:.3g} %"
 
 

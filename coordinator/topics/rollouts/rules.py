@@ -300,10 +300,11 @@ class Rollouts:
         group = command.group or self._group_to_approve(rollout)
         if group > len(plan.groups):
             raise CommandError(
-                f"group: rollout {rollout.number} has {len(plan.groups)} groups, and all of them "
+                f"group: rollout {rollout.number} has {count_of(len(plan.groups), 'group')}, and "
+                f"all of them "
                 "are approved"
                 if command.group is None
-                else f"group: rollout {rollout.number} has {len(plan.groups)} groups"
+                else f"group: rollout {rollout.number} has {count_of(len(plan.groups), 'group')}"
             )
         text = f"group {group} of rollout {rollout.number} may go"
         if group in rollout.approved:

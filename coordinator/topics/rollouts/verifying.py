@@ -28,6 +28,7 @@ from coordinator.topics.rollouts.plan import GatePlan
 from coordinator.topics.rollouts.scope import Outcome, Scope
 from coordinator.topics.rollouts.state import Rollout
 from coordinator.topics.rollouts.verdict import judge
+from schemas.counted import count_of
 from schemas.message import Strict, explain
 from schemas.rollouts import Mode
 from schemas.shown import Report
@@ -161,7 +162,10 @@ def verify_rollout(entries: Iterable[Entry], number: int) -> RolloutVerifyReport
         state.apply(body, entry.device, entry.time_ns)
     rollout = state.rollouts.by_number.get(number)
     if rollout is None:
-        raise CommandError(f"rollout: {number} is none of the {state.size} entries that were read")
+        raise CommandError(
+            f"rollout: {number} is none of the "
+            f"{count_of(state.size, 'entry', 'entries')} that were read"
+        )
     return RolloutVerifyReport(
         rollout=number,
         version=rollout.planned.version,

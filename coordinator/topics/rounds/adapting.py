@@ -28,6 +28,7 @@ from coordinator.topics.lineages.entries import Adapts, Lineage
 from coordinator.topics.models.state import ModelVersion
 from coordinator.topics.rounds.commands import AdaptModel
 from coordinator.topics.stages.rules import Stages
+from schemas.counted import count_of
 from schemas.rollouts import Share, place_of
 
 _FEWEST = 2
@@ -60,7 +61,8 @@ class Adapting:
         has, say = ("has", "says") if held == 1 else ("have", "say")
         return ask(prepare), (
             f"an adapter is trained on top of model {model.version}, in the rounds of a stage of "
-            f"its own; {held} of {len(admitted)} devices {has} no part in it, and {say} whether it "
+            f"its own; {held} of {count_of(len(admitted), 'device')} {has} no part in it, and "
+            f"{say} whether it "
             "is better" + self._of_few(held)
         )
 

@@ -16,6 +16,7 @@ from coordinator.topics.rounds.entries import RoundClosed
 from coordinator.topics.rounds.phases import is_opening
 from coordinator.topics.rounds.retention import Retention
 from coordinator.topics.rounds.state import Round
+from schemas.counted import count_of
 from schemas.values import DeviceId
 
 
@@ -103,7 +104,7 @@ def _said(current: Round, weights: Mapping[int, int]) -> Iterator[str]:
     for device, answer in current.answers.items():
         if answer.index in weights:
             yield (
-                f"device {device} answered round {current.opened.number} with {answer.samples} "
-                f"samples, more than its share; they count as {weights[answer.index]} "
-                "([bounds] max_round_share)"
+                f"device {device} answered round {current.opened.number} with "
+                f"{count_of(answer.samples, 'sample')}, more than its share; "
+                f"they count as {weights[answer.index]} ([bounds] max_round_share)"
             )

@@ -32,6 +32,7 @@ from coordinator.topics.rounds.state import (
     Weights,
 )
 from coordinator.topics.stages.entries import BOUNDS
+from schemas.counted import count_of
 from schemas.offers import Offer
 from schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
 from schemas.values import ClassName, DeviceId, Digest
@@ -188,7 +189,7 @@ def _say_closed(body: RoundClosed, _: Place) -> str:
     )
     what = f"{len(body.counted)} answers count" if body.counted else "it comes to nothing"
     less = "".join(
-        f" Entry {index} counts as {samples} samples, its share."
+        f" Entry {index} counts as {count_of(samples, 'sample')}, its share."
         for index, samples in body.weights.items()
     )
     said = f"{less}{missing}{refused}{failed}"
@@ -250,13 +251,15 @@ def _say_averaged(body: WeightsAveraged, _: Place) -> str:
     if body.unchanged:
         return (
             f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
-            f"of {len(body.inputs)} answers about {body.samples} samples, whose exact sum has the "
+            f"of {len(body.inputs)} answers about {count_of(body.samples, 'sample')}, whose "
+            f"exact sum has the "
             f"digest {body.aggregate.short}, goes with them: {files(body.extras)}."
             + "".join(f" Note: {remark}." for remark in body.remarks)
         )
     return (
         f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
-        f"{len(body.inputs)} answers learned from {body.samples} samples, whose exact sum has the "
+        f"{len(body.inputs)} answers learned from {count_of(body.samples, 'sample')}, whose "
+        f"exact sum has the "
         f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 

@@ -13,6 +13,7 @@ from coordinator.topics.lineages.adapting import end_adapting
 from coordinator.topics.models.entries import ModelSolved
 from coordinator.topics.rounds.state import Weights
 from coordinator.topics.stages.rules import Stages
+from schemas.counted import count_of
 
 _ELSEWHERE = "these are the first weights, which were trained elsewhere"
 
@@ -41,7 +42,9 @@ class RoundFinishing:
             return self._take(weights)
         rounds = self._state.rounds.averaged_in(stage)
         why = (
-            f"{rounds} rounds" if rounds else "first weights that know its classes, without rounds"
+            f"{count_of(rounds, 'round')}"
+            if rounds
+            else "first weights that know its classes, without rounds"
         )
         taken = Decision() if self._is_taken(weights) else self._take(weights)
         return taken + self._stages.finish(why) + end_adapting(self._state)

@@ -15,6 +15,7 @@ from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from coordinator.topics.stages.state import DoubtsReported, Reported, Reports, Stage, StagesState
 from schemas.canonical import canonical_json
 from schemas.contributions import PartKey
+from schemas.counted import count_of
 from schemas.reports import Uncertainty
 from schemas.values import ClassName, Digest
 
@@ -66,8 +67,8 @@ def _say_closed(body: StageClosed, _: Place) -> str:
     names = body.without_samples
     lacks = f" No device has given samples of {names_of(names)}." if names else ""
     return (
-        f"Stage {body.stage} closed because of {body.reason}: {body.answered} of {body.expected} "
-        f"devices answered.{late}{lacks}"
+        f"Stage {body.stage} closed because of {body.reason}: {body.answered} of "
+        f"{count_of(body.expected, 'device')} answered.{late}{lacks}"
     )
 
 

@@ -22,6 +22,7 @@ from coordinator.topics.stages.commands import CloseStage, StageCommand
 from coordinator.topics.stages.entries import StageClosed, StageOpened
 from coordinator.topics.stages.name_checks import doubts_about
 from coordinator.topics.stages.state import Stage
+from schemas.counted import agree, count_of
 from schemas.presence import Capabilities
 from schemas.values import ClassName, DeviceId
 
@@ -133,7 +134,8 @@ class Stages:
             return []
         missing = self.missing(number)
         return [
-            f"stage {number} is open, and {expected - answered} of {expected} devices have not "
+            f"stage {number} is open, and {expected - answered} of "
+            f"{count_of(expected, 'device')} {agree(expected, 'has', 'have')} not "
             f"answered yet: {some(missing)}; the next stage closes it"
         ]
 

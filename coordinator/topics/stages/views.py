@@ -13,6 +13,7 @@ from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projection, json_text
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.stages.entries import StageClosed, StageOpened, TransitionReported
+from schemas.counted import count_of
 
 
 def _stage_opened(db: Database, entry: Entry) -> None:
@@ -223,7 +224,7 @@ def _report(row: dict[str, Any]) -> str:
     if row["why"] == "class name":
         return "new class folders"
     return (
-        f"unsure about {row['images']} images: {row['uncertainty']:.3f}, "
+        f"unsure about {count_of(row['images'], 'image')}: {row['uncertainty']:.3f}, "
         f"so far {row['baseline']:.3f} (model {row['model_version']})"
     )
 
@@ -231,4 +232,7 @@ def _report(row: dict[str, Any]) -> str:
 def _closed(row: dict[str, Any]) -> str:
     if row["closed_ns"] is None:
         return "open"
-    return f"{row['closed_because']}; {row['answered']} of {row['expected']} devices answered"
+    return (
+        f"{row['closed_because']}; {row['answered']} of {count_of(row['expected'], 'device')} "
+        f"answered"
+    )
