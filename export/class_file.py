@@ -1,8 +1,12 @@
-"""Reads the names of a model's classes: one a line, or a JSON list, in the order of its scores."""
+"""Reads the names of a model's classes, in the order of its scores.
+
+One a line, a list in JSON, or `class_names` in TOML.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from export.errors import ClassFileError
@@ -13,13 +17,25 @@ from schemas.errors import SchemaError, cut
 from schemas.user_text import decode_text, lines_of
 from schemas.values import ClassName
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 _MAX_BYTES = 4 * 1024**2
+_YAML = frozenset({".yaml", ".yml"})
+_FIELD = "class_names"
+_FORMS = (
+    "give a text file with one name a line, a JSON list, or TOML with "
+    f'{_FIELD} = ["cat", "dog"], in the order of the scores'
+)
 
 
 def load_class_names(path: Path) -> tuple[ClassName, ...]:
     """Return the names in a file; raise `ClassFileError` naming file, line, value and way out.
 
-    A file that ends in `.json` holds a list of texts; any other one has a name in each line.
+    A file that ends in `.json` holds a list of texts, one that ends in `.toml` has the same as
+    `class_names`; any other one has a name in each line. YAML is refused: its lines are no names.
     """
     names = _names(path)
     if not 1 <= len(names) <= MAX_CLASSES:
@@ -76,11 +92,29 @@ def _names(path: Path) -> list[object]:
             f"{path}: {len(data)} bytes exceed {_MAX_BYTES}; give the names, not the model"
         )
     try:
+        text = decode_text(data)
         if path.suffix == ".json":
-            return _listed(path, parse_json(decode_text(data).encode("utf-8")))
-        return list(lines_of(decode_text(data)))
+            return _listed(path, parse_json(text.encode("utf-8")))
+        if path.suffix == ".toml":
+            return _listed(path, _in_toml(path, text))
+        if path.suffix in _YAML:
+            raise ClassFileError(f"{path}: is YAML; {_FORMS}")
+        return list(lines_of(text))
     except (SchemaError, UnicodeDecodeError) as error:
         raise ClassFileError(f"{path}: {error}; write it as UTF-8 text, one name a line") from error
+
+
+def _in_toml(path: Path, text: str) -> object:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ClassFileError(f"{path}: is no TOML: {error}; {_FORMS}") from error
+    if _FIELD not in content:
+        other = (
+            " and describes a preprocessing; that is --preprocessing" if "mode" in content else ""
+        )
+        raise ClassFileError(f"{path}: has no {_FIELD}{other}; {_FORMS}")
+    return content[_FIELD]
 
 
 def _listed(path: Path, value: object) -> list[object]:

@@ -105,7 +105,12 @@ def confirm_push(
 
 
 def class_names(names: list[str]) -> tuple[ClassName, ...]:
-    """Check names given on the command line."""
+    """Check names given on the command line; raise `CommandError` for the name of a file."""
+    for name in names:
+        if Path(name).suffix and Path(name).is_file():
+            raise CommandError(
+                f"class: {name!r} is a file; write the names of the classes themselves"
+            )
     return tuple(ClassName(name) for name in names)
 
 

@@ -256,7 +256,10 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     ],
     classes: Annotated[
         Path | None,
-        typer.Option(help="Names of its scores, one a line in their order.", dir_okay=False),
+        typer.Option(
+            help="Names of its scores in their order: one a line, a JSON list, or TOML.",
+            dir_okay=False,
+        ),
     ] = None,
     answers: Annotated[
         Answers,

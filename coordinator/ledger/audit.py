@@ -22,7 +22,7 @@ from coordinator.ledger.tiles import (
     tile_path,
     widths,
 )
-from schemas.counted import count_of
+from schemas.counted import agree, count_of
 from schemas.errors import SignatureError, shorten
 from schemas.keys import VerifyKey
 from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
@@ -58,8 +58,8 @@ class Audited:
         signed = self.checkpoint
         counted = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         return (
-            f"{count_of(signed.size, 'entry', 'entries')} of {signed.fleet} fit what was signed; "
-            f"root {signed.root}\n"
+            f"{count_of(signed.size, 'entry', 'entries')} of {signed.fleet} "
+            f"{agree(signed.size, 'fits', 'fit')} what was signed; root {signed.root}\n"
             f"{counted}"
         )
 

@@ -38,6 +38,12 @@ def test_files_of_any_editor_have_the_same_names(data: bytes, tmp_path: Path) ->
     assert load_class_names(file) == ("cat", "dog")
 
 
+def test_toml_has_the_names_as_a_field(tmp_path: Path) -> None:
+    file = tmp_path / "names.toml"
+    file.write_text('class_names = ["cat", "dog"]\n', encoding="utf-8")
+    assert load_class_names(file) == ("cat", "dog")
+
+
 def test_a_json_list_may_have_a_mark(tmp_path: Path) -> None:
     file = tmp_path / "names.json"
     file.write_bytes(f'{MARK}["cat", "dog"]'.encode())
@@ -56,6 +62,11 @@ def test_a_json_list_may_have_a_mark(tmp_path: Path) -> None:
         ("a.txt", "cat\u2028dog\nbird\n", r"name 1.*cat\\u2028dog"),
         ("a.txt", "cat\x85dog\nbird\n", r"name 1.*cat\\x85dog"),
         ("a.txt", "\n\n", r"0 names; give 1 to"),
+        ("a.toml", 'mode = "RGB"', r"no class_names and describes a preprocessing; that is --prep"),
+        ("a.toml", 'names = ["cat"]', r"has no class_names; give a text file with one name a line"),
+        ("a.toml", "cat\ndog", r"a\.toml: is no TOML: .*; give a text file"),
+        ("a.toml", "class_names = 3", r"holds 3, no list"),
+        ("a.yaml", "names: [cat]", r"a\.yaml: is YAML; give a text file with one name a line"),
     ],
 )
 def test_what_stands_there_is_shown(name: str, content: str, message: str, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ class Stages:
         missing = self.missing(number)
         return [
             f"stage {number} is open, and {expected - answered} of "
-            f"{count_of(expected, 'device')} {agree(expected, 'has', 'have')} not "
+            f"{count_of(expected, 'device')} {agree(expected - answered, 'has', 'have')} not "
             f"answered yet: {some(missing)}; the next stage closes it"
         ]
 

@@ -48,7 +48,7 @@ def test_somebody_who_is_there_is_asked_once(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(common, "sys", terminal)
     shown = run(home, "open-stage", "rosee", app=cli.app, text="n\n").output
     assert "'rosee' is reported by no device, but 'rose' by dev-1" in shown
-    assert "1 of 2 devices have not answered yet: dev-2" in shown
+    assert "1 of 2 devices has not answered yet: dev-2" in shown
     assert stages(home) == [("cat", "dog")]
     assert run(home, "open-stage", "rosee", app=cli.app, text="y\n").exit_code == 0
     assert len(stages(home)) == 2
@@ -57,3 +57,11 @@ def test_somebody_who_is_there_is_asked_once(home: Path, monkeypatch: pytest.Mon
 def test_a_stage_without_doubts_opens_at_once(home: Path) -> None:
     run(home, "close-stage", app=cli.app)
     assert "stage 2 is open for rose" in run(home, "open-stage", "rose", app=cli.app).output
+
+
+def test_a_file_is_no_class(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("classes.txt").write_text("rose\n", encoding="utf-8")
+    with pytest.raises(CommandError, match=r"'classes\.txt' is a file; write the names"):
+        run(home, "open-stage", "classes.txt", "--yes", app=cli.app)
+    assert stages(home) == [("cat", "dog")]

@@ -114,7 +114,7 @@ def test_a_stage_with_devices_missing_is_not_closed_without_being_asked() -> Non
     bench.give("dev-1", contribution("a"))
     answer = asked(bench, "eel")
     assert answer.asks
-    assert "1 of 2 devices have not answered yet: dev-2; the next stage closes it" in answer.text
+    assert "1 of 2 devices has not answered yet: dev-2; the next stage closes it" in answer.text
     assert bench.core.state.stages.open == 1
     bench.message("dev-2", Nothing(stage=1))
     assert asked(bench, "eel").done
