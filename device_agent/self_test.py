@@ -113,8 +113,8 @@ def _check_samples(answers: Sequence[Floats], samples: int, shape: tuple[int, ..
     """Check the finite answers to images of this device; raise `SelfTestError`."""
     if not answers:
         raise SelfTestError(
-            f"self-test: scores of all {count_of(samples, 'image')} of this device hold NaN or "
-            f"infinity"
+            "self-test: NaN or infinity in the scores of all "
+            f"{count_of(samples, 'image')} of this device"
         )
     for answer in answers:
         _check_array("scores of this device's images", answer, shape)

@@ -30,12 +30,13 @@ class RebuildReport:
         """Return one sentence for the operator."""
         rows = sum(self.rows.values())
         made = (
-            f"{count_of(len(self.rows), 'table')} with {rows} rows from "
+            f"{count_of(len(self.rows), 'table')} with {count_of(rows, 'row')} from "
             f"{count_of(self.entries, 'entry', 'entries')}"
         )
         if not self.differences:
             return f"{made}; nothing differed"
-        return f"{made}; {len(self.differences)} rows differed, first {self.differences[0]}"
+        differed = count_of(len(self.differences), "row")
+        return f"{made}; {differed} differed, first {self.differences[0]}"
 
 
 def compare(ledger: LedgerReader) -> RebuildReport:

@@ -78,7 +78,7 @@ def test_a_model_that_runs_on_no_sample_does_not_run() -> None:
 def test_a_model_that_gives_one_row_for_a_batch_is_asked_one_by_one() -> None:
     rows = each_alone(lambda some: some[:1], SAMPLES)
     assert np.array_equal(np.stack(rows), SAMPLES)
-    with pytest.raises(LoadError, match="2 rows for 1 samples"):
+    with pytest.raises(LoadError, match="2 rows for 1 sample"):
         each_alone(lambda some: np.repeat(some, 2, axis=0), SAMPLES)
 
 

@@ -138,7 +138,7 @@ def test_rebuild_says_what_differed_and_mends_it(home: Path) -> None:
     code, out, _ = run("rebuild", "--home", str(home))
     assert code == 0
     assert out == (
-        "1 tables with 2 rows from 12 entries; 1 rows differed, first projection parts, "
+        "1 table with 2 rows from 12 entries; 1 row differed, first projection parts, "
         "row device-2: accepted should be 4, found 5\n"
     )
     assert run("verify", "--home", str(home))[0] == 0

@@ -194,7 +194,7 @@ def test_a_busy_database_stores_nothing_and_the_next_append_works(path: Path) ->
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(
             LedgerWriteError,
-            match="1 entries not stored: the database is locked by another program",
+            match="1 entry not stored: the database is locked by another program",
         ):
             ledger.append([draft(1)])
         assert state(ledger) == before
