@@ -216,16 +216,19 @@ def tell_status(
         if Path(place := home or os.environ.get(variable, usual), settings).is_file()
     ]
     if not found:
+        from schemas.exit_codes import ExitCode
+
         where = home or "coordinator-home and agent-home"
         typer.echo(
             f"fleetledger: status: {where}: no coordinator or agent was set up there; say "
-            "`--home DIR`, or set one up: `fleetledger coordinator init`, `fleetledger agent init`",
+            "`--home DIR`, or set one up: `fleetledger coordinator init --fleet NAME`, "
+            "`fleetledger agent init --device NAME --fleet NAME`",
             err=True,
         )
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
     verb, place = found[0]
     for other, there in found[1:]:
-        typer.echo(f"also here: fleetledger {other} status --home {there}", err=True)
+        typer.echo(f"also here: `fleetledger {other} status --home {there}`", err=True)
     words = ["status", "--home", place, *context.args]
     load(verb).main(words, prog_name=f"fleetledger {verb}")
 
@@ -245,7 +248,7 @@ def tell_version() -> None:
 
 def main() -> None:
     """Run the command line; an error raised on purpose becomes its text and exit code 1."""
-    if not sys.stderr.isatty():
+    if sys.argv[1:] and "--help" not in sys.argv and not sys.stderr.isatty():
         app.rich_markup_mode = None  # an error about usage is one line in a log, without a frame
     try:
         app(prog_name="fleetledger")

@@ -24,8 +24,8 @@ _MEANINGS = {
     ExitCode.DONE: "done; what was checked holds",
     ExitCode.FAILED: "refused or failed, which one sentence on stderr tells, or what was checked "
     "does not hold",
-    ExitCode.USAGE: "wrong usage: an unknown option, a value that cannot be, a home without a "
-    "ledger",
+    ExitCode.USAGE: "wrong usage: an unknown option, a value that cannot be; for `ledger` also a "
+    "home without one",
     ExitCode.NOT_RUNNING: "`coordinator status`, `agent status`: no program runs there, or none "
     "that answers",
     ExitCode.NEEDS_A_PERSON: "`coordinator status`, `agent status`: it runs, and cannot do its "

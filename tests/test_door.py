@@ -230,7 +230,7 @@ def test_status_names_the_device_beside_the_fleet(
     assert status(monkeypatch) == 0
     said = capsys.readouterr()
     assert said.out == f"status of {tmp_path}, json False\n"
-    assert said.err == f"also here: fleetledger agent status --home {tmp_path}\n"
+    assert said.err == f"also here: `fleetledger agent status --home {tmp_path}`\n"
 
 
 def test_status_where_nothing_was_set_up_says_what_to_do(

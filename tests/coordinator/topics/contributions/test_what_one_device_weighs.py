@@ -216,7 +216,7 @@ def test_an_answer_to_a_round_counts_as_its_share_at_most() -> None:
     assert list(closed.weights.values()) == [30]
     assert read(closed) == closed
     told = [item.text for item in requests if isinstance(item, TellOperator)]
-    assert "dev-3 answered round 1 with 9000 samples" in told[0]
+    assert "dev-3 answered round 1 with 9,000 samples" in told[0]
 
 
 def test_answers_of_two_devices_count_as_they_say() -> None:
