@@ -1,6 +1,7 @@
-"""The last day, in three tables of `live.db`: how devices were, who was there, what passed.
+"""The last day, in tables of `live.db`: how devices were, who was there, what passed.
 
 health     a point for each device every ten minutes
+heat       temperatures of these points, over all devices
 presence   a row for each time that a device came or went, at most one a minute; the device
            without a name is the coordinator, which knows who is there while it is connected
 traffic    bytes in and out in each ten minutes
@@ -40,11 +41,15 @@ _MINUTE_NS = 60 * SECOND_NS
 _TABLES: Mapping[str, tuple[tuple[str, ...], dict[str, type]]] = {
     "health": (
         ("device", "time_ns"),
-        {"device": str, "time_ns": int, "celsius": float, "body": str},
+        {"device": str, "time_ns": int, "body": str},
     ),
     "presence": (
         ("device", "minute"),
         {"device": str, "minute": int, "time_ns": int, "here": int},
+    ),
+    "heat": (
+        ("time_ns",),
+        {"time_ns": int, "devices": int, "total": float, "hottest": float, "device": str},
     ),
     "traffic": (("time_ns",), {"time_ns": int, "bytes_in": int, "bytes_out": int}),
 }
@@ -56,6 +61,12 @@ DELETE FROM presence WHERE time_ns < :oldest AND EXISTS (
 )
 """
 """Forget what a later row made void before the day began."""
+_HEAT = """
+INSERT INTO heat VALUES (?, 1, ?3, ?3, ?2) ON CONFLICT DO UPDATE SET
+    devices = devices + 1, total = total + excluded.total,
+    device = CASE WHEN excluded.hottest > hottest THEN excluded.device ELSE device END,
+    hottest = max(hottest, excluded.hottest)
+"""
 _TRAFFIC = """
 INSERT INTO traffic VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET
     bytes_in = bytes_in + excluded.bytes_in, bytes_out = bytes_out + excluded.bytes_out
@@ -96,6 +107,7 @@ class DayTables:
     def _forget(self, now_ns: int) -> None:
         self._forget_ns, oldest = now_ns + _POINT_NS, now_ns - _DAY_NS
         self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest])
+        self._db.execute("DELETE FROM heat WHERE time_ns < ?", [oldest])
         self._db.execute("DELETE FROM traffic WHERE time_ns < ?", [oldest])
         self._db.execute(_FORGET_PRESENCE, {"oldest": oldest, "coordinator": COORDINATOR})
 
@@ -115,19 +127,15 @@ class DayTables:
         self._db.conn.executemany("INSERT OR REPLACE INTO presence VALUES (?, ?, ?, ?)", rows)
 
     def _add_health(self, devices: Iterable[DeviceNow]) -> None:
-        points = ((item.device, _point(item)) for item in devices if item.health is not None)
-        self._db.table("health").insert_all(
-            (
-                {
-                    "device": device,
-                    "time_ns": point.time_ns // _POINT_NS * _POINT_NS,
-                    "celsius": point.celsius,
-                    "body": point.model_dump_json(exclude_none=True),
-                }
-                for device, point in points
-            ),
-            ignore=True,  # the first of these ten minutes stays
-        )
+        for item in devices:
+            if item.health is None:
+                continue
+            point = _point(item)
+            time_ns = point.time_ns // _POINT_NS * _POINT_NS
+            row = [item.device, time_ns, point.model_dump_json(exclude_none=True)]
+            added = self._db.execute("INSERT OR IGNORE INTO health VALUES (?, ?, ?)", row).rowcount
+            if added and point.celsius is not None:  # the first of these ten minutes stays
+                self._db.execute(_HEAT, [time_ns, item.device, point.celsius])
 
     def _add_traffic(self, now_ns: int, counters: Iterable[CounterNow]) -> None:
         before, passed = self._passed, _passed(counters)
@@ -145,13 +153,10 @@ def health_points(db: sqlite3.Connection, device: DeviceId) -> list[HealthPoint]
 
 def fleet_heat(db: sqlite3.Connection) -> list[FleetHeat]:
     """Return the temperatures of all devices that tell any, oldest first."""
-    query = (  # with one max(), SQLite takes `device` from the row that has it
-        "SELECT time_ns, count(celsius), avg(celsius), max(celsius), device FROM health"
-        " WHERE celsius IS NOT NULL GROUP BY time_ns ORDER BY time_ns"
-    )
+    rows = db.execute("SELECT time_ns, devices, total, hottest, device FROM heat ORDER BY time_ns")
     return [
-        FleetHeat(time_ns=time_ns, devices=count, mean=mean, hottest=most, device=device)
-        for time_ns, count, mean, most, device in db.execute(query)
+        FleetHeat(time_ns=time_ns, devices=count, mean=total / count, hottest=most, device=device)
+        for time_ns, count, total, most, device in rows
     ]
 
 

@@ -4,7 +4,7 @@
     device     a row for each device that was seen
     meter      counters and histograms
 
-and three of the last day, which `day` keeps.
+and those of the last day, which `day` keeps.
 
 It is written without waiting for the disk, and may be deleted at any time: nothing decides by it.
 A reader sees one state throughout, and needs no lock.

@@ -39,26 +39,45 @@ def correct_ratios(ledger: LedgerReader, version: int) -> CorrectRatios:
     return ratios_of(ledger, [version])[version]
 
 
+_KNOWN: dict[tuple[object, ...], CorrectRatios] = {}
+"""Ratios that were computed, by all that they follow from; those of old versions never change."""
+_MOST_KNOWN = 1024
+_MEASURED = """
+SELECT version, count(*), max(idx) FROM measured
+WHERE version IN (SELECT value FROM json_each(?)) GROUP BY version
+"""
+
+
 def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, CorrectRatios]:
-    """Return the same of each of several versions."""
-    counted, newest = _counts(ledger, versions), _newest(ledger, versions)
-    found = {}
-    for version in versions:
+    """Return the same of each of several versions; what was measured long ago is read once."""
+    names = json.dumps([_meanings(ledger), first_stages(ledger)], sort_keys=True)
+    measured = ledger.db.execute(_MEASURED, [json.dumps(versions)]).fetchall()
+    keys = {version: (str(ledger.path), names, version, *told) for version, *told in measured}
+    fresh = [version for version, key in keys.items() if key not in _KNOWN]
+    counted, newest = _counts(ledger, fresh), _newest(ledger, fresh)
+    if len(_KNOWN) + len(fresh) > _MOST_KNOWN:
+        _KNOWN.clear()
+    for version in fresh:
         counts, last = counted.get(version, {}), newest.get(version, frozenset())
-        found[version] = CorrectRatios(
+        _KNOWN[keys[version]] = CorrectRatios(
             all=_ratio(counts.values()),
             old=_ratio(count for name, count in counts.items() if name not in last),
             new=_ratio(count for name, count in counts.items() if name in last),
         )
-    return found
+    nothing = CorrectRatios(None, None, None)
+    return {v: _KNOWN[keys[v]] if v in keys else nothing for v in versions}
 
 
 _COUNTS = """
-SELECT measured.version, result.key,
-    sum(json_extract(result.value, '$.correct')), sum(json_extract(result.value, '$.total')),
-    max(coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels')
-FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
-WHERE measured.version IN (SELECT value FROM json_each(?)) GROUP BY 1, 2
+WITH told AS MATERIALIZED ( -- a body is long, and is read once for each
+    SELECT measured.version, json_extract(entry.body, '$.results') AS results,
+        coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels' AS of_pixels
+    FROM measured JOIN entry USING (idx)
+    WHERE measured.version IN (SELECT value FROM json_each(?))
+)
+SELECT told.version, result.key, sum(json_extract(result.value, '$.correct')),
+    sum(json_extract(result.value, '$.total')), max(told.of_pixels)
+FROM told, json_each(told.results) AS result GROUP BY 1, 2
 """
 
 

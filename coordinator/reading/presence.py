@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -62,7 +63,8 @@ class FleetPresence(Strict):
         return self.first_ns + (self.last_ns - self.first_ns) * slot // len(self.here)
 
 
-class PresenceDay(Strict):
+@dataclass(frozen=True)
+class PresenceDay:
     """What is remembered of the last day, up to now."""
 
     first_ns: int
@@ -82,7 +84,7 @@ class PresenceDay(Strict):
             found.append(PresenceChange(COORDINATOR, ended, False))
         began = min((change.time_ns for change in found), default=now_ns)
         first_ns = max(began, now_ns - int(DAY_SECONDS * SECOND_NS))
-        return cls(first_ns=first_ns, last_ns=now_ns, changes=tuple(found))
+        return cls(first_ns, now_ns, tuple(found))
 
     def of_device(self, device: str, since_ns: int = 0) -> tuple[PresenceSpan, ...]:
         """Return a device's spans, from its admission on; none where it was never seen."""
@@ -139,28 +141,34 @@ def fleet_presence(
     changes: Sequence[PresenceChange], devices: Iterable[str], first_ns: int, last_ns: int
 ) -> FleetPresence:
     """Return how many of some devices were there between two times."""
-    by_device: dict[str, list[PresenceChange]] = {}
-    runs = [change for change in changes if change.device == COORDINATOR]
-    for change in changes:
-        by_device.setdefault(change.device, []).append(change)
-    steps: list[tuple[int, int, int]] = []  # when, how many more are there, how many more know
-    for name in by_device.keys() & set(devices):
-        both = sorted([*by_device[name], *runs], key=lambda one: (one.time_ns, one.device))
-        for span in spans(both, name, first_ns, last_ns):
-            if span.state == "here":
-                steps += [(span.first_ns, 1, 0), (span.last_ns, -1, 0)]
-    # Of a device that does not exist is known that it is away, once the coordinator has waited.
-    for span in spans(runs, "\0", first_ns, last_ns):
-        if span.state == "away":
-            steps += [(span.first_ns, 0, 1), (span.last_ns, 0, -1)]
-    ends = [first_ns + (last_ns - first_ns) * slot // SLOTS for slot in range(SLOTS + 1)]
+    counted, there = frozenset(devices), set[str]()
     here: list[int | None] = [None] * SLOTS
-    there, known, slot, before = 0, 0, 0, first_ns
-    for time_ns, more, knows in sorted([*steps, *((end, 0, 0) for end in ends[1:])]):
-        if known and time_ns > before:
-            fewest = here[slot]
-            here[slot] = there if fewest is None else min(fewest, there)
-        there, known, before = there + more, known + knows, time_ns
-        while slot < SLOTS - 1 and time_ns >= ends[slot + 1]:
-            slot += 1
+    known_ns: int | None = None
+    """From when on it is known who is there; None while it is not."""
+
+    def note(begin_ns: int, end_ns: int) -> None:
+        if known_ns is None:
+            return
+        begin_ns, end_ns = max(begin_ns, known_ns, first_ns), min(end_ns, last_ns)
+        if begin_ns < end_ns:
+            whole_ns = last_ns - first_ns
+            first, last = (begin_ns - first_ns) * SLOTS, (end_ns - 1 - first_ns) * SLOTS
+            for slot in range(first // whole_ns, last // whole_ns + 1):
+                fewest = here[slot]
+                here[slot] = len(there) if fewest is None else min(fewest, len(there))
+
+    before_ns = first_ns
+    for name, time_ns, comes in changes:
+        if name != COORDINATOR and name not in counted:
+            continue
+        note(before_ns, time_ns)
+        before_ns = time_ns
+        if name == COORDINATOR:
+            there.clear()
+            known_ns = time_ns + GRACE_NS if comes else None
+        elif comes:
+            there.add(name)
+        else:
+            there.discard(name)
+    note(before_ns, last_ns)
     return FleetPresence(first_ns=first_ns, last_ns=last_ns, here=tuple(here))

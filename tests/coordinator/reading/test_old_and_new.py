@@ -101,3 +101,22 @@ def test_of_pixels_the_mean_over_classes_counts(tmp_path: Path) -> None:
 def test_of_a_version_that_nobody_measured_nothing_is_known(home: Path) -> None:
     with ledger_of(home) as ledger:
         assert correct_ratios(ledger, 3) == CorrectRatios(None, None, None)
+
+
+def test_what_was_read_before_is_read_again_where_it_changes(tmp_path: Path) -> None:
+    bench = two_stages()
+
+    def ratios(version: int) -> CorrectRatios:
+        write(tmp_path, bench)
+        bench.entries.clear()
+        with ledger_of(tmp_path) as ledger:
+            return correct_ratios(ledger, version)
+
+    assert ratios(1).all == 19 / 20
+    evaluate(bench, "dev-1", 1, cat=(1, 10), dog=(2, 10))
+    assert ratios(1).all == 3 / 20
+    evaluate(bench, "dev-2", 1, cat=(10, 10))
+    assert ratios(1).all == 13 / 30
+    assert ratios(2).new == 3 / 4
+    bench.command(MergeClasses(source=names("dog")[0], target=names("eel")[0]))
+    assert (ratios(2).old, ratios(2).new) == (None, 28 / 34)
