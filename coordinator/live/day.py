@@ -2,8 +2,8 @@
 
 health     a point for each device every ten minutes
 heat       temperatures of these points, over all devices
-presence   a row for each time that a device came or went, at most one a minute; the device
-           without a name is the coordinator, which knows who is there while it is connected
+presence   when a device came and when it went, the last of each in a minute; the device without
+           a name is the coordinator, which knows who is there while it is connected
 traffic    bytes in and out in each ten minutes
 """
 
@@ -44,7 +44,7 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], dict[str, type]]] = {
         {"device": str, "time_ns": int, "body": str},
     ),
     "presence": (
-        ("device", "minute"),
+        ("device", "minute", "here"),
         {"device": str, "minute": int, "time_ns": int, "here": int},
     ),
     "heat": (

@@ -98,14 +98,21 @@ def test_who_comes_and_goes_is_noted_once(tmp_path: Path) -> None:
     ]
 
 
-def test_of_a_device_that_comes_and_goes_all_the_time_a_row_a_minute_is_kept(
+def test_of_a_device_that_comes_and_goes_all_the_time_two_rows_a_minute_are_kept(
     tmp_path: Path,
 ) -> None:
     file = LiveFile(tmp_path)
     for number in range(100):
         file.write(snapshot(number / 30, {"dev-1": number % 2 == 0}))
-    assert len(changes(tmp_path)) == 1 + 4
-    assert changes(tmp_path)[-1] == ("dev-1", 3.3, False)
+    assert changes(tmp_path)[-2:] == [("dev-1", 49 * 4 / 60, True), ("dev-1", 3.3, False)]
+    assert len(changes(tmp_path)) == 1 + 2 * 4
+
+
+def test_who_goes_within_the_minute_in_which_it_came_was_there(tmp_path: Path) -> None:
+    file = LiveFile(tmp_path)
+    for minutes, online in ((0.1, True), (0.5, False)):
+        file.write(snapshot(minutes, {"dev-1": online}))
+    assert changes(tmp_path)[1:] == [("dev-1", 0.1, True), ("dev-1", 0.5, False)]
 
 
 def test_it_survives_a_restart_which_is_a_time_of_which_nobody_knows(tmp_path: Path) -> None:
