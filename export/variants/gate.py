@@ -20,6 +20,7 @@ from export.errors import ModelFileError
 from export.golden import Golden
 from export.head import head_scores
 from export.variants.measuring import Floats, VariantFeatures, strays
+from schemas.counted import count_of
 from schemas.file_reference import FileReference
 from schemas.values import ClassName
 from schemas.variants import Variant, VariantName
@@ -66,8 +67,8 @@ def judge(
     """Measure variants behind a head; raise `ModelFileError` where there are too few samples."""
     if len(features.reference) < LEAST_SAMPLES:
         raise ModelFileError(
-            f"variants: {len(features.reference)} samples to measure on; at least {LEAST_SAMPLES} "
-            "tell a point"
+            f"variants: {count_of(len(features.reference), 'sample')} to measure on; at least "
+            f"{LEAST_SAMPLES} tell a point"
         )
     expected = head_scores(head.file, features.reference).argmax(axis=1)
     golden_scores = head_scores(head.file, golden.features)
@@ -112,12 +113,13 @@ def refusal(variant: Variant) -> str:
 
 def told(variant: Variant) -> str:
     """Return the figures of a variant in words that follow its name."""
-    agrees = f"has the reference's best class for {variant.agreement:.1%} of {variant.samples}"
+    samples = count_of(variant.samples, "sample")
+    agrees = f"has the reference's best class for {variant.agreement:.1%} of {samples}"
     if variant.accuracy_lost is None:
-        return f"{agrees} samples, of classes that nobody named"
+        return f"{agrees}, of classes that nobody named"
     points = 100 * variant.accuracy_lost
     change = "loses" if points >= 0 else "gains"
-    return f"{agrees} samples, and {change} {abs(points):.2f} points of accuracy"
+    return f"{agrees}, and {change} {abs(points):.2f} points of accuracy"
 
 
 def _accuracy_lost(

@@ -36,6 +36,7 @@ from coordinator.topics.rounds.entries import WeightsAveraged
 from device_agent.keys import KeyRing
 from device_agent.slots import ModelSlots
 from device_agent.store.blobs import BlobFolder
+from schemas.counted import count_of
 from schemas.errors import FleetledgerError
 from schemas.receipts import ENTRY_OF, Accepted, Receipt
 from schemas.values import ClassName, DeviceId, Digest
@@ -198,7 +199,8 @@ def _kept_states_give_the_state(run: ChaosRun) -> Iterator[str]:
             again = read_state(kept[start])
             fold(again, ledger.entries(start, size))
             if write_state(again) != kept[size]:
-                yield f"kept after {start} entries it becomes another one by the {size}"
+                kept_after = count_of(start, "entry", "entries")
+                yield f"kept after {kept_after} it becomes another one by the {size}"
 
 
 def _commands_are_carried_out_once(run: ChaosRun) -> Iterator[str]:
@@ -258,9 +260,9 @@ def _accepted_is_in_the_sum(run: ChaosRun) -> Iterator[str]:
             elif part.state == "refused":
                 yield f"{name}: refused"
         if records.outbox:
-            yield f"{device}: {len(records.outbox)} messages have no receipt"
+            yield f"{device}: no receipt for {count_of(len(records.outbox), 'message')}"
         if records.dead_letters and device not in run.seen.installed_anew:
-            yield f"{device}: {records.dead_letters} messages were refused"
+            yield f"{device}: refused {count_of(records.dead_letters, 'message')}"
 
 
 def _nothing_counts_twice(run: ChaosRun) -> Iterator[str]:
@@ -311,7 +313,8 @@ def _model_is_the_undisturbed_one(run: ChaosRun) -> Iterator[str]:
         return  # of a network the inputs are the entry of its last mean
     given = run.outcome.state.contributions
     if not given.unchanged_since(model.solved.ledger_size):
-        yield f"of {model.solved.ledger_size} entries; entry {given.sum.changed} changed the sum"
+        size = count_of(model.solved.ledger_size, "entry", "entries")
+        yield f"of {size}; entry {given.sum.changed} changed the sum"
 
 
 def _model_can_be_made_again(run: ChaosRun) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from device_agent.sources.folder import SUFFIXES
+from schemas.counted import agree, count_of
 from schemas.errors import InvalidValueError
 from schemas.values import ClassName
 from simulator.datasets.file_digests import FileDigests
@@ -76,7 +77,8 @@ def split_of(root: Path, train: Found, test: Found) -> Split[ImageFiles]:
     unknown = sorted({name for _, name in test} - set(names))
     if unknown:
         raise DatasetError(
-            f"{root}: {len(unknown)} classes have test pictures but none to learn from, such as "
+            f"{root}: {count_of(len(unknown), 'class', 'classes')} "
+            f"{agree(len(unknown), 'has', 'have')} test pictures but none to learn from, such as "
             f"{unknown[0]!r}; remove them, or add training pictures"
         )
     return Split(as_files(root, train, names), as_files(root, test, names))

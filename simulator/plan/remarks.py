@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.counted import agree, count_of
 from schemas.values import ClassName
 from simulator.plan.fleet_plan import DeviceStage
 
@@ -33,7 +34,8 @@ def describe_unreached(
         return None
     missing = [class_names[label] for label in classes if not held[labels == label].any()]
     nobody = f"; nobody has {', '.join(missing)}" if missing else ""
-    return f"{lost} of {int(wanted.sum())} images of the stage reach no device{nobody}"
+    of, reach = count_of(int(wanted.sum()), "image"), agree(lost, "reaches", "reach")
+    return f"{lost} of {of} of the stage {reach} no device{nobody}"
 
 
 def describe_offline(devices: Iterable[DeviceStage]) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from schemas.counted import count_of
 from simulator.report.numbers import count, show
 from simulator.rollouts.record import RolloutRecord
 
 
 def verdict_sentence(record: RolloutRecord) -> str:
     """Return what became of a rollout, and how many devices ran the candidate meanwhile."""
-    ran = f"{count(record.ever)} of {count(record.devices)} devices ever ran it"
+    ran = f"{count(record.ever)} of {count_of(record.devices, 'device')} ever ran it"
     what = f"Model {record.version} ({record.candidate})"
     why = f": {record.reason.rstrip('.')}" if record.reason else ""
     ended = "is still going out" if record.end == "open" else f"was {record.end}"

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from learning.numerics.accelerator import accelerated_by
+from schemas.counted import count_of
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Engine, Prepared, RollsOut
 from simulator.errors import RunError
@@ -92,8 +93,9 @@ def _told(seed: int, record: StageRecord, answers: AnyAnswers) -> str:
     """Return the line that stays when a stage is finished."""
     return (
         f"seed {seed}, stage {record.stage}: {_score(record, answers)} on "
-        f"{len(record.model_classes)} classes{_beside(record)}, {record.contributions} "
-        f"contributions, {record.seconds.get('total', 0):.1f} s{_pace(record)}"
+        f"{count_of(len(record.model_classes), 'class', 'classes')}{_beside(record)}, "
+        f"{count_of(record.contributions, 'contribution')}, "
+        f"{record.seconds.get('total', 0):.1f} s{_pace(record)}"
     )
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from schemas.counted import count_of
+
 if TYPE_CHECKING:
     from simulator.scenario.model import (
         Absence,
@@ -217,7 +219,7 @@ def _check_absences(scenario: Scenario) -> None:
         field = f"devices.absences.{position}"
         if absence.device > everybody:
             raise ValueError(
-                f"{field}.device: {absence.device} of {everybody} devices; "
+                f"{field}.device: {absence.device} of {count_of(everybody, 'device')}; "
                 f"give 1 to {everybody}, or a larger devices.count"
             )
         for name, stage in (("joins", absence.joins), ("leaves", absence.leaves or 1)):
@@ -343,6 +345,6 @@ def _check_participation(scenario: Scenario) -> None:
     devices, share = scenario.devices.count, scenario.rounds.participation
     if round(share * devices) < 1:
         raise ValueError(
-            f"rounds.participation: {share} of {devices} devices is nobody; "
+            f"rounds.participation: {share} of {count_of(devices, 'device')} is nobody; "
             f"give at least {1 / devices:.2g}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coordinator.topics.stages.commands import OpenStage
+from schemas.counted import count_of
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.closing import Closing
 from simulator.engines.inprocess.expected import ExpectedAnswers
@@ -97,7 +98,9 @@ class InProcessEngine(StageEngine):
             )
 
         if not world.run(settled, lambda: end + _HOPE_SECONDS):
-            raise EngineError(f"{len(came)} devices were switched on and did not all connect")
+            raise EngineError(
+                f"of {count_of(len(came), 'device')} that came not all have connected"
+            )
 
     def _delay(self, stage: StagePlan, online: tuple[DeviceId, ...]) -> None:
         """Let the late be busy from the opening of the stage on, or, before it, from now."""

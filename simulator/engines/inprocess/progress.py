@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from coordinator.core.state import State, read_entry
 from coordinator.topics.devices.entries import DeviceProblem
 from coordinator.topics.models.state import ModelVersion
+from schemas.counted import agree, count_of
 from schemas.values import ClassName, DeviceId
 from simulator.engines.inprocess.fleet import Fleet
 from simulator.engines.stages import is_closed, is_learned, ledger_stages
@@ -115,14 +116,15 @@ class Progress:
                 for name in self._goal.devices
                 if not all(state.contributions.of(name).answered(number) for number in stages)
             ]
-            yield f"{len(silent)} devices have not answered: {_some(silent)}"
+            count, has = count_of(len(silent), "device"), agree(len(silent), "has", "have")
+            yield f"{count} {has} not answered: {_some(silent)}"
             return
         if state.models.newest is None:
             yield "no model was made: nobody has contributed yet"
             return
         version = state.models.newest.solved.version
         old = [n for n in self._goal.devices if state.models.of(n).active_version != version]
-        yield f"model {version} does not run on {len(old)} devices: {_some(old)}"
+        yield f"model {version} does not run on {count_of(len(old), 'device')}: {_some(old)}"
 
     def _problems(self) -> list[str]:
         kind = DeviceProblem.kind

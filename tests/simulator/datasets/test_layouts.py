@@ -61,7 +61,7 @@ def test_names_that_no_device_could_use_are_refused(tmp_path: Path):
 
 def test_test_pictures_of_an_unknown_class_are_refused(tmp_path: Path):
     draw_all(tmp_path, "train/fox/1.png", "test/fox/2.png", "test/gnu/3.png")
-    with pytest.raises(DatasetError, match=r"1 classes have test pictures .* 'gnu'"):
+    with pytest.raises(DatasetError, match=r"1 class has test pictures .* 'gnu'"):
         load_image_folder(tmp_path, 0.5, seed=0)
 
 

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from coordinator.dashboard.pages import PAGES
+from schemas.installing import pip_install
 from simulator.engines.interface import Engine
 from simulator.run import shown
 from simulator.run.running import run_scenario
@@ -74,7 +75,7 @@ def test_a_dashboard_that_cannot_start_is_told_in_one_line():
 
 def test_a_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shown, "find_spec", lambda package: None)
-    assert "it needs starlette: pip install 'fleetledger[dashboard]'" in said()
+    assert f"it needs starlette: {pip_install('dashboard')}" in said()
 
 
 def test_what_is_trained_in_one_place_has_no_fleet_to_show(monkeypatch: pytest.MonkeyPatch):
