@@ -117,7 +117,7 @@ class Stages:
 
     def close(self, *, actor: str) -> Decision:
         """Close the open stage now; raise `CommandError` if none is open."""
-        decision = self._close_current("closed by the operator", actor=actor)
+        decision = self._close_current("a word of the operator", actor=actor)
         if not decision.entries:
             raise CommandError("stage: none is open; `fleetledger coordinator stages` lists them")
         return decision
