@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import NOT_RUNNING, app
+from device_agent.cli import app
+from schemas.exit_codes import ExitCode
 from tests.device_agent.scripted import write_settings
 from tests.threads_that_end import BREAKING, assert_ended_with_a_sentence, run_broken
 
@@ -28,5 +29,5 @@ def test_an_agent_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread
     done = run_broken(breaking, "agent", "run", "--home", str(home.folder))
     assert_ended_with_a_sentence(done, thread)
     told = CliRunner().invoke(app, ["status", "--home", str(home.folder)])
-    assert told.exit_code == NOT_RUNNING
+    assert told.exit_code == ExitCode.NOT_RUNNING
     assert f"has ended: the thread '{thread}" in told.output

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.status import NEEDED
 from coordinator.topics.contributions.entries import ContributionWithdrawn
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.entries import DeviceDoubled
 from export.scaling_backbone import scaling_backbone
+from schemas.exit_codes import ExitCode
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
 from tests.device_agent.making import told_texts
@@ -87,7 +87,9 @@ def test_a_copied_home_costs_the_original_nothing(fleet: ProcessFleet) -> None:
     fleet.start_agent_that_soon_returns(COPY)
     fleet.until(lambda: fleet.entries(DeviceDoubled))
     fleet.until(lambda: "this one is" in told(fleet, CAMERA) and "this one is" in told(fleet, COPY))
-    assert "Two installations run as" in fleet.operator("coordinator", "status", code=NEEDED)
+    assert "Two installations run as" in fleet.operator(
+        "coordinator", "status", code=ExitCode.NEEDS_A_PERSON
+    )
     assert "two installations run under this name" in fleet.said("coordinator")
     assert samples(fleet) == 192
 

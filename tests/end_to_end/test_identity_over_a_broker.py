@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.status import NEEDED
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.reading.fleet import fleet_now
@@ -17,6 +16,7 @@ from coordinator.topics.contributions.entries import ContributionWithdrawn
 from coordinator.topics.devices.entries import DeviceRetired
 from coordinator.topics.stages.entries import StageClosed
 from export.scaling_backbone import scaling_backbone
+from schemas.exit_codes import ExitCode
 from schemas.models import Preprocessing
 from simulator.engines.mqtt.processes import Children
 from tests.device_agent.making import told_texts
@@ -104,7 +104,7 @@ def test_replaced_hardware_takes_nothing_away_until_somebody_says_so(fleet: Proc
     replace(fleet, range(1000, 1006))
     fleet.until(lambda: is_asked(fleet))
     fleet.until(lambda: fleet.status(CAMERA).outbox == 1)
-    assert "24 samples" in fleet.operator("coordinator", "status", code=NEEDED)
+    assert "24 samples" in fleet.operator("coordinator", "status", code=ExitCode.NEEDS_A_PERSON)
     assert samples(fleet) == 48
     fleet.operator("device", "replaced", CAMERA, "keep")
     fleet.until(lambda: samples(fleet) == 54)
@@ -128,7 +128,7 @@ def test_devices_give_nothing_to_two_coordinators_and_all_to_the_one_that_is_lef
     fleet.until(lambda: "another one runs for fleet" in fleet.said("copy"))
     fleet.until(lambda: "a copy of this home" in fleet.said("coordinator"))
     fleet.until(lambda: "The coordinator cannot do its work since" in needs(fleet))
-    shown = fleet.operator("coordinator", "status", code=NEEDED)
+    shown = fleet.operator("coordinator", "status", code=ExitCode.NEEDS_A_PERSON)
     assert "stop the one that should not run" in shown
     bring(fleet, CAMERA, "vertical", range(1000, 1006))
     fleet.until(lambda: fleet.status(CAMERA).outbox == 1)
