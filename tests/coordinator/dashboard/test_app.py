@@ -34,10 +34,16 @@ class Elements(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.drawings = 0
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.drawings += tag == "svg"
+        # What a drawing says of one of its paths is no title of the page.
+        self.found.append(("svg title" if self.drawings and tag == "title" else tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.drawings -= tag == "svg"
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.found if name == tag]
