@@ -39,7 +39,7 @@ from schemas.counted import count_of
 from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
 from schemas.shown_commands import with_homes
-from schemas.times import iso_time
+from schemas.times import clock_time, iso_time
 
 TRIAL = (
     "for trying: devices need no keys, so whoever has a password of the broker speaks for its "
@@ -118,7 +118,7 @@ def _draw(fleet: FleetNow) -> None:
 def _drawn(fleet: FleetNow, width: int) -> RenderableType:
     """Return all of it; texts are not markup, because devices wrote some of them."""
     parts: list[RenderableType] = [Text(line) for line in _head(fleet)]
-    parts += [Text(line) for need in fleet.needs for line in _need(need)]
+    parts += [Text(line) for need in fleet.needs for line in _need(need, fleet.time)]
     if not fleet.needs:
         parts.append(Text("Nothing needs you."))
     tagged = any(device.tags for device in fleet.devices)
@@ -154,9 +154,13 @@ def _coordinator(run: CoordinatorRun) -> str:
     return f"coordinator runs{since}" + (", makes a model" if run.making_model else "")
 
 
-def _need(need: Need) -> Iterator[str]:
-    entry = "" if need.index is None else f" (entry {need.index})"
+def _need(need: Need, now_ns: int) -> Iterator[str]:
+    told = [] if need.since is None else [f"since {clock_time(need.since, now_ns)}"]
+    told += [] if need.index is None else [f"entry {need.index}"]
+    entry = f" ({', '.join(told)})" if told else ""
     yield f"{'NOW' if need.urgency == 'now' else 'today':<6} {need.sentence}{entry}"
+    if need.more:
+        yield f"       {need.more}"
     if need.command:
         yield f"       -> {need.command}"
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow
+from schemas.times import clock_time
 
 PATIENCE_NS = 60 * 10**9
 """So long something may last before somebody is told."""
 _DAY_NS = 86_400 * 10**9
 _TOGETHER_NS = 20 * 10**9
-"""Devices that go away within so long have a common cause."""
+"""Devices that go away so soon one after the other have a common cause."""
+_OUTAGE_NS = 300 * 10**9
+"""Time over which one outage is noticed: brokers miss each device at its own next keep-alive."""
 _FEWEST_TOGETHER = 3
 _ABSENT = frozenset({"away", "never seen"})
 
@@ -30,6 +34,9 @@ def absences(
     together, alone = _outages(gone)
     for outage in together:
         yield _of_outage(outage, devices, time_ns)
+    sites, alone = _sites(alone, devices)
+    for tag_lost, lost in sites:
+        yield _of_site(tag_lost, lost, time_ns)
     if alone:
         yield _of_devices(alone, time_ns)
     if stage is not None:
@@ -50,13 +57,47 @@ def _outages(
     for device in sorted(gone, key=lambda one: (one.absent_since or 0, one.name)):
         if device.away_since is None:
             alone.append(device)
-        elif groups and device.away_since - (groups[-1][0].away_since or 0) <= _TOGETHER_NS:
+        elif groups and _together(groups[-1], device.away_since):
             groups[-1].append(device)
         else:
             groups.append([device])
     alone += [device for group in groups if len(group) < _FEWEST_TOGETHER for device in group]
     alone.sort(key=lambda one: (one.absent_since or 0, one.name))
     return [group for group in groups if len(group) >= _FEWEST_TOGETHER], alone
+
+
+def _together(group: Sequence[FleetDevice], away_ns: int) -> bool:
+    first, last = group[0].away_since or 0, group[-1].away_since or 0
+    return away_ns - last <= _TOGETHER_NS and away_ns - first <= _OUTAGE_NS
+
+
+def _sites(
+    gone: Sequence[FleetDevice], devices: Sequence[FleetDevice]
+) -> tuple[list[tuple[str, list[FleetDevice]]], list[FleetDevice]]:
+    """Return tags of which every device is away, with these, the largest first; and the others."""
+    having = Counter(tag for one in devices if one.state != "revoked" for tag in one.tags.items())
+    lost = Counter(tag for device in gone for tag in device.tags.items())
+    whole = [tag for tag, count in lost.items() if _FEWEST_TOGETHER <= count == having[tag]]
+    rest, found = list(gone), []
+    for tag in sorted(whole, key=lambda tag: (-lost[tag], tag)):
+        members = [device for device in rest if tag in device.tags.items()]
+        if len(members) == lost[tag] < len(devices):
+            found.append(("=".join(tag), members))
+            rest = [device for device in rest if device not in members]
+    return found, rest
+
+
+def _of_site(tag: str, gone: Sequence[FleetDevice], time_ns: int) -> Need:
+    first = gone[0].absent_since or 0
+    return Need(
+        urgency="now",
+        sentence=f"All {count_of(len(gone))} of {tag} are away, the first since "
+        f"{clock_time(first, time_ns)}.",
+        more="They may share a cause, such as their network or power.",
+        since=first,
+        devices=tuple(device.name for device in gone),
+        command=f"fleetledger device list --tag {quote(tag)}",
+    )
 
 
 def _of_outage(outage: Sequence[FleetDevice], devices: Sequence[FleetDevice], time_ns: int) -> Need:
@@ -66,9 +107,9 @@ def _of_outage(outage: Sequence[FleetDevice], devices: Sequence[FleetDevice], ti
     within = max(1, -(-(last - first) // 10**9))
     return Need(
         urgency="now",
-        sentence=f"{what} went away within {within} s, {span(time_ns - last)} ago: "
-        f"{some(device.name for device in outage)}. They may share a cause, such as their network "
-        "or power.",
+        sentence=f"{what} went away within {within} s, at {clock_time(first, time_ns)}.",
+        more="They may share a cause, such as their network or power.",
+        since=first,
         devices=tuple(device.name for device in outage),
         command=f"fleetledger device list --tag {quote(tag)}" if tag else "fleetledger device list",
     )
@@ -94,6 +135,7 @@ def _of_devices(gone: Sequence[FleetDevice], time_ns: int) -> Need:
         urgency="today",
         sentence=f"Not here: {told}."
         + (f" If {longest.name} does not come back, retire it." if long else ""),
+        since=longest.absent_since,
         devices=tuple(device.name for device in gone),
         command=f"fleetledger device retire {longest.name}" if long else "fleetledger agent status",
     )

@@ -275,6 +275,10 @@ class Need(Strict):
 
     urgency: Urgency
     sentence: str
+    more: str = ""
+    """The figures that it stands on, in sentences."""
+    since: IsoTime | None = None
+    """Since when it is so, as far as is known."""
     devices: tuple[str, ...] = ()
     index: int | None = None
     """The entry that it stands on."""

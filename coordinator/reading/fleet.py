@@ -17,6 +17,7 @@ from coordinator.reading.answers import (
     FleetNow,
     LedgerNow,
     ModelsNow,
+    Need,
     RetiredDevice,
     RoundNow,
     StageNow,
@@ -85,32 +86,33 @@ def _fleet_now(
     now = None if stage is None else _stage(ledger, stage, facts, _Clock(run, at, time_ns))
     rollouts = tuple(unfinished(ledger, time_ns))
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
+    found = needs(
+        KnownFleet(
+            run=run,
+            devices=devices,
+            out=out,
+            twins=tuple(twins),
+            stopped=stopped,
+            rollouts=rollouts,
+            waiting=tuple(waiting),
+            root=release_views.root_expiry(ledger),
+            reports=tuple(stage_views.reports_in(ledger)),
+            unseen=stage_views.unseen_in(ledger),
+            earlier=tuple(contribution_views.earlier_in(ledger)),
+            left_out=tuple(contribution_views.left_out_in(ledger)),
+            set_aside=tuple(contribution_views.set_aside_in(ledger)),
+            proxy_problems=_of_others(ledger, devices),
+            last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
+            time_ns=time_ns,
+            stage=now,
+        )
+    )
     return FleetNow(
         fleet=fleet if live is None else live.coordinator.fleet,
         time=time_ns,
         coordinator=run,
         ledger=LedgerNow(size=ledger.size, last_commit=checkpoint and checkpoint.time_ns),
-        needs=needs(
-            KnownFleet(
-                run=run,
-                devices=devices,
-                out=out,
-                twins=tuple(twins),
-                stopped=stopped,
-                rollouts=rollouts,
-                waiting=tuple(waiting),
-                root=release_views.root_expiry(ledger),
-                reports=tuple(stage_views.reports_in(ledger)),
-                unseen=stage_views.unseen_in(ledger),
-                earlier=tuple(contribution_views.earlier_in(ledger)),
-                left_out=tuple(contribution_views.left_out_in(ledger)),
-                set_aside=tuple(contribution_views.set_aside_in(ledger)),
-                proxy_problems=_of_others(ledger, devices),
-                last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
-                time_ns=time_ns,
-                stage=now,
-            )
-        ),
+        needs=tuple(_dated(ledger, need) for need in found),
         devices=devices,
         retired=_retired(ledger),
         stage=now,
@@ -129,6 +131,13 @@ def _fleet_now(
         if stopped is None
         else StoppedRounds(index=stopped[0], reason=stopped[1]),
     )
+
+
+def _dated(ledger: LedgerReader, need: Need) -> Need:
+    """Return a need with the time of the entry that it stands on, where it has no other."""
+    if need.since is not None or need.index is None:
+        return need
+    return need.model_copy(update={"since": ledger.entry(need.index).time_ns})
 
 
 def _retired(ledger: LedgerReader) -> tuple[RetiredDevice, ...]:

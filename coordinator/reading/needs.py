@@ -20,7 +20,7 @@ from coordinator.topics.releases.views import WaitingPush
 from coordinator.topics.stages.views import ReportRow, UnseenClasses
 from schemas.envelope import COORDINATOR, PROXY
 from schemas.shown_commands import command_at, commands_at
-from schemas.times import iso_time
+from schemas.times import clock_time
 
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
 """So long before a root expires somebody is told."""
@@ -93,43 +93,42 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     run = known.run
     if not run.running:
         yield Need(
-            urgency="now", sentence=_not_running(run), command="fleetledger coordinator serve"
+            urgency="now",
+            sentence=_not_running(run, known.time_ns),
+            command="fleetledger coordinator serve",
         )
         return
     for problem in run.problems:
         how = "cannot do its work" if problem.hinders else f"has a problem with {problem.about}"
         yield Need(
             urgency="now" if problem.hinders else "today",
-            sentence=f"The coordinator {how}{_since(problem.since)}: {problem.text}.",
+            sentence=f"The coordinator {how}: {problem.text}.",
+            since=problem.since,
         )
     if not run.connected:
         why = f": {run.connection}" if run.connection else ""
-        since = _since(run.disconnected_since)
         yield Need(
             urgency="now",
-            sentence=f"The coordinator is not connected to the broker{since}{why}.",
+            sentence=f"The coordinator is not connected to the broker{why}.",
+            since=run.disconnected_since,
         )
 
 
-def _since(time_ns: int | None) -> str:
-    return "" if time_ns is None else f" since {iso_time(time_ns)}"
-
-
-def _not_running(run: CoordinatorRun) -> str:
+def _not_running(run: CoordinatorRun, now_ns: int) -> str:
     if run.last_written is None:
         return "No coordinator runs: nothing is taken in, and nothing goes out."
     if run.process is not None:
         return (
             f"The coordinator (process {run.process}) stands still since "
-            f"{iso_time(run.last_written)}: it was stopped, or its disk does not answer, and "
-            "nothing is taken in. Look at its disk and at `ps -o stat,wchan -p "
+            f"{clock_time(run.last_written, now_ns)}: it was stopped, or its disk does not answer, "
+            "and nothing is taken in. Look at its disk and at `ps -o stat,wchan -p "
             f"{run.process}`; `kill -CONT {run.process}` wakes one that was stopped, else end it."
         )
     how = "was stopped" if run.stopped_in_order else "has not been heard of"
     when = "at" if run.stopped_in_order else "since"
     return (
-        f"No coordinator runs: it {how} {when} {iso_time(run.last_written)}. Nothing is taken in, "
-        "and nothing goes out."
+        f"No coordinator runs: it {how} {when} {clock_time(run.last_written, now_ns)}. Nothing is "
+        "taken in, and nothing goes out."
     )
 
 
@@ -139,7 +138,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
         own = seen.user in there
         if not own and seen.user not in {COORDINATOR, PROXY}:
             continue  # who was shut out or retired meanwhile
-        seen_at = f"{seen.sentence}, the last time at {iso_time(seen.last_ns)}."
+        seen_at = f"{seen.sentence}, the last time at {clock_time(seen.last_ns, known.time_ns)}."
         if own:
             yield Need(
                 urgency="now",
@@ -189,7 +188,15 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
     for one in known.rollouts:
         show, index = f"fleetledger rollout show {one.number}", one.newest_index
         if one.stage == "paused":
-            yield Need(urgency="now", sentence=one.sentence, index=index, command=show)
+            runs = f"Model {one.version} has run on {one.ran:,} of {count_of(one.devices)}"
+            back = "" if one.former is None else f"; going back leads to model {one.former}"
+            yield Need(
+                urgency="now",
+                sentence=one.sentence,
+                more=f"{one.evidence} {runs} of the groups that are open{back}.".strip(),
+                index=index,
+                command=show,
+            )
         elif one.waits_for == "approval":
             approve = f"fleetledger rollout approve {one.number}"
             yield Need(urgency="now", sentence=one.sentence, index=index, command=approve)
@@ -241,7 +248,7 @@ def _of_roots(known: KnownFleet) -> Iterator[Need]:
     how = "expired: nothing is installed by it any more" if expired else "expires soon"
     yield Need(
         urgency="now" if expired else "today",
-        sentence=f"The fleet's root {how} ({iso_time(expires)}).",
+        sentence=f"The fleet's root {how} ({clock_time(expires, known.time_ns)}).",
         index=index,
         command="fleetledger trust rotate --expire-days DAYS --sign-with FILE",
     )
@@ -257,8 +264,8 @@ def _of_silence(known: KnownFleet) -> Iterator[Need]:
         first = min(item.silent_since for item in silent if item.silent_since is not None)
         yield Need(
             urgency="now",
-            sentence=f"Nothing that can be believed came of {some(d.name for d in silent)}, the "
-            f"longest since {iso_time(first)}.",
+            sentence=f"Nothing that can be believed came of {some(d.name for d in silent)}.",
+            since=first,
             devices=tuple(item.name for item in silent),
             command="fleetledger agent status",
         )
@@ -297,8 +304,8 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         first = items[0][1]
         yield Need(
             urgency="today",
-            sentence=f"{items[0][0]}{others} has a problem with {about}{_since(first.since)}: "
-            f"{first.text}",
+            sentence=f"{items[0][0]}{others} has a problem with {about}: {first.text}",
+            since=min((one.since for _, one in items if one.since is not None), default=None),
             devices=names,
             index=index,
             command="fleetledger agent doctor"

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from schemas.times import clock_time
 from transport.pages import words
 
 SHARED = "transport.pages"
@@ -94,6 +95,7 @@ _FILTERS: Mapping[str, Any] = {
     "moment": words.moment,
     "clock": words.clock,
     "short_time": words.short_time,
+    "near": clock_time,
     "iso": words.iso,
     "long": words.long,
     "visible": words.visible,

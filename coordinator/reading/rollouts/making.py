@@ -24,7 +24,7 @@ from coordinator.reading.rollouts.report import (
     RolloutSummary,
     Waits,
 )
-from coordinator.reading.rollouts.verdicts import verdict_told
+from coordinator.reading.rollouts.verdicts import decided_by, verdict_told
 from coordinator.reading.rollouts.waits import OpenGroup, rollout_wait
 from coordinator.reading.rollouts.wording import headline, lead, rules, short_of, size_of
 from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
@@ -70,6 +70,8 @@ def summary(
         failed=counts.failed,
         unreached=counts.unreached,
         waits_for=waits,
+        evidence=decided_by(story) if story.stage == "paused" else "",
+        since=story.turns[-1].time_ns,
         wait=rollout_wait(story, who, waits, counts.group, now_ns),
         automatic=planned.automatic,
         planned=story.turns[0].time_ns,

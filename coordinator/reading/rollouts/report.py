@@ -58,6 +58,10 @@ class RolloutSummary(Strict):
     unreached: int
     waits_for: Waits | None
     """What a person has to do before it goes on."""
+    evidence: str
+    """What decided, with its figures, where a gate has paused it; else empty."""
+    since: IsoTime
+    """When it came to stand as it does."""
     wait: Wait | None
     """What it waits for, until when, and what follows; None where it has ended."""
     automatic: bool

@@ -46,6 +46,23 @@ def verdict_told(
     )
 
 
+def decided_by(story: RolloutStory) -> str:
+    """Return what decided over a rollout that stands, with its figures; empty where a person did.
+
+    It needs no report of a device.
+    """
+    measured, turn = _deciding(story), story.turns[-1]
+    if measured is None or turn.actor.startswith("operator") or turn.index < measured.index:
+        return ""
+    if measured.body.outcome == "pass":
+        return ""
+    finding = deciding_finding(measured.body.gates)
+    return (
+        f"{_sentence(story, measured, finding)} This is from "
+        f"{count_of(len(measured.body.entries), 'report')} of group {measured.body.group}."
+    )
+
+
 def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
     """Return whether a verdict is what its reports say, who was in the group taken as recorded."""
     body = measured.body

@@ -101,10 +101,7 @@ def test_devices_that_went_away_together_are_one_outage_with_their_tag(tmp_path:
     )
     gone = [away(name, 300 + 5 * number) for number, name in enumerate(names[:4])]
     outage, alone = told(tmp_path, bench, *gone, here("camera-5"), away("camera-6", 900))
-    assert outage.sentence == (
-        "4 devices of site=hazel went away within 15 s, 5 min ago: camera-4, camera-3, camera-2, "
-        "camera-1. They may share a cause, such as their network or power."
-    )
+    assert outage.sentence == ("4 devices of site=hazel went away within 15 s, at 01:18 UTC.")
     assert (outage.urgency, outage.command) == (
         "now",
         "fleetledger device list --tag site=hazel",
@@ -128,3 +125,33 @@ def test_a_command_finds_its_home() -> None:
     assert told.command == "fleetledger coordinator serve --home '/srv/my fleet'"
     there = need.model_copy(update={"command": "fleetledger agent status"})
     assert at_home(there, Path("/srv/fleet")) == there
+
+
+def test_a_site_that_is_wholly_away_is_one_need_however_long_it_took_to_go(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    names = [f"camera-{number}" for number in range(1, 43)]
+    for name in names:
+        bench.command(AdmitDevice(device=DeviceId(name)))
+        bench.born(name)
+    bench.command(
+        TagDevices(
+            devices=tuple(map(DeviceId, names[:40])), put={TagName("site"): TagValue("hazel")}
+        )
+    )
+    gone = [away(name, 2400 - 40 * number) for number, name in enumerate(names[:40])]
+    site, alone = told(tmp_path, bench, *gone, here("camera-41"), away("camera-42", 90))
+    assert site.sentence == "All 40 devices of site=hazel are away, the first since 00:43 UTC."
+    assert (len(site.devices), site.since) == (40, NOW - 2400 * SECOND)
+    assert site.command == "fleetledger device list --tag site=hazel"
+    assert alone.devices == ("camera-42",)
+
+
+def test_an_outage_that_a_broker_notices_over_a_keep_alive_is_one(tmp_path: Path) -> None:
+    bench = Bench(RULES)
+    names = [f"camera-{number}" for number in range(1, 11)]
+    for name in names:
+        bench.command(AdmitDevice(device=DeviceId(name)))
+        bench.born(name)
+    gone = [away(name, 600 - 9 * number) for number, name in enumerate(names[:9])]
+    (outage,) = told(tmp_path, bench, *gone, here("camera-10"))
+    assert outage.sentence == "9 devices went away within 72 s, at 01:13 UTC."

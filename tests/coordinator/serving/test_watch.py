@@ -112,7 +112,8 @@ def test_a_job_that_reads_what_never_comes_is_named_with_its_date_until_it_is_ov
     assert began < problem.since <= fleet.time
     (need,) = fleet.needs
     assert need.urgency == "now"
-    assert need.sentence.startswith("The coordinator cannot do its work since ")
+    assert need.sentence.startswith("The coordinator cannot do its work: ")
+    assert need.since == problem.since
     shown = CliRunner().invoke(
         fleetledger.app, ["coordinator", "status", "--home", str(watched.home)]
     )
@@ -140,7 +141,10 @@ def test_a_lost_connection_has_its_date(watched: Watched) -> None:
     assert since is not None
     later = watched.look()
     assert later.coordinator.disconnected_since == since, "it is not told anew"
-    assert any("not connected to the broker since" in need.sentence for need in later.needs)
+    assert any(
+        "not connected to the broker" in need.sentence and need.since == since
+        for need in later.needs
+    )
 
 
 def test_a_coordinator_that_stands_still_is_told_from_one_that_ended(tmp_path: Path) -> None:
