@@ -52,11 +52,12 @@ def _draw(report: DevicesReport) -> None:
     rows = [
         (
             *(row.name, row.state, told_tags(row.tags), row.active_version, row.pinned),
+            row.agent_version,
             *((None if when is None else iso_time(when),) if told else ()),
         )
         for row, when in zip(report.devices, since, strict=True)
     ]
-    columns = ("device", "state", "tags", "model", "pinned to")
+    columns = ("device", "state", "tags", "model", "pinned to", "program")
     print_table("Devices", (*columns, "hindered since") if told else columns, rows)
     retired = [
         (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
@@ -95,6 +96,7 @@ def _draw_one(report: DeviceReport) -> None:
         typer.echo(f"heard: {iso_time(one.last_seen)}")
     desired = "" if one.desired_version is None else f", to run {one.desired_version}"
     typer.echo(f"model: {one.active_version or 'none'}{desired}")
+    typer.echo(f"program: {one.agent_version or 'not known yet'}")
     given = count_of(one.contributions, "contribution")
     typer.echo(f"gave: {given} of {count_of(one.samples, 'sample')}")
     if one.outbox is not None:

@@ -23,7 +23,7 @@ from coordinator.dashboard.answers import (
     frame_of,
     problem_answer,
 )
-from coordinator.dashboard.drawing import TEMPLATES, draw_page
+from coordinator.dashboard.drawing import TEMPLATES, draw, draw_page
 from coordinator.dashboard.following import LedgerFollower
 from coordinator.dashboard.metrics.routes import Metered, metric_routes
 from coordinator.dashboard.page import Page
@@ -32,6 +32,7 @@ from coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from coordinator.dashboard.stream import stream_route
 from coordinator.dashboard.verifying import Verification, verification_route
 from coordinator.errors import LedgerError
+from coordinator.paths import ledger_path
 from coordinator.settings import load
 from schemas.errors import FleetledgerError
 from schemas.installed import installed_version
@@ -137,8 +138,23 @@ def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[
 
 
 def _refused(request: Request, error: Exception) -> Response:
+    dashboard: Dashboard = request.app.state.dashboard
+    if isinstance(error, LedgerError) and not ledger_path(dashboard.home).exists():
+        return _empty(request)
     status, title, text = _explained(error)
     return problem_answer(request, PageProblem(status=status, title=title, text=text))
+
+
+def _empty(request: Request) -> Response:
+    """Return the page of a fleet whose coordinator has yet to begin its ledger."""
+    found = PageProblem(
+        status=200,
+        title="The fleet is empty: its coordinator has never run.",
+        text="There is no entry and no device yet. The next three commands:",
+    )
+    if wants_json(request) or request.url.path.endswith(".json"):
+        return problem_answer(request, found)
+    return HTMLResponse(draw("waiting.html", frame_of(request), page=found))
 
 
 def _explained(error: Exception) -> tuple[int, str, str]:

@@ -112,6 +112,8 @@ class FleetDevice(Strict):
     born_index: int | None = None
     provider: str | None = None
     """The ONNX Runtime execution provider that it runs models on."""
+    agent_version: str | None = None
+    """Version of the program that it runs; None before its first birth."""
     outbox: int | None = None
     """Messages that wait there for a receipt."""
     desired_version: int | None = None

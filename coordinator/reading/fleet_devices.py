@@ -17,6 +17,7 @@ from coordinator.reading.answers import (
     Trouble,
 )
 from coordinator.reading.old_and_new import names_of_newest
+from coordinator.reading.rollouts.finding import offers
 from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.views import DeviceFacts
 from coordinator.topics.models.queries import GoingOut
@@ -30,7 +31,8 @@ def fleet_devices(
     out: GoingOut,
 ) -> tuple[FleetDevice, ...]:
     """Return every admitted device; `live` is that of a coordinator that runs, None without."""
-    own = {name: version for version, names in out.canaries.items() for name in names} | out.pins
+    tried = {name: version for version, names in out.canaries.items() for name in names}
+    own = offers(ledger, out.desired) | tried | out.pins
     doubled = {row.device for row in device_views.unsettled(ledger)}
     measured, troubles = _accuracies(ledger, facts), _troubles(ledger)
     tags = device_views.tags(ledger)
@@ -56,6 +58,7 @@ def fleet_devices(
                 boot=item.boot,
                 born_index=item.born_index,
                 provider=item.provider,
+                agent_version=item.agent_version,
                 outbox=None if now is None else now.outbox,
                 desired_version=desired,
                 active_version=item.active_version,

@@ -65,6 +65,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *absences(known.run, known.devices, known.stage, known.time_ns),
         *_of_models_on_devices(known),
         *_of_problems(known),
+        *_of_programs(known),
         *_of_models_that_wait(known),
         *_of_parts_set_aside(known),
         *_of_shares(known),
@@ -311,6 +312,24 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
             command="fleetledger agent doctor"
             if index is None
             else f"fleetledger ledger show {index}",
+        )
+
+
+def _of_programs(known: KnownFleet) -> Iterator[Need]:
+    """Yield one for each version of the program that is not the coordinator's."""
+    own, others = known.run.version, defaultdict[str, list[str]](list)
+    for item in known.devices:
+        if item.state != "revoked" and item.agent_version not in {None, own}:
+            others[str(item.agent_version)].append(item.name)
+    for version, names in sorted(others.items()) if own is not None else ():
+        runs = "runs" if len(names) == 1 else "run"
+        yield Need(
+            urgency="today",
+            sentence=f"{count_of(len(names))} {runs} fleetledger {version}; the coordinator runs "
+            f"{own}.",
+            more="Install the coordinator's version there, and restart the agent.",
+            devices=tuple(names),
+            command="fleetledger device list",
         )
 
 

@@ -72,6 +72,8 @@ class ListedDevice(Strict):
     desired_version: int | None
     pinned: int | None
     """The version that it runs whatever is desired of others."""
+    agent_version: str | None
+    """Version of the program that it runs."""
     hindered_since: IsoTime | None
     """Since when something keeps it from giving or getting, by its own words."""
 
@@ -85,6 +87,7 @@ class ListedDevice(Strict):
             active_version=device.active_version,
             desired_version=device.desired_version,
             pinned=device.pinned,
+            agent_version=device.agent_version,
             hindered_since=device.hindered_since,
         )
 

@@ -117,11 +117,9 @@ def _retracted(state: AgentState, receipt: Receipt, answer: Refused) -> AgentDec
     key, part = receipt.key, state.records.parts.get(receipt.key)
     if part is None or part.state != "accepted":
         return NOTHING_TO_DO  # known already, or of an earlier installation
-    text = f"contribution of stage {key.stage}, part {key.part}: {answer.reason}"
-    changes = (
+    changes = (  # no problem is told: the operator did it, and the ledger says so
         PartRetracted(key, answer.reason),
         _without(state.presence, OutboxKey("contribution", key)),
-        tell_happened(state.told, [problem("contribution", text)], state.rules),
         replace(state.files, littered=True),
         replace(state.work, settled=False),
     )

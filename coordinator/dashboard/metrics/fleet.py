@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric
 
@@ -17,6 +17,15 @@ STATES = ("connected", "away", "unknown", "revoked")
 _ADMITTED = """
 SELECT device.device, coalesce(device_key.state = 'revoked', 0)
 FROM device LEFT JOIN device_key ON device_key.device = device.device
+"""
+
+
+_PROGRAMS = 10
+"""Versions that have a series of their own: devices name theirs, and could name any."""
+_BY_PROGRAM = """
+SELECT coalesce(agent_version, 'none') AS program, count(*) AS devices FROM device
+WHERE device NOT IN (SELECT device FROM device_key WHERE state = 'revoked')
+GROUP BY program ORDER BY devices DESC, program
 """
 
 
@@ -47,6 +56,13 @@ def fleet_families(
         "Admitted devices by whether they are connected; unknown where no coordinator serves.",
         ("state",),
         {(state,): counts[state] for state in STATES},
+    )
+    yield gauges(
+        "devices_by_program",
+        "Admitted devices by the version of the program that they began to run last; beyond the "
+        f"{_PROGRAMS} most frequent versions they are `other`, before their first run `none`.",
+        ("version",),
+        counted_programs(ledger.db.execute(_BY_PROGRAM).fetchall()),
     )
     known = _devices(live) if live else {}
     there = [known[name] for name, state in states.items() if state == "connected"]
@@ -114,6 +130,16 @@ _MEASURED = """
 SELECT device, active_version,
     coalesce(mean_iou, CASE WHEN total > 0 THEN 1.0 * correct / total END) FROM device
 """
+
+
+def counted_programs(rows: Sequence[tuple[str, int]]) -> dict[tuple[str, ...], float]:
+    """Return devices by version, of rows with the most frequent first; the rest as `other`."""
+    counts: dict[tuple[str, ...], float] = {
+        (version,): float(count) for version, count in rows[:_PROGRAMS]
+    }
+    if further := sum(count for _, count in rows[_PROGRAMS:]):
+        counts["other",] = counts.get(("other",), 0.0) + further
+    return counts
 
 
 def device_families(

@@ -1,6 +1,6 @@
 """Which devices a list shows; words add up.
 
-`hazel`, `model:12`, `state:away`, `problem`, `hindered`, `pinned`, `tag:site` and
+`hazel`, `model:12`, `program:1.0.0`, `state:away`, `problem`, `hindered`, `pinned`, `tag:site` and
 `tag:site=orchard-1`.
 """
 
@@ -43,6 +43,8 @@ def _fits(device: FleetDevice, given: str) -> bool:
     if colon and key == "model":
         version = "none" if device.active_version is None else str(device.active_version)
         return version == value
+    if colon and key == "program":
+        return (device.agent_version or "none").lower() == value
     if colon and key == "state":
         return device.state.replace(" ", "-") == value
     if word == "pinned":

@@ -198,3 +198,25 @@ def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
     pinned = dict(ledger.db.execute("SELECT device, version FROM pin WHERE pinned").fetchall())
     for name, tags in device_views.tags(ledger).items():
         yield KnownDevice(name, tags, pinned.get(name), revoked=name in revoked)
+
+
+def offers(ledger: LedgerReader, desired: int | None) -> dict[str, int]:
+    """Return the version that an opened group of a rollout offers each of its devices.
+
+    Devices keep it where a rollout ended without going back. `desired` is what all others are to
+    run; rollouts that began from another version are over.
+    """
+    rows = ledger.db.execute(
+        "SELECT number, version FROM rollout WHERE former IS ? AND group_number IS NOT NULL AND"
+        " state IN ('running', 'soaking', 'paused', 'aborted', 'superseded') ORDER BY number",
+        [desired],
+    ).fetchall()
+    devices = known_devices(ledger) if rows else ()
+    found: dict[str, int] = {}
+    for number, version in rows:
+        story = _told(ledger, number, "rollout.%")
+        ran = [one.number for one in story.opened if any(p.mode == "run" for p in one.phases)]
+        group_of = membership(story, devices).group_of.items()
+        last = max(ran, default=0)
+        found |= {name: version for name, group in group_of if group and group <= last}
+    return found

@@ -62,6 +62,7 @@ def _device_born(db: Database, entry: Entry) -> None:
         entry.body["boot"],
         entry.body["installation"],
         able["provider"],
+        able["agent_version"],
         json_text(able["features"]),
         entry.time_ns,
         entry.index,
@@ -72,8 +73,8 @@ def _device_born(db: Database, entry: Entry) -> None:
 
 # Plain SQL: a fleet of 100,000 is born in one commit, and to look up the table's columns each time
 # costs more than all else.
-_BORN = """UPDATE device SET boot = ?, installation = ?, provider = ?, features = ?, born_ns = ?,
-    born_index = ? WHERE device = ?"""
+_BORN = """UPDATE device SET boot = ?, installation = ?, provider = ?, agent_version = ?,
+    features = ?, born_ns = ?, born_index = ? WHERE device = ?"""
 
 
 def _devices_silent(db: Database, entry: Entry) -> None:
@@ -95,6 +96,7 @@ DEVICE = Projection(
         "boot": str,
         "installation": str,
         "provider": str,
+        "agent_version": str,
         "features": str,
         "born_ns": int,
         "born_index": int,
@@ -225,6 +227,8 @@ class DeviceFacts:
     born_ns: int | None
     born_index: int | None
     provider: str | None
+    agent_version: str | None
+    """The program that it runs; None before its first birth."""
     features: frozenset[str] | None
     """What it can run; None before its first birth."""
     key: str
@@ -284,6 +288,7 @@ def facts(ledger: LedgerReader) -> list[DeviceFacts]:
             born_ns=row["born_ns"],
             born_index=row["born_index"],
             provider=row["provider"],
+            agent_version=row["agent_version"],
             features=None if row["features"] is None else frozenset(json.loads(row["features"])),
             key=_key(row),
             silent_ns=None if row["key_state"] == "revoked" else row["silent_ns"],

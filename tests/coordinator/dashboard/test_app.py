@@ -141,10 +141,14 @@ def test_what_is_not_there_is_told_in_words_as_a_page_and_as_json(home: Path) ->
     assert client.get("/nowhere").status_code == 404
 
 
-def test_without_a_ledger_the_page_says_what_to_do(tmp_path: Path) -> None:
-    answer = browser(settled(tmp_path)).get("/")
-    assert answer.status_code == 503
-    assert "start the coordinator" in answer.text
+def test_without_a_ledger_the_page_says_the_next_three_commands(tmp_path: Path) -> None:
+    client = browser(settled(tmp_path))
+    answer = client.get("/")
+    assert answer.status_code == 200
+    for command in ("coordinator provision", "model import-backbone", "coordinator serve"):
+        assert f"fleetledger {command}" in answer.text
+    assert answer.text.count(f"--home {tmp_path}") == 3
+    assert client.get("/fleet.json").json()["status"] == 200
 
 
 def test_without_settings_there_is_no_dashboard(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_the_list_is_filtered_without_a_script(home: Path) -> None:
     assert sorted(names("problem")) == ["dev-1", "dev-2"]
     assert names("model:99") == []
     assert "No device fits this filter." in client.get("/?filter=model:99").text
+    assert "No device fits this filter." in client.get("/?filter=program:0.0.9").text
+    assert "dev-1" in client.get("/?filter=program:0.1.0").text
     assert 'value="state:away"' in client.get("/?filter=state:away").text
 
 

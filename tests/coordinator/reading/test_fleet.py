@@ -18,7 +18,7 @@ from schemas.message import Message
 from schemas.models import ModelStatus
 from schemas.reports import ClassResult, Evaluation, Problem
 from schemas.values import DeviceId
-from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
+from tests.coordinator.core.harness import CAPABLE, SECOND, Bench, contribution, exported, names
 from tests.coordinator.every_kind.facts import grow_old, run, unpack
 from tests.coordinator.reading.test_views import RULES, write
 from tests.coordinator.topics.models.test_models import wanted
@@ -30,7 +30,7 @@ def live(*devices: DeviceNow, **changes: object) -> LiveSnapshot:
     """What a coordinator that runs has written a second ago."""
     values = {
         "fleet": "orchard",
-        "version": "1",
+        "version": "0.1.0",
         "pid": 1,
         "started_ns": NOW - 100 * SECOND,
         "written_ns": NOW - SECOND,
@@ -233,3 +233,23 @@ def test_a_ledger_of_an_older_program_says_what_to_do_and_then_has_every_need(
         assert max(indices) < ledger.size
     assert FleetNow.model_validate(fleet.model_dump()) == fleet
     assert sorted({need.urgency for need in fleet.needs}) == ["now", "today"]
+
+
+def test_devices_that_run_another_program_than_the_coordinator_are_a_need(tmp_path: Path) -> None:
+    bench = Bench()
+    bench.begin("dev-1", "dev-2", "dev-3")
+    closed(bench)
+    older = CAPABLE.model_copy(update={"agent_version": "0.0.9"})
+    bench.born("dev-2", capabilities=older)
+    there = [here(name) for name in ("dev-1", "dev-2", "dev-3")]
+    fleet = seen(tmp_path / "one", bench, live(*there))
+    assert [one.agent_version for one in fleet.devices] == ["0.1.0", "0.0.9", "0.1.0"]
+    (need,) = fleet.needs
+    assert need.sentence == "1 device runs fleetledger 0.0.9; the coordinator runs 0.1.0."
+    assert (need.urgency, need.devices) == ("today", ("dev-2",))
+    bench.born("dev-3", capabilities=older)
+    (both,) = seen(tmp_path / "two", bench, live(*there)).needs
+    assert both.sentence == "2 devices run fleetledger 0.0.9; the coordinator runs 0.1.0."
+    bench.born("dev-2")
+    bench.born("dev-3")
+    assert seen(tmp_path / "none", bench, live(*there)).needs == ()

@@ -26,7 +26,7 @@ from tests.coordinator.reading.test_views import write
 NOW_NS = 1_800_000_000 * 10**9
 COORDINATOR = CoordinatorNow(
     fleet="orchard",
-    version="1.2",
+    version="0.1.0",
     pid=1,
     started_ns=NOW_NS - 60 * 10**9,
     written_ns=NOW_NS - 10**9,

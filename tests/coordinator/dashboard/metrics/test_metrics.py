@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from coordinator.dashboard.metrics.exposition import expose, families
+from coordinator.dashboard.metrics.fleet import counted_programs
 from coordinator.ledger.reader import ledger_of
 from schemas.health import DeviceHealth
 from schemas.values import DeviceId
@@ -89,7 +90,19 @@ def test_counts_and_times_of_the_process_are_passed_on(home: Path) -> None:
     assert buckets == [3, 5, 5]
     assert found["receipt_seconds_count"] == found['receipt_seconds_bucket{le="+Inf"}'] == 6
     assert found["receipt_seconds_sum"] == 4.5
-    assert found['info{fleet="orchard",method="stsa",version="1.2"}'] == 1
+    assert found['info{fleet="orchard",method="stsa",version="0.1.0"}'] == 1
+
+
+def test_devices_are_counted_by_the_program_that_they_run(home: Path) -> None:
+    assert scrape(home, LIVE)['devices_by_program{version="0.1.0"}'] == 2
+
+
+def test_versions_beyond_the_most_frequent_are_counted_together() -> None:
+    rows = [(f"{number}.0", 20 - number) for number in range(12)]
+    found = counted_programs(rows)
+    assert len(found) == 11
+    assert found["other",] == (20 - 10) + (20 - 11)
+    assert counted_programs([("1.0", 3), ("none", 1)]) == {("1.0",): 3, ("none",): 1}
 
 
 def test_devices_are_named_only_where_that_is_asked_for(home: Path) -> None:

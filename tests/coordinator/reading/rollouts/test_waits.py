@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.ledger.reader import ledger_of
+from coordinator.reading.fleet import fleet_now
 from coordinator.reading.foretold import foretold_push
 from coordinator.reading.rollouts.finding import one_rollout, summaries
 from coordinator.reading.rollouts.waits import foretold_waits
@@ -161,3 +162,33 @@ def test_a_push_says_that_it_ends_the_rollout_that_is_open(tmp_path: Path) -> No
     told = "rollout 1 of model 2 is open, and ends by this"
     assert told in everybody
     assert told not in one
+
+
+def test_a_device_of_an_open_group_is_to_run_what_the_group_offers(tmp_path: Path) -> None:
+    bench = begun()
+    (first,) = bench.offered()
+    bench.says(first, "active")
+
+    def desired(at: str) -> dict[str, int | None]:
+        here = tmp_path / at
+        here.mkdir()
+        write(here, bench)
+        with ledger_of(here) as ledger:
+            fleet = fleet_now(ledger, None, bench.now_ns)
+        return {one.name: one.desired_version for one in fleet.devices}
+
+    names = [f"dev-{number:04}" for number in range(4)]
+    told = {name: 2 if name == first else 1 for name in names}
+    assert desired("open") == told
+    bench.command(EndRollout(rollout=1))
+    assert desired("aborted") == told, "devices keep what they run"
+
+
+def test_a_device_of_a_rollout_that_went_back_is_to_run_the_former_model(tmp_path: Path) -> None:
+    bench = begun()
+    bench.says(bench.offered()[0], "active")
+    bench.command(EndRollout(rollout=1, back=True))
+    write(tmp_path, bench)
+    with ledger_of(tmp_path) as ledger:
+        fleet = fleet_now(ledger, None, bench.now_ns)
+    assert {one.desired_version for one in fleet.devices} == {1}
