@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ _NAMED = 10
 """Devices, names and versions that a sentence lists; the rest are counted."""
 
 _SECOND_NS = 1_000_000_000
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 def count_of(number: int, one: str = "device", many: str = "") -> str:
@@ -24,6 +26,12 @@ def some(items: Iterable[object]) -> str:
     listed = [str(item) for item in items]
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return what names are ordered by, so that `device-2` stands before `device-10`."""
+    pieces = _DIGITS.split(name)
+    return tuple((0, int(one), one) if one.isdecimal() else (1, 0, one) for one in pieces if one)
 
 
 def files(extras: Mapping[str, Offer]) -> str:

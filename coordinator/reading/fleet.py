@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from coordinator.core.formatting import natural
 from coordinator.errors import LedgerError
 from coordinator.ledger.lock import WriterLock, lock_path
 from coordinator.ledger.reader import LedgerReader
@@ -79,7 +80,8 @@ def _fleet_now(
     ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
 ) -> FleetNow:
     run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
-    facts, out = device_views.facts(ledger), model_queries.going_out(ledger)
+    facts = sorted(device_views.facts(ledger), key=lambda one: natural(one.device))
+    out = model_queries.going_out(ledger)
     twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, facts, live if run.running else None, out)
     at = live.coordinator.stage if live is not None and run.running else None

@@ -57,13 +57,7 @@ def fleet_families(
         ("state",),
         {(state,): counts[state] for state in STATES},
     )
-    yield gauges(
-        "devices_by_program",
-        "Admitted devices by the version of the program that they began to run last; beyond the "
-        f"{_PROGRAMS} most frequent versions they are `other`, before their first run `none`.",
-        ("version",),
-        counted_programs(ledger.db.execute(_BY_PROGRAM).fetchall()),
-    )
+    yield _by_program(ledger)
     known = _devices(live) if live else {}
     there = [known[name] for name, state in states.items() if state == "connected"]
     healths = [device.health for device in there if device.health is not None]
@@ -130,6 +124,16 @@ _MEASURED = """
 SELECT device, active_version,
     coalesce(mean_iou, CASE WHEN total > 0 THEN 1.0 * correct / total END) FROM device
 """
+
+
+def _by_program(ledger: LedgerReader) -> Metric:
+    return gauges(
+        "devices_by_program",
+        "Admitted devices by the version of the program that they began to run last; beyond the "
+        f"{_PROGRAMS} most frequent versions they are `other`, before their first run `none`.",
+        ("version",),
+        counted_programs(ledger.db.execute(_BY_PROGRAM).fetchall()),
+    )
 
 
 def counted_programs(rows: Sequence[tuple[str, int]]) -> dict[tuple[str, ...], float]:

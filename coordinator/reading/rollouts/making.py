@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coordinator.core.formatting import count_of
+from coordinator.core.formatting import count_of, natural
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
 from coordinator.reading.rollouts.report import (
@@ -159,7 +159,9 @@ def device_lines(story: RolloutStory, who: Membership) -> tuple[RolloutDevice, .
         for name, stage in who.apart.items()
     ]
     far = len(story.planned.plan.groups) + 1
-    return tuple(sorted([*lines, *apart], key=lambda line: (line.group or far, line.device)))
+    return tuple(
+        sorted([*lines, *apart], key=lambda line: (line.group or far, natural(line.device)))
+    )
 
 
 def _numbers(story: RolloutStory) -> range:

@@ -253,3 +253,11 @@ def test_devices_that_run_another_program_than_the_coordinator_are_a_need(tmp_pa
     bench.born("dev-2")
     bench.born("dev-3")
     assert seen(tmp_path / "none", bench, live(*there)).needs == ()
+
+
+def test_devices_stand_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    bench = Bench()
+    for name in ("device-100", "device-10", "device-1", "device-2", "device-b", "gate"):
+        bench.command(AdmitDevice(device=DeviceId(name)))
+    names = [one.name for one in seen(tmp_path, bench, live()).devices]
+    assert names == ["device-1", "device-2", "device-10", "device-100", "device-b", "gate"]

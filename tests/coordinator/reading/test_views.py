@@ -284,7 +284,7 @@ def test_status_names_silent_devices_and_a_ledger_ahead_of_the_calendar(tmp_path
     write(tmp_path, bench)
     shown = CliRunner().invoke(app, ["status", "--home", str(tmp_path)]).output
     (told,) = [line for line in shown.splitlines() if line.startswith("NOW    Nothing")]
-    assert "came of dev-2, the longest since 20" in told
+    assert "came of dev-2. (since " in told
     assert "365 days ahead" in shown
     assert "coordinator correct-clock" in shown
     with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
