@@ -288,13 +288,9 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     as_json: AsJson = False,
 ) -> None:
     """Make a model of your own a version like any other; `model push` sends it out."""
-    from coordinator.making.own_models import (  # noqa: PLC0415 - onnx is heavy
-        OwnModelFiles,
-        prepare_own_model,
-        told_of,
-    )
+    from coordinator.making import own_models  # noqa: PLC0415 - onnx is heavy
 
-    given = OwnModelFiles(
+    given = own_models.OwnModelFiles(
         file=file,
         preprocessing=preprocessing,
         classes=classes,
@@ -305,8 +301,8 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         domains=tuple(domain or ()),
         gives=gives,
     )
-    model = prepare_own_model(home, given)
-    for line in told_of(model):
+    model = own_models.prepare_own_model(home, given)
+    for line in own_models.told_of(model):
         say(line, as_json=as_json)
     command(home, ImportModel(model=model), as_json=as_json)
     _wait_until_packed(home, model)
