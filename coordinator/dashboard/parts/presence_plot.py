@@ -52,16 +52,19 @@ def presence_words(spans: Sequence[PresenceSpan]) -> str:
     whole = _whole(spans[0].first_ns, spans[-1].last_ns)
     if not here and not away:
         return f"Nobody knows whether it was there in the last {whole}."
-    if not away:
-        said = f"There all of the last {whole}"
-    elif not here:
-        said = f"Away all of the last {whole}"
+    unknown = sum(one.length_ns for one in spans if one.state == "unknown")
+    if not here or not away:
+        word = "Away" if away else "There"
+        said = (
+            f"{word} for {long(sum(here + away))} of the last {whole}"
+            if unknown
+            else (f"{word} all of the last {whole}")
+        )
     else:
         share = sum(here) / (sum(here) + sum(away))
         times = _TIMES.get(len(away), f"{len(away):,} times")
         said = f"There for {percent(share)} of the last {whole}, away {times}"
         said += f", for {long(away[0])}" if len(away) == 1 else f", at most for {long(max(away))}"
-    unknown = sum(one.length_ns for one in spans if one.state == "unknown")
     return f"{said}; for {long(unknown)} nobody knows." if unknown else f"{said}."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,12 +19,14 @@ from coordinator.dashboard.parts.plotting import (
     ValueAxis,
     apart,
 )
+from coordinator.dashboard.parts.presence_plot import presence_words
 from coordinator.dashboard.parts.stage_plot import stage_plot
 from coordinator.dashboard.parts.time_plots import contributions_plot, heat_plot, traffic_plot
 from coordinator.dashboard.parts.version_plot import version_plot
 from coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
 from coordinator.reading.answers import RightCount
 from coordinator.reading.contributions import CountsOverTime
+from coordinator.reading.presence import Presence, PresenceSpan
 from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 from coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
 
@@ -176,3 +179,26 @@ def test_temperatures_name_the_hottest_device_and_the_limit() -> None:
     assert {"85 °C is hot", "hottest 69", "mean 50"} <= texts
     assert all(path.d.count("M") == 2 for path in plot.paths if "line" in path.look)
     assert heat_plot(told[:1]) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        ("hhhh", "There all of the last 4 h."),
+        ("aaaa", "Away all of the last 4 h."),
+        ("uhhh", "There for 3 h of the last 4 h; for 1 h nobody knows."),
+        ("uuaa", "Away for 2 h of the last 4 h; for 2 h nobody knows."),
+        ("hahh", "There for 75.0 % of the last 4 h, away once, for 1 h."),
+        ("ahah", "There for 50.0 % of the last 4 h, away twice, at most for 1 h."),
+        ("uuuu", "Nobody knows whether it was there in the last 4 h."),
+    ],
+)
+def test_presence_is_told_in_words(states: str, said: str) -> None:
+    names: dict[str, Presence] = {"h": "here", "a": "away", "u": "unknown"}
+    spans = [
+        PresenceSpan(state=names[state], first_ns=n * HOUR, last_ns=(n + 1) * HOUR)
+        for n, state in enumerate(states)
+    ]
+    joined = [list(group) for _, group in itertools.groupby(spans, lambda one: one.state)]
+    whole = [one[0].model_copy(update={"last_ns": one[-1].last_ns}) for one in joined]
+    assert presence_words(whole) == said
