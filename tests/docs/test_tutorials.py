@@ -7,7 +7,9 @@ import pytest
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.topics.models.entries import ModelImported
-from tests.docs.sessions import commands, session
+from tests.coordinator.serving.test_webhook import hook
+from tests.device_agent.scripted import eventually
+from tests.docs.sessions import Command, commands, session
 from tests.test_architecture import ROOT
 from tests.transport.standalone import free_port
 
@@ -57,10 +59,24 @@ def test_pushing_models_of_your_own(tmp_path: Path) -> None:
     assert second["head"] != first["head"]
 
 
+@pytest.mark.slow
 @pytest.mark.broker
-def test_setting_up_many_devices(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "set-up-many-devices.md"
-    replaced = {"8883": str(free_port("127.0.0.1"))}
-    with session(tmp_path, page, replaced) as opened:
-        for command in commands(page):
+def test_setting_up_many_devices_and_their_year(tmp_path: Path) -> None:
+    """The fleet of the first page is that of the second; the coordinator also posts alerts."""
+    pages = [ROOT / "docs" / name for name in ("set-up-many-devices.md", "operating.md")]
+    with (
+        hook() as alerts,
+        session(tmp_path, pages[0], {"8883": str(free_port("127.0.0.1"))}) as opened,
+    ):
+        for command in (command for page in pages for command in commands(page)):
+            if "coordinator serve" in command.line:
+                with (tmp_path / "coordinator-home" / "coordinator.toml").open("a") as settings:
+                    settings.write(f'\n[webhook]\nurl = "{alerts.url}"\nseconds = 1\n')
             opened.type(command)
+        broker = tmp_path / "kits" / "broker" / "state"
+        eventually((broker / "mosquitto.log").exists)
+        assert (broker / "mosquitto.log.1").stat().st_size > 0
+        opened.type(Command("fleetledger coordinator serve --home moved &", ()))
+        eventually(lambda: any("another one runs" in post["text"] for post in alerts.taken))
+    with LedgerReader.open_read_only(ledger_path(tmp_path / "moved")) as ledger:
+        assert ledger.size > 0
