@@ -1,5 +1,6 @@
 """The tutorials, followed literally: every file, every command, and what they show."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,8 @@ def test_setting_up_many_devices_and_their_year(tmp_path: Path) -> None:
         broker = tmp_path / "kits" / "broker" / "state"
         eventually((broker / "mosquitto.log").exists)
         assert (broker / "mosquitto.log.1").stat().st_size > 0
+        password = tmp_path / "kits" / "broker" / "passwords" / "coordinator"
+        shutil.copy(password, tmp_path / "moved" / "broker.password")  # changed since the archive
         opened.type(Command("fleetledger coordinator serve --home moved &", ()))
         eventually(lambda: any("another one runs" in post["text"] for post in alerts.taken))
     with LedgerReader.open_read_only(ledger_path(tmp_path / "moved")) as ledger:
