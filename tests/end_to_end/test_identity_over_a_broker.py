@@ -127,7 +127,7 @@ def test_devices_give_nothing_to_two_coordinators_and_all_to_the_one_that_is_lef
     fleet.start("copy", "coordinator", "serve", "--home", str(copy))
     fleet.until(lambda: "another one runs for fleet" in fleet.said("copy"))
     fleet.until(lambda: "a copy of this home" in fleet.said("coordinator"))
-    fleet.until(lambda: "The coordinator cannot do its work since" in needs(fleet))
+    fleet.until(lambda: "The coordinator cannot do its work: " in needs(fleet))
     shown = fleet.operator("coordinator", "status", code=ExitCode.NEEDS_A_PERSON)
     assert "stop the one that should not run" in shown
     bring(fleet, CAMERA, "vertical", range(1000, 1006))

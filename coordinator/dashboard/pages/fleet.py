@@ -130,7 +130,8 @@ def title(fleet: FleetNow) -> str:
     run, away = fleet.coordinator, sum(device.state == "away" for device in fleet.devices)
     needs = len(fleet.needs)
     if not run.running:
-        return "No coordinator runs." + (f" {_needs(needs - 1, 'more ')}" if needs > 1 else "")
+        ended = "The coordinator was stopped." if run.stopped_in_order else "No coordinator runs."
+        return ended + (f" {_needs(needs - 1, 'more ')}" if needs > 1 else "")
     if run.hindered:
         well = "The coordinator cannot do its work."
     elif not run.connected:
