@@ -8,7 +8,6 @@ from shlex import quote
 
 from coordinator.core.formatting import count_of, some, span
 from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow
-from schemas.times import clock_time
 
 PATIENCE_NS = 60 * 10**9
 """So long something may last before somebody is told."""
@@ -33,10 +32,10 @@ def absences(
     gone = [device for device in devices if _is_absent(device, time_ns)]
     together, alone = _outages(gone)
     for outage in together:
-        yield _of_outage(outage, devices, time_ns)
+        yield _of_outage(outage, devices)
     sites, alone = _sites(alone, devices)
     for tag_lost, lost in sites:
-        yield _of_site(tag_lost, lost, time_ns)
+        yield _of_site(tag_lost, lost)
     if alone:
         yield _of_devices(alone, time_ns)
     if stage is not None:
@@ -87,27 +86,25 @@ def _sites(
     return found, rest
 
 
-def _of_site(tag: str, gone: Sequence[FleetDevice], time_ns: int) -> Need:
-    first = gone[0].absent_since or 0
+def _of_site(tag: str, gone: Sequence[FleetDevice]) -> Need:
     return Need(
         urgency="now",
-        sentence=f"All {count_of(len(gone))} of {tag} are away, the first since "
-        f"{clock_time(first, time_ns)}.",
+        sentence=f"All {count_of(len(gone))} of {tag} are away.",
         more="They may share a cause, such as their network or power.",
-        since=first,
+        since=gone[0].absent_since,
         devices=tuple(device.name for device in gone),
         command=f"fleetledger device list --tag {quote(tag)}",
     )
 
 
-def _of_outage(outage: Sequence[FleetDevice], devices: Sequence[FleetDevice], time_ns: int) -> Need:
+def _of_outage(outage: Sequence[FleetDevice], devices: Sequence[FleetDevice]) -> Need:
     first, last = outage[0].away_since or 0, outage[-1].away_since or 0
     tag = _common_tag(outage, devices)
     what = count_of(len(outage)) + (f" of {tag}" if tag else "")
     within = max(1, -(-(last - first) // 10**9))
     return Need(
         urgency="now",
-        sentence=f"{what} went away within {within} s, at {clock_time(first, time_ns)}.",
+        sentence=f"{what} went away within {within} s.",
         more="They may share a cause, such as their network or power.",
         since=first,
         devices=tuple(device.name for device in outage),
@@ -165,8 +162,8 @@ def _of_stage(stage: StageNow, devices: dict[str, FleetDevice], time_ns: int) ->
     told = some(_words(device, time_ns) for device in awaited)
     yield Need(
         urgency="today",
-        sentence=f"{what} has waited for {span(time_ns - opened)}, just now for {told}. "
-        f"{wait.sentence}",
+        sentence=f"{what} has waited for {span(time_ns - opened)}, just now for {told}.",
+        more=wait.sentence,
         devices=tuple(device.name for device in awaited),
         index=stage.index if current is None else current.index,
         command="fleetledger coordinator close-stage",

@@ -76,7 +76,7 @@ def test_without_a_coordinator_nobody_is_said_to_be_away(tmp_path: Path) -> None
     )
     client = browser(settled(make_home(tmp_path, ended)))
     told = client.get("/fleet.json").json()
-    assert told["title"].startswith("No coordinator runs.")
+    assert told["title"].startswith("The coordinator was stopped.")
     assert {one["device"]["state"] for one in told["rows"]} == {"unknown"}
     assert "so nobody knows how dev-1 is" in client.get("/devices/dev-1").text
 

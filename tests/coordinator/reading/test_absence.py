@@ -55,8 +55,10 @@ def test_a_stage_says_for_whom_it_waits_how_long_and_what_closes_it(tmp_path: Pa
     ]
     assert need.sentence == (
         "Stage 1 has waited for 1.389 h, just now for camera-2 (here, and has not answered), "
-        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came). It closes "
-        "when 4 devices have answered and nothing has come for 10 s, or at 01:24:20 UTC."
+        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came)."
+    )
+    assert need.more == (
+        "It closes when 4 devices have answered and nothing has come for 10 s, or at 01:24:20 UTC."
     )
     assert need.command == "fleetledger coordinator close-stage"
 
@@ -101,7 +103,8 @@ def test_devices_that_went_away_together_are_one_outage_with_their_tag(tmp_path:
     )
     gone = [away(name, 300 + 5 * number) for number, name in enumerate(names[:4])]
     outage, alone = told(tmp_path, bench, *gone, here("camera-5"), away("camera-6", 900))
-    assert outage.sentence == ("4 devices of site=hazel went away within 15 s, at 01:18 UTC.")
+    assert outage.sentence == "4 devices of site=hazel went away within 15 s."
+    assert outage.since == NOW - 315 * SECOND
     assert (outage.urgency, outage.command) == (
         "now",
         "fleetledger device list --tag site=hazel",
@@ -140,7 +143,7 @@ def test_a_site_that_is_wholly_away_is_one_need_however_long_it_took_to_go(tmp_p
     )
     gone = [away(name, 2400 - 40 * number) for number, name in enumerate(names[:40])]
     site, alone = told(tmp_path, bench, *gone, here("camera-41"), away("camera-42", 90))
-    assert site.sentence == "All 40 devices of site=hazel are away, the first since 00:43 UTC."
+    assert site.sentence == "All 40 devices of site=hazel are away."
     assert (len(site.devices), site.since) == (40, NOW - 2400 * SECOND)
     assert site.command == "fleetledger device list --tag site=hazel"
     assert alone.devices == ("camera-42",)
@@ -154,4 +157,4 @@ def test_an_outage_that_a_broker_notices_over_a_keep_alive_is_one(tmp_path: Path
         bench.born(name)
     gone = [away(name, 600 - 9 * number) for number, name in enumerate(names[:9])]
     (outage,) = told(tmp_path, bench, *gone, here("camera-10"))
-    assert outage.sentence == "9 devices went away within 72 s, at 01:13 UTC."
+    assert outage.sentence == "9 devices went away within 72 s."
