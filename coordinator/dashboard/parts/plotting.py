@@ -162,13 +162,6 @@ class Drawing:
         y = self.level(value, look)
         self.labels.append(PlotLabel(self.frame.left + 4, y - 4, word, "start", f"{look}-word"))
 
-    def area(self, points: Sequence[tuple[float, float, float]]) -> None:
-        """Fill what lies between a lower and an upper value."""
-        if len(points) > 1:
-            there = "L".join(f"{self.x(x)} {self.y(high)}" for x, _, high in points)
-            back = "L".join(f"{self.x(x)} {self.y(low)}" for x, low, _ in reversed(points))
-            self.paths.append(PlotPath(f"M{there}L{back}Z", "area"))
-
     def bars(self, bars: Iterable[tuple[float, float, float, str]], look: str = "column") -> None:
         """Draw bars: from where to where, how high, and what each says."""
         for first, last, value, says in bars:
