@@ -1,0 +1,117 @@
+"""What the house may hold: figures of each room that only fall.
+
+A change that adds a capability may raise a ceiling; its commit says the price. Whoever makes a
+room smaller lowers them: `python -m tests.test_house` prints the table as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from device_agent.collisions import PACKAGES
+
+ROOT = Path(__file__).parents[1]
+SMALL = 40
+ROUNDED = 50
+"""Ceilings of lines are multiples of it, so that a mended line is not a ceiling to change."""
+
+
+class Room(NamedTuple):
+    """Figures of one room's Python."""
+
+    lines: int
+    import_share: float
+    """Lines of imports, in percent of all."""
+    names: float
+    """Imported names in 100 lines."""
+    small_files: int
+    """Files below 40 lines."""
+    used_once: int
+    """Private functions that their file calls in one place."""
+
+
+CEILINGS: dict[str, Room] = {
+    "coordinator": Room(52750, 9.5, 12.3, 68, 1006),
+    "device_agent": Room(22400, 10.1, 13.2, 22, 309),
+    "export": Room(6600, 9.8, 13.1, 6, 101),
+    "learning": Room(16650, 7.9, 9.7, 25, 210),
+    "methods": Room(15550, 11.5, 15.2, 34, 129),
+    "schemas": Room(8300, 7.8, 10.9, 15, 95),
+    "simulator": Room(34200, 12.3, 15.0, 77, 587),
+    "transport": Room(6650, 8.4, 10.1, 7, 88),
+}
+
+
+def imports_of(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+
+
+def used_once(tree: ast.Module, text: str) -> int:
+    """Count private functions and methods whose name stands in one more place."""
+    found = Counter(re.findall(r"\b_[a-z]\w*", text))
+    return sum(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("_")
+        and not node.name.startswith("__")
+        and found[node.name] == 2
+        for node in ast.walk(tree)
+    )
+
+
+def measured(room: str) -> Room:
+    lines = imported = names = small = once = 0
+    for path in sorted((ROOT / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree, count = ast.parse(text), text.count("\n")
+        lines += count
+        small += count < SMALL
+        once += used_once(tree, text)
+        for node in imports_of(tree):
+            imported += (node.end_lineno or node.lineno) - node.lineno + 1
+            names += len(node.names)
+    return Room(lines, 100 * imported / lines, 100 * names / lines, small, once)
+
+
+def test_every_room_has_its_ceiling() -> None:
+    assert set(CEILINGS) == set(PACKAGES)
+
+
+@pytest.mark.parametrize("room", PACKAGES)
+def test_no_room_grows(room: str) -> None:
+    found, ceiling = measured(room), CEILINGS[room]
+    over = [
+        f"{name}: {now:.6g}, at most {most}"
+        for name, now, most in zip(Room._fields, found, ceiling, strict=True)
+        if now > most
+    ]
+    assert not over, f"{room} grew; say the price in the commit and in CEILINGS"
+
+
+@pytest.mark.parametrize("room", PACKAGES)
+def test_a_ceiling_follows_what_falls(room: str) -> None:
+    found, ceiling = measured(room), CEILINGS[room]
+    assert found.lines > ceiling.lines - 10 * ROUNDED, f"{room} has shrunk: lower its ceiling"
+
+
+def main() -> None:
+    """Print the table as it is."""
+    for room in PACKAGES:
+        found = measured(room)
+        lines = math.ceil(found.lines / ROUNDED) * ROUNDED
+        share, names = (math.ceil(10 * each) / 10 for each in (found.import_share, found.names))
+        ceiling = Room(lines, share, names, found.small_files, found.used_once)
+        print(f'    "{room}": Room{tuple(ceiling)},')  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
