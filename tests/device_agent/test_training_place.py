@@ -73,5 +73,5 @@ def test_a_gpu_whose_memory_is_too_small_can_be_tried_again(school, monkeypatch)
     monkeypatch.setattr(stepping, "slope_of", full)
     answer = school.ask(1, None, publishes=False)
     assert isinstance(answer, inputs.TrainingFailed)
-    assert "do not fit" in answer.reason
+    assert "no room for 4 images" in answer.reason
     assert not answer.hopeless
