@@ -26,6 +26,6 @@ def test_a_few_hundred_contributions_count_once_each(few: Story, tmp_path: Path,
     troubled(few, tmp_path / "home", seed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_some_thousand_contributions_count_once_each(tmp_path: Path) -> None:
     troubled(undisturbed(tmp_path / "undisturbed", 3_000), tmp_path / "home", seed=0)

@@ -56,7 +56,7 @@ def quality(encoding, truths, labels, settings, seed=1):
     return [peak_signal_to_noise(one, truth) for one, truth in pairs], found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("made", [True, False], ids=["made", "natural"])
 def test_a_picture_of_32_pixels_comes_back_with_30_decibels(made):
     truth = picture(3, 32, 4) if made else natural_picture()

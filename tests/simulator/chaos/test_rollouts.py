@@ -13,8 +13,9 @@ import pytest
 from simulator.chaos.faults import CALM, Crash, Troubles
 from simulator.chaos.running import fast_folder, run_troubles
 from simulator.chaos.trials import Trials
+from tests.simulator.chaos.test_seeds import blocks
 
-SEEDS, AT_ONCE = 4, 4
+BY_DAY, SEEDS, AT_ONCE = 2, 4, 2
 LOST = 4
 """A class is lost, and the candidate is measured once it runs: everything happens in groups."""
 POINTS, APART = 900, 113
@@ -27,7 +28,7 @@ def rollouts() -> Iterator[Trials]:
         yield Trials(folder, rollouts=True)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE), ids=lambda n: f"{n}-{n + AT_ONCE - 1}")
+@pytest.mark.parametrize("first", blocks(BY_DAY, SEEDS, AT_ONCE))
 def test_no_seed_breaks_a_promise(rollouts: Trials, first: int) -> None:
     reports = [rollouts.run(seed) for seed in range(first, first + AT_ONCE)]
     broken = [f"{report}\n  {sentence}" for report in reports for sentence in report.broken]

@@ -115,6 +115,7 @@ def test_one_scenario_alone_is_a_sweep_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.nightly
 def test_runs_are_tasks_on_a_cluster_with_the_same_results(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra 'ray'")
     sweep(["digits-tiny"], ["seeds=[2]"], [], tmp_path / "here", Beside(1))
