@@ -195,7 +195,7 @@ class BoundRules(Strict):
     max_residual: float = Field(default=4.0, gt=0)
     """Mean squared residual of a device's new parts under the model of the others; parts above it
     are set aside, as above the next two."""
-    max_pull: float = Field(default=2.0, gt=0)
+    max_pull: float = Field(default=1.8, gt=0)
     """Move of the others' scores in units of the parts' share of samples, but for chance."""
     max_move: float = Field(default=0.02, gt=0)
     """Mean squared move of the others' scores, once `move_from_devices` others count."""

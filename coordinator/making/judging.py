@@ -176,7 +176,9 @@ class _Bench:
             return None
         bounds = self._judging.bounds
         most = Influence(bounds.residual, bounds.pull, bounds.move)
-        if len(self._inside.keys() - set(without)) < bounds.move_from_devices:
+        few = len(self._inside.keys() - set(without)) < bounds.move_from_devices
+        # Of fewer samples than features a model follows each new one, whoever gives it.
+        if few or moments.samples < len(moments.gram):
             most = replace(most, move=inf)
         return _Others(OthersModel(moments, side.judged_ridge(assignment)), self._names, most)
 

@@ -32,8 +32,10 @@ def test_figures_are_those_of_samples_scored_by_both_models(count):
     assert found.residual == pytest.approx(np.square(h @ before - y).sum() / count)
     move = np.square(h0 @ (after - before)).sum() / 50
     assert found.move == pytest.approx(move)
-    chance = sqrt(1 + 12 / count)
-    assert found.pull == pytest.approx(sqrt(move) * (50 + count) / count / chance)
+    gram = h0.T @ h0
+    freedom = np.trace(gram @ np.linalg.inv(gram + RIDGE * np.eye(7)))
+    chance = sqrt(1 + freedom / count)  # the trace is estimated by random signs
+    assert found.pull == pytest.approx(sqrt(move) * (50 + count) / count / chance, rel=0.05)
 
 
 def test_figures_within_the_bounds_are_themselves_bounds():
