@@ -123,7 +123,8 @@ class _Notebook:
             place=self.place, size=self.copy.size, looked_ns=now, refused=refused and refused[:2000]
         )
         last = self.written
-        if last is not None and now - last.looked_ns < _NOTE_NS and last.same_but_time(note):
+        since = now if last is None else now - last.looked_ns
+        if last and since < _NOTE_NS and (last.size, last.refused) == (note.size, note.refused):
             return
         try:
             write_note(self.home, note)

@@ -36,10 +36,6 @@ class MirrorNote(Strict):
     refused: str | None = Field(default=None, max_length=2000)
     """Why it does not go on; None where it does."""
 
-    def same_but_time(self, other: MirrorNote) -> bool:
-        """Whether another note says the same, at whatever time."""
-        return self == other.model_copy(update={"looked_ns": self.looked_ns})
-
 
 def place_of(url: str) -> str:
     """Return where a mirror lies, as it may be shown."""

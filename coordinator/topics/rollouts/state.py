@@ -219,11 +219,6 @@ class RolloutsState:
             else:
                 rollout.phase.waiting.discard(device)
 
-    def review_all(self) -> None:
-        """Do so for every device."""
-        for device in self.devices.admitted:
-            self.review(device)
-
     def _is_awaited(self, rollout: Rollout, phase: Phase, device: DeviceId) -> bool:
         member = rollout.members.get(device)
         if member is None or (member.group, member.mode) != (phase.group, phase.mode):
