@@ -32,7 +32,7 @@ def fleet_devices(
 ) -> tuple[FleetDevice, ...]:
     """Return every admitted device; `live` is that of a coordinator that runs, None without."""
     tried = {name: version for version, names in out.canaries.items() for name in names}
-    own = offers(ledger, out.desired) | tried | out.pins
+    own = tried | offers(ledger) | out.pins
     doubled = {row.device for row in device_views.unsettled(ledger)}
     measured, troubles = _accuracies(ledger, facts), _troubles(ledger)
     tags = device_views.tags(ledger)

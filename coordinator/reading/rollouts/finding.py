@@ -200,23 +200,36 @@ def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
         yield KnownDevice(name, tags, pinned.get(name), revoked=name in revoked)
 
 
-def offers(ledger: LedgerReader, desired: int | None) -> dict[str, int]:
+def offers(ledger: LedgerReader) -> dict[str, int]:
     """Return the version that an opened group of a rollout offers each of its devices.
 
-    Devices keep it where a rollout ended without going back. `desired` is what all others are to
-    run; rollouts that began from another version are over.
+    Devices keep it however the rollout ended, until a version becomes everybody's. An offer takes
+    the place of what was pushed to single devices before it.
     """
-    rows = ledger.db.execute(
-        "SELECT number, version FROM rollout WHERE former IS ? AND group_number IS NOT NULL AND"
-        " state IN ('running', 'soaking', 'paused', 'aborted', 'superseded') ORDER BY number",
-        [desired],
-    ).fetchall()
+    rows = ledger.db.execute(_OFFERING).fetchall()
     devices = known_devices(ledger) if rows else ()
+    tried = dict(ledger.db.execute("SELECT device, idx FROM canary").fetchall()) if rows else {}
     found: dict[str, int] = {}
     for number, version in rows:
         story = _told(ledger, number, "rollout.%")
-        ran = [one.number for one in story.opened if any(p.mode == "run" for p in one.phases)]
-        group_of = membership(story, devices).group_of.items()
+        ran = {
+            one.number: phase.index
+            for one in story.opened
+            for phase in one.phases
+            if phase.mode == "run"
+        }
         last = max(ran, default=0)
-        found |= {name: version for name, group in group_of if group and group <= last}
+        for name, group in membership(story, devices).group_of.items():
+            opened = None if group is None or group > last else ran.get(group, ran[last])
+            if opened is not None and opened > tried.get(name, -1):
+                found[name] = version
     return found
+
+
+_OFFERING = """
+SELECT number, rollout.version FROM rollout WHERE state <> 'rolled_back' AND EXISTS (
+    SELECT 1 FROM push WHERE push.rollout = number AND push.mode = 'run' AND NOT push.of_all
+        AND push.idx > (SELECT coalesce(max(idx), -1) FROM push WHERE of_all)
+) ORDER BY number
+"""
+"""Rollouts with an offer to run that came after a version was made everybody's."""

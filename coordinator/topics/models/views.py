@@ -205,12 +205,13 @@ def _desired_of_some(db: Database, entry: Entry) -> None:
     if body.group is not None:
         return  # a rollout tries its candidate again
     for device in body.devices or ():
-        db.table("canary").insert({"device": device, "version": body.version}, replace=True)
+        row = {"device": device, "version": body.version, "idx": entry.index}
+        db.table("canary").insert(row, replace=True)
 
 
 CANARY = Projection(
     "canary",
-    {"device": str, "version": int},
+    {"device": str, "version": int, "idx": int},
     ("device",),
     {ModelDesired.kind: _desired_of_some},
 )

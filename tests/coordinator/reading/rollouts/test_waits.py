@@ -13,9 +13,13 @@ from coordinator.reading.rollouts.finding import one_rollout, summaries
 from coordinator.reading.rollouts.waits import foretold_waits
 from coordinator.reading.waits import Wait
 from coordinator.topics.devices.choosing import DeviceChoice
+from coordinator.topics.devices.commands import TagDevices
+from coordinator.topics.models.commands import PushModel
 from coordinator.topics.rollouts.commands import EndRollout, PauseRollout, PlanRollout
 from coordinator.topics.rollouts.plan import RolloutPlan
 from schemas.rollouts import LocalHours
+from schemas.tags import TagSelector
+from schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.rollouts.rollout_bench import RolloutBench, plan
@@ -164,31 +168,68 @@ def test_a_push_says_that_it_ends_the_rollout_that_is_open(tmp_path: Path) -> No
     assert told not in one
 
 
+def desired(folder: Path, bench: RolloutBench) -> dict[str, int | None]:
+    """Return what each device is to run by the tables; the coordinator's state says the same."""
+    here = folder / f"{bench.core.state.size}"
+    here.mkdir()
+    write(here, bench)
+    with ledger_of(here) as ledger:
+        fleet = fleet_now(ledger, None, bench.now_ns)
+    found = {one.name: one.desired_version for one in fleet.devices}
+    for name, version in found.items():
+        told = bench.core.state.models.desired_for(DeviceId(name))
+        assert told is not None
+        assert told.version == version, name
+    return found
+
+
 def test_a_device_of_an_open_group_is_to_run_what_the_group_offers(tmp_path: Path) -> None:
     bench = begun()
     (first,) = bench.offered()
     bench.says(first, "active")
-
-    def desired(at: str) -> dict[str, int | None]:
-        here = tmp_path / at
-        here.mkdir()
-        write(here, bench)
-        with ledger_of(here) as ledger:
-            fleet = fleet_now(ledger, None, bench.now_ns)
-        return {one.name: one.desired_version for one in fleet.devices}
-
-    names = [f"dev-{number:04}" for number in range(4)]
-    told = {name: 2 if name == first else 1 for name in names}
-    assert desired("open") == told
+    told = {f"dev-{number:04}": 1 for number in range(4)} | {first: 2}
+    assert desired(tmp_path, bench) == told
     bench.command(EndRollout(rollout=1))
-    assert desired("aborted") == told, "devices keep what they run"
+    assert desired(tmp_path, bench) == told, "devices keep what they run"
+
+
+def test_an_offer_is_over_once_a_version_is_everybodys_be_it_the_former_one(
+    tmp_path: Path,
+) -> None:
+    bench = begun()
+    bench.says(bench.offered()[0], "active")
+    bench.command(EndRollout(rollout=1))
+    bench.command(PushModel(version=1))
+    assert set(desired(tmp_path, bench).values()) == {1}
+    bench.begin_rollout()
+    assert sorted(desired(tmp_path, bench).values(), key=str) == [1, 1, 1, 2]
+
+
+def test_devices_keep_the_offer_of_a_rollout_of_some_that_has_finished(tmp_path: Path) -> None:
+    bench = RolloutBench(now_ns=AT)
+    names = bench.fleet(4)
+    bench.command(TagDevices(devices=names[:2], put={"site": "ash"}))
+    bench.begin_rollout(groups=(1.0,), tags=(TagSelector.parse("site=ash"),))
+    bench.all_answer_of(2)
+    bench.wait(61)
+    bench.settle()
+    assert bench.rollout.stage == "finished"
+    assert list(desired(tmp_path, bench).values()) == [2, 2, 1, 1]
+
+
+def test_an_offer_and_a_push_to_a_device_count_by_which_came_last(tmp_path: Path) -> None:
+    bench = RolloutBench(now_ns=AT)
+    names = bench.fleet(2, models=3)
+    bench.command(PushModel(version=3, devices=tuple(names)))
+    bench.begin_rollout(groups=(1, 1.0))
+    (first,) = bench.offered()
+    assert desired(tmp_path, bench)[first] == 2
+    bench.command(PushModel(version=3, devices=(DeviceId(first),)))
+    assert desired(tmp_path, bench)[first] == 3
 
 
 def test_a_device_of_a_rollout_that_went_back_is_to_run_the_former_model(tmp_path: Path) -> None:
     bench = begun()
     bench.says(bench.offered()[0], "active")
     bench.command(EndRollout(rollout=1, back=True))
-    write(tmp_path, bench)
-    with ledger_of(tmp_path) as ledger:
-        fleet = fleet_now(ledger, None, bench.now_ns)
-    assert {one.desired_version for one in fleet.devices} == {1}
+    assert set(desired(tmp_path, bench).values()) == {1}
