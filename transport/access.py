@@ -50,6 +50,7 @@ _PROXY: dict[Action, tuple[str, ...]] = {
 }
 _VERBS: tuple[tuple[Action, str], ...] = (("publish", "write"), ("receive", "read"))
 """Mosquitto's words."""
+_SHUT_OUT = "\nuser {}\ntopic deny #"
 
 
 def allowed_filters(user: str, action: Action, fleet: str = _ANY_FLEET) -> tuple[str, ...]:
@@ -100,9 +101,13 @@ def mosquitto_access_file(fleet: str = _ANY_FLEET, shut_out: Iterable[str] = ())
     lines += ["", f"user {PROXY}"]
     for action, verb in _VERBS:
         lines += [f"topic {verb} {allowed}" for allowed in _rooted(_PROXY[action], fleet)]
-    for user in shut_out:
-        lines += ["", f"user {user}", "topic deny #"]
+    lines += [_SHUT_OUT.format(user) for user in shut_out]
     lines += [""]
     for action, verb in _VERBS:
         lines += [f"pattern {verb} {pattern}" for pattern in _rooted(_DEVICE[action], fleet)]
     return "\n".join(lines) + "\n"
+
+
+def shuts_out(rules: str, user: str) -> bool:
+    """Return whether the text of a Mosquitto `acl_file` lets a user do nothing."""
+    return f"{_SHUT_OUT.format(user)}\n" in rules

@@ -39,14 +39,24 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def command(
-    home: Path, body: Command, *, as_json: bool = False, reaches: Iterable[str] = ()
+    home: Path,
+    body: Command,
+    *,
+    as_json: bool = False,
+    reaches: Iterable[str] = (),
+    then: Callable[[Path], Iterable[str]] = lambda _: (),
 ) -> None:
     """Have a command carried out and print its answer; raise `CommandError` if it was refused.
 
-    `reaches` are the sentences that were said of it before.
+    `reaches` are the sentences that were said of it before; `then` follows it in the home.
     """
     answer = carried_out(home, body, carry_out_here=here(home))
-    report = ActionReport(said=(answer.text,), entries=answer.entries, reaches=tuple(reaches))
+    report = ActionReport(
+        said=(answer.text,),
+        entries=answer.entries,
+        reaches=tuple(reaches),
+        followed=tuple(then(home)),
+    )
     show_action(report, as_json=as_json)
 
 

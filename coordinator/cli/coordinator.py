@@ -21,6 +21,7 @@ from coordinator.cli.trust import init as make_first_root
 from coordinator.core.formatting import some
 from coordinator.errors import QuestionError
 from coordinator.home_option import HOME, Home
+from coordinator.provisioning.broker_access import open_access
 from coordinator.proxy import settings as proxy_settings
 from coordinator.reading.reports import RoundsReport, StagesReport
 from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, SecuritySettings
@@ -177,7 +178,8 @@ def admit(
     as_json: AsJson = False,
 ) -> None:
     """Let a device take part."""
-    command(home, AdmitDevice(device=DeviceId(device)), as_json=as_json)
+    body = AdmitDevice(device=DeviceId(device))
+    command(home, body, as_json=as_json, then=open_access)
 
 
 @app.command("correct-clock")

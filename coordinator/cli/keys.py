@@ -9,13 +9,14 @@ import typer
 from coordinator import completing
 from coordinator.cli.common import Tagged, command, for_each, show_action
 from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import close_access
+from coordinator.provisioning.broker_access import close_access, open_access
 from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.keys.commands import RevokeKey
 from schemas.counted import count_of
 from schemas.showing import AsJson
+from schemas.shown_commands import with_homes
 from schemas.values import BootId, DeviceId
 
 Device = Annotated[
@@ -33,6 +34,8 @@ def enrol(
 ) -> None:
     """Print a token with which a device enrols a key of its own, once; admit it where needed."""
     token = invite(home, DeviceId(device), hours)
+    for line in open_access(home):
+        typer.echo(with_homes(line), err=True)
     typer.echo(
         f"Give this line to the owner of {device}, and to nobody else; it works once, within "
         f"{count_of(hours, 'hour')}.\nOn the device: `fleetledger agent enrol` (it asks for the "

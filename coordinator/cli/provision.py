@@ -11,6 +11,7 @@ import typer
 
 from coordinator.cli.broker_config import LocalPort
 from coordinator.cli.common import say
+from coordinator.core.formatting import some
 from coordinator.errors import ProvisionError
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import DEVICES
@@ -81,6 +82,22 @@ def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
     there = f"; {len(done.there)} had theirs" if done.there else ""
     kits = "1 kit" if len(done.made) == 1 else f"{len(done.made)} kits"
     yield f"made {kits} in {what.out / DEVICES}{there}"
+    if done.enrolled:
+        yield (
+            f"no kit for {some(done.enrolled)}: enrolled already, and let in by what was installed "
+            "there. For other hardware under the name: `fleetledger coordinator revoke NAME`, then "
+            "this again"
+        )
+    if done.renewed:
+        yield (
+            f"{some(done.renewed)}: has its key, so the kit has no token; `fleetledger agent "
+            "install FOLDER` over its home takes over what logs it in"
+        )
+    for device in done.retired:
+        yield (
+            f"no kit for {device}, which is retired: `fleetledger coordinator admit {device}` "
+            "brings it back; else take its line out of the table"
+        )
     if not done.has_root:
         yield (
             "the fleet has no root, so no kit has one: devices install what the coordinator "
@@ -97,7 +114,9 @@ def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
             f"1. Broker: copy {broker.folder} without {SECRETS}/ to {broker.place} on its host; "
             f"there: chown -R mosquitto: {broker.place}; {start}"
         )
-    if not broker.by_certificate:
+    if done.reloaded:
+        yield f"   {done.reloaded}"
+    elif not broker.by_certificate:
         yield "   After new kits copy its password_file again, and send it a SIGHUP"
     yield (
         f"2. Devices: take each its folder of {what.out / DEVICES}; there: "

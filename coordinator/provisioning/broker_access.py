@@ -13,18 +13,22 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from pydantic import Field, TypeAdapter
 
+from coordinator.core.formatting import some
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.devices import views as device_views
 from schemas.message import Strict
 from schemas.private_file import write_private
 from schemas.values import DeviceId
+from transport.access import shuts_out
 from transport.brokers.folder import (
     ACCESS,
     PASSWORDS,
     PROCESS,
+    SECRETS,
     STATE,
     BrokerFolder,
     write_broker_folder,
@@ -146,31 +150,72 @@ def close_access(home: Path) -> Iterator[str]:
         for device in what.shut_out:
             if broker.kits is not None:
                 shutil.rmtree(broker.kits / DEVICES / device, ignore_errors=True)
-        yield from _reloaded(broker, what)
+        yield reloaded(broker, what, "no longer let it in")
+        if what.by_certificate:
+            yield (
+                "broker: a session that is open by a certificate may do nothing any more; it ends "
+                "with the next `systemctl restart mosquitto` at the latest"
+            )
 
 
-def _reloaded(broker: KnownBroker, what: BrokerFolder) -> Iterator[str]:
+def open_access(home: Path) -> Iterator[str]:
+    """Let devices in again that are admitted and that a broker's folder shuts out; yield lines.
+
+    What they logged in with counts no more. Kits are made by `provision` alone, which is told of.
+    """
+    for broker in known_brokers(home):
+        rules = _text(broker.folder / ACCESS)
+        rows = device_views.devices(home)
+        back = [
+            DeviceId(row.device)
+            for row in rows
+            if row.key != "revoked" and shuts_out(rules, row.device)
+        ]
+        if not back:
+            continue
+        if broker.kits is not None:
+            yield (
+                f"broker: what {some(back)} logged in with counts no more: `fleetledger "
+                f"coordinator provision TABLE --out {quote(str(broker.kits))}` makes a new kit, "
+                "and `fleetledger agent install FOLDER` on the device takes it over"
+            )
+            continue
+        what = write_access(home, broker)
+        yield reloaded(broker, what, "let it in again")
+        for device in set(back).intersection(what.users_with_passwords):
+            secret = broker.folder / SECRETS / device
+            yield f"broker: {device} has a new password, in {secret}: copy it to the device"
+
+
+def access_of(broker: KnownBroker) -> str:
+    """Return what the folder says of who is let in; empty where it is not written yet."""
+    return _text(broker.folder / ACCESS) + _text(broker.folder / PASSWORDS)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def reloaded(broker: KnownBroker, what: BrokerFolder, done: str) -> str:
+    """Have the broker read its folder again where it runs here; return what is left to do.
+
+    `done` is what the files do, as in "let it in".
+    """
     files = [PASSWORDS] if what.users_with_passwords else []
     files += [ACCESS, *([REVOCATIONS] if (broker.folder / REVOCATIONS).exists() else [])]
-    named = ", ".join(files)
+    named = f"{', '.join(files)} of {broker.folder}"
     if not broker.here:
-        yield (
-            f"broker: copy {named} of {broker.folder} to {broker.place} on its host, and there: "
-            f"{RELOAD}"
-        )
-    elif _hang_up(broker.folder / STATE / PROCESS):
-        yield f"broker: {named} of {broker.folder} no longer let it in, and the broker read them"
-    else:
-        running = broker.folder / STATE / PROCESS
-        yield (
-            f"broker: {named} of {broker.folder} no longer let it in; now run: {RELOAD}   (or, "
-            f"where it is no service: kill -HUP $(cat {running}))"
-        )
-    if what.by_certificate:
-        yield (
-            "broker: a session that is open by a certificate may do nothing any more; it ends "
-            "with the next `systemctl restart mosquitto` at the latest"
-        )
+        return f"broker: copy {named} to {broker.place} on its host, and there: {RELOAD}"
+    if _hang_up(broker.folder / STATE / PROCESS):
+        return f"broker: {named} {done}, and the broker read them"
+    running = broker.folder / STATE / PROCESS
+    return (
+        f"broker: {named} {done}; now run: {RELOAD}   (or, where it is no service: kill -HUP "
+        f"$(cat {running}))"
+    )
 
 
 def _hang_up(process_file: Path) -> bool:

@@ -8,30 +8,37 @@
 - A kit that is there is left as it is, so a longer table gives kits to new devices alone.
 - A kit comes about as a whole, after the ledger has its token; a run that was killed is run again.
 - A device that the coordinator refuses keeps no other from its kit.
+- A device that has enrolled gets none once its kit was deleted, as long as the broker lets it in.
+  Where what it logged in with was taken back, it gets one without a token: it has its key.
+- A device that was retired gets none before it is admitted again.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from coordinator.core.commands import Command
 from coordinator.errors import CommandError, ProvisionError
+from coordinator.paths import ledger_path
 from coordinator.provisioning.broker_access import (
     AUTHORITY,
     BROKER,
     DEVICES,
     KnownBroker,
+    access_of,
     local_port_of,
+    reloaded,
     write_access,
 )
 from coordinator.provisioning.device_table import NO_DATA, TableRow
 from coordinator.serving.inviting import invite_all
 from coordinator.serving.operator import here, send_all
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
+from coordinator.topics.devices import views as device_views
 from coordinator.topics.devices.commands import TagDevices
 from coordinator.topics.releases.views import newest_root
 from schemas.envelope import COORDINATOR, PROXY
@@ -88,6 +95,14 @@ class Provisioned:
     refused: Mapping[DeviceId, str]
     broker: BrokerFolder
     has_root: bool
+    enrolled: tuple[DeviceId, ...] = ()
+    """Devices that have enrolled and log in, whose kits were deleted."""
+    renewed: tuple[DeviceId, ...] = ()
+    """Devices among `made` whose kits have no token."""
+    retired: tuple[DeviceId, ...] = ()
+    """Devices that were taken out of the fleet."""
+    reloaded: str = ""
+    """What became of a broker that was there, where it lets in others than before."""
     coordinator_changed: bool = False
     """Whether `coordinator.toml` was given the CA and the coordinator's certificate."""
 
@@ -119,12 +134,14 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
     make_private_folder(what.out)
     make_private_folder(what.out / DEVICES)
     authority = Authority.of(what.out / AUTHORITY, settings.fleet)
-    new = [row for row in rows if not (_kit_folder(what, row.device) / KIT_FILE).exists()]
-    invited = invite_all(what.home, [row.device for row in new], what.hours) if new else {}
+    table = _Sorted.of(what, authority, rows)
+    invited: dict[DeviceId, Token | str] = {}
+    if table.new:
+        invited = invite_all(what.home, [row.device for row in table.new], what.hours)
     refused = {name: text for name, text in invited.items() if isinstance(text, str)}
-    _tag(what.home, [row for row in new if row.device not in refused])
+    _tag(what.home, [row for row in table.new if row.device not in refused])
     root = newest_root(what.home)
-    broker = _write_broker(what, settings, authority)
+    broker, told = _write_broker(what, settings, authority)
     making = _Making(
         what,
         settings,
@@ -134,20 +151,64 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
         _passwords(broker),
     )
     changed = _equip_coordinator(making)
-    made = []
-    for row in new:
-        token = invited[row.device]
-        if isinstance(token, Token):
-            _write_kit(making, row, token)
-            made.append(row.device)
+    made = [row for row in (*table.new, *table.renewed) if row.device not in refused]
+    for row in made:
+        token = invited.get(row.device)
+        _write_kit(making, row, token if isinstance(token, Token) else None)
     return Provisioned(
-        made=tuple(made),
-        there=tuple(row.device for row in rows if row not in new),
+        made=_names(made),
+        there=_names(table.there),
         refused=refused,
         broker=broker,
         has_root=root is not None,
+        enrolled=_names(table.enrolled),
+        renewed=_names(table.renewed),
+        retired=_names(table.retired),
+        reloaded=told,
         coordinator_changed=changed,
     )
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Rows of a table by what their devices need."""
+
+    there: list[TableRow] = field(default_factory=list)
+    new: list[TableRow] = field(default_factory=list)
+    enrolled: list[TableRow] = field(default_factory=list)
+    renewed: list[TableRow] = field(default_factory=list)
+    retired: list[TableRow] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, what: Provisioning, authority: Authority, rows: Sequence[TableRow]) -> _Sorted:
+        found, keys, retired = cls(), dict[str, str](), list[DeviceId]()
+        if ledger_path(what.home).exists():
+            keys = {row.device: row.key for row in device_views.devices(what.home)}
+            retired = device_views.retired_names(what.home)
+        for row in rows:
+            has_key = keys.get(row.device, "") not in {"", "invited", "revoked"}
+            if row.device in retired:
+                found.retired.append(row)
+            elif (_kit_folder(what, row.device) / KIT_FILE).exists():
+                found.there.append(row)
+            elif not has_key:
+                found.new.append(row)
+            elif _logs_in(what, authority, row.device):
+                found.enrolled.append(row)
+            else:
+                found.renewed.append(row)
+        return found
+
+
+def _logs_in(what: Provisioning, authority: Authority, device: DeviceId) -> bool:
+    """Return whether something counts that a device was given to log in at the broker."""
+    if what.passwords:
+        return (what.out / BROKER / SECRETS / device).exists()
+    return authority.certifies(device)
+
+
+def _names(rows: Iterable[TableRow]) -> tuple[DeviceId, ...]:
+    return tuple(row.device for row in rows)
 
 
 def _check(what: Provisioning, settings: CoordinatorSettings) -> None:
@@ -189,7 +250,8 @@ def _tag(home: Path, rows: Sequence[TableRow]) -> None:
 
 def _write_broker(
     what: Provisioning, settings: CoordinatorSettings, authority: Authority
-) -> BrokerFolder:
+) -> tuple[BrokerFolder, str]:
+    """Write the broker's folder; return what became of a broker that lets in others than before."""
     folder = what.out / BROKER
     make_private_folder(folder)
     wanted = {settings.broker.host, what.host or settings.broker.host, *what.further_names}
@@ -211,7 +273,11 @@ def _write_broker(
         local_port=local_port_of(settings, what.local_port, here=what.place is None),
         kits=what.out.absolute(),
     )
-    return write_access(what.home, written)
+    before = access_of(written)
+    broker = write_access(what.home, written)
+    if before in {"", access_of(written)}:
+        return broker, ""
+    return broker, reloaded(written, broker, "are new")
 
 
 def _passwords(broker: BrokerFolder) -> dict[str, str]:
@@ -263,7 +329,7 @@ def _kit_folder(what: Provisioning, device: DeviceId) -> Path:
     return what.out / DEVICES / device
 
 
-def _write_kit(making: _Making, row: TableRow, token: Token) -> None:
+def _write_kit(making: _Making, row: TableRow, token: Token | None) -> None:
     """Write a kit beside its place, and move it there once it is whole."""
     scratch = making.what.out / DEVICES / f".{row.device}.new"
     if scratch.exists():
@@ -277,7 +343,7 @@ def _write_kit(making: _Making, row: TableRow, token: Token) -> None:
     scratch.replace(place)
 
 
-def _kit_files(making: _Making, row: TableRow, token: Token) -> Iterator[tuple[str, str]]:
+def _kit_files(making: _Making, row: TableRow, token: Token | None) -> Iterator[tuple[str, str]]:
     learns = making.settings.learning
     data = row.data or ("data" if learns else NO_DATA)
     kit = Kit(
@@ -297,7 +363,8 @@ def _kit_files(making: _Making, row: TableRow, token: Token) -> Iterator[tuple[s
         issued = making.authority.user(row.device)
         yield CERTIFICATE_FILE, issued.certificate
         yield KEY_FILE, issued.key
-    yield TOKEN_FILE, f"{token.text}\n"
+    if token is not None:
+        yield TOKEN_FILE, f"{token.text}\n"
     if making.root is not None:
         yield KIT_ROOT_FILE, making.root.decode("utf-8")
     for kind in DEVICE_UNITS:

@@ -6,6 +6,7 @@ The broker takes nobody without a certificate of the fleet's CA.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,7 @@ class KitFleet:
     def __init__(self, folder: Path, children: Children, *login: str) -> None:
         self.folder, self.children, self.login = folder, children, login
         self.home, self.kits = folder / "coordinator", folder / "kits"
+        self.said = ""
         self.port, self.local_port = free_port("127.0.0.1"), free_port("127.0.0.1")
         words = ("--broker-host", "localhost", "--broker-port", str(self.port), "--no-learning")
         words += ("--password-file", "broker.password") if login else ()
@@ -64,8 +66,8 @@ class KitFleet:
             str(self.home),
             *self.login,
         )
-        said = say("coordinator", *words, "--home", str(self.home))
-        assert "made " in said
+        self.said = say("coordinator", *words, "--home", str(self.home))
+        assert "made " in self.said
         return time.monotonic() - began
 
     def start_coordinator(self) -> None:
@@ -77,6 +79,9 @@ class KitFleet:
         home = str(self.folder / name)
         say("agent", "install", str(self.kits / "devices" / name), "--yes", "--home", home)
         self._start(name, "agent", "run", "--home", home)
+
+    def stop_device(self, number: int) -> None:
+        self.children.end([f"camera-{number}"])
 
     def _start(self, name: str, *words: str) -> None:
         self.children.start(name, fleetledger_command(*words))
@@ -139,16 +144,36 @@ def test_devices_join_a_fleet_that_is_served(mosquitto: MosquittoBroker, fleet: 
     assert len(fleet.listed()) == 60
 
 
-def test_devices_may_log_in_by_password(mosquitto: MosquittoBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("login", [(), ("--login", "password")])
+def test_a_retired_device_that_is_admitted_again_works_with_a_new_kit(
+    mosquitto: MosquittoBroker, tmp_path: Path, login: tuple[str, ...]
+) -> None:
     (tmp_path / "logs").mkdir()
     with Children(tmp_path / "logs") as children:
-        fleet = KitFleet(tmp_path, children, "--login", "password")
-        fleet.provision(2)
+        fleet = KitFleet(tmp_path, children, *login)
+        fleet.provision(1)
+        kit = fleet.kits / "devices" / "camera-0"
         with running(fleet.kits / "broker", fleet.port):
             fleet.start_coordinator()
             fleet.start_device(0)
             fleet.wait_until_online(1)
-            fleet.children.stop()
+            shutil.rmtree(kit)
+            fleet.provision(1)
+            assert "no kit for camera-0: enrolled already" in fleet.said
+            at = ("--home", str(fleet.home))
+            say("device", "retire", "camera-0", *at)
+            fleet.stop_device(0)
+            fleet.provision(1)
+            assert "no kit for camera-0, which is retired" in fleet.said
+            told = say("coordinator", "admit", "camera-0", *at)
+            assert f"coordinator provision TABLE --out {fleet.kits}" in told
+            fleet.provision(1)
+            assert "camera-0: has its key, so the kit has no token" in fleet.said
+            assert not (kit / "token").exists()
+            fleet.start_device(0)
+            fleet.wait_until_online(1)
+            assert fleet.enrolled() == 1
+            children.stop()
 
 
 def test_the_broker_takes_nobody_without_a_certificate_of_the_fleet(

@@ -96,6 +96,10 @@ class Authority:
         write_secret(self._folder / ISSUED / name, lines)
         return issued
 
+    def certifies(self, name: str) -> bool:
+        """Return whether a certificate of a user's still counts."""
+        return bool(self._issued(name))
+
     def revoke(self, names: Iterable[str] = ()) -> str:
         """Take back every certificate of these users; return the list of all that are, PEM.
 

@@ -9,7 +9,7 @@ from coordinator.core.formatting import count_of
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
-from coordinator.provisioning.broker_access import close_access
+from coordinator.provisioning.broker_access import close_access, open_access
 from coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
@@ -110,6 +110,7 @@ _DEVICES = (
         lambda values: AdmitDevice(device=DeviceId(values["device"])),
         lambda values: ("coordinator", "admit", values["device"]),
         (DEVICE,),
+        then=open_access,
     ),
     Action(
         "revoke",

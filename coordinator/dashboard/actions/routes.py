@@ -26,6 +26,7 @@ from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
 from schemas.message import Strict, explain
+from schemas.shown_commands import commands_at
 from transport.pages.answers import wants_json
 from transport.pages.people import Person
 
@@ -169,7 +170,8 @@ def _carried_out(
         return ActionOutcome(done=False, text=str(error)), 409
     except OperatorTimeoutError as error:
         return ActionOutcome(done=False, text=str(error)), 504
-    return ActionOutcome(done=True, text="; ".join((text, *_followed(action, home)))), 200
+    said = commands_at("; ".join((text, *_followed(action, home))), home)
+    return ActionOutcome(done=True, text=said), 200
 
 
 def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome, int]:

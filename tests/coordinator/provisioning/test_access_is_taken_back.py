@@ -112,7 +112,7 @@ def test_revoking_ends_the_session_of_a_password_and_lets_it_in_no_more(
 
 
 @pytest.mark.broker
-def test_retiring_takes_access_back_too(
+def test_retiring_takes_access_back_too_and_admitting_gives_it_anew(
     home: Path, tmp_path: Path, mosquitto: MosquittoBroker
 ) -> None:
     out = tmp_path / "broker"
@@ -121,6 +121,14 @@ def test_retiring_takes_access_back_too(
         secret = broker.secret(A)
         say("device", "retire", A, "--home", str(home))
         assert shut(by_password(broker, A, secret))
+
+        told = say("coordinator", "admit", A, "--home", str(home))
+
+        assert "let it in again, and the broker read them" in told
+        assert f"{A} has a new password, in {out / 'passwords' / A}" in told
+        assert shut(by_password(broker, A, secret))
+        started(by_password(broker, A)).stop()
+        assert "broker" not in say("coordinator", "admit", A, "--home", str(home))
 
 
 def by_certificate(kit: Path, port: int) -> MqttConnection:
