@@ -88,6 +88,7 @@ def _sites(
 
 def _of_site(tag: str, gone: Sequence[FleetDevice]) -> Need:
     return Need(
+        key=f"site:{tag}",
         urgency="now",
         sentence=f"All {count_of(len(gone))} of {tag} are away.",
         more="They may share a cause, such as their network or power.",
@@ -103,6 +104,7 @@ def _of_outage(outage: Sequence[FleetDevice], devices: Sequence[FleetDevice]) ->
     what = count_of(len(outage)) + (f" of {tag}" if tag else "")
     within = max(1, -(-(last - first) // 10**9))
     return Need(
+        key=f"outage:{first}",
         urgency="now",
         sentence=f"{what} went away within {within} s.",
         more="They may share a cause, such as their network or power.",
@@ -129,6 +131,7 @@ def _of_devices(gone: Sequence[FleetDevice], time_ns: int) -> Need:
     long = time_ns - (longest.absent_since or 0) >= _DAY_NS
     told = some(_words(device, time_ns) for device in gone)
     return Need(
+        key="absent",
         urgency="today",
         sentence=f"Not here: {told}."
         + (f" If {longest.name} does not come back, retire it." if long else ""),
@@ -161,6 +164,7 @@ def _of_stage(stage: StageNow, devices: dict[str, FleetDevice], time_ns: int) ->
     what = f"Stage {stage.number}" if current is None else f"Round {current.number}"
     told = some(_words(device, time_ns) for device in awaited)
     yield Need(
+        key=what.lower(),
         urgency="today",
         sentence=f"{what} has waited for {span(time_ns - opened)}, just now for {told}.",
         more=wait.sentence,

@@ -275,6 +275,8 @@ class StoppedRounds(Strict):
 class Need(Strict):
     """Something that needs a person."""
 
+    key: str
+    """Names it while its sentence, figures and devices change: `rollout:7:paused:48191`."""
     urgency: Urgency
     sentence: str
     more: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from schemas.envelope import COORDINATOR, PROXY
 from schemas.shown_commands import command_at, commands_at
 from schemas.times import clock_time
 
+_NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
 """So long before a root expires somebody is told."""
 
@@ -86,6 +88,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     ahead = known.last_entry_ns - known.time_ns
     if ahead > CALENDAR_TOLERANCE_NS:
         yield Need(
+            key="clock",
             urgency="now",
             sentence=f"Entries of the ledger are {span(ahead)} ahead of this machine's calendar; "
             "if the calendar is right, say so.",
@@ -94,6 +97,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     run = known.run
     if not run.running:
         yield Need(
+            key="coordinator:not-running",
             urgency="now",
             sentence=_not_running(run, known.time_ns),
             command="fleetledger coordinator serve",
@@ -102,6 +106,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     for problem in run.problems:
         how = "cannot do its work" if problem.hinders else f"has a problem with {problem.about}"
         yield Need(
+            key=f"coordinator:{problem.about}:{_NUMBERS.sub('', problem.text)}",
             urgency="now" if problem.hinders else "today",
             sentence=f"The coordinator {how}: {problem.text}.",
             since=problem.since,
@@ -109,6 +114,7 @@ def _of_the_coordinator(known: KnownFleet) -> Iterator[Need]:
     if not run.connected:
         why = f": {run.connection}" if run.connection else ""
         yield Need(
+            key="coordinator:broker",
             urgency="now",
             sentence=f"The coordinator is not connected to the broker{why}.",
             since=run.disconnected_since,
@@ -142,6 +148,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
         seen_at = f"{seen.sentence}, the last time at {clock_time(seen.last_ns, known.time_ns)}."
         if own:
             yield Need(
+                key=f"password:{seen.user}",
                 urgency="now",
                 sentence=f"{seen_at} Somebody else may have its password.",
                 devices=(seen.user,),
@@ -149,6 +156,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
             )
         else:
             yield Need(
+                key=f"password:{seen.user}",
                 urgency="now",
                 sentence=f"{seen_at} Somebody else may have its password: delete it in the folder "
                 "`passwords` of `broker-config`, and run that again.",
@@ -158,6 +166,7 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
 def _of_twins(known: KnownFleet) -> Iterator[Need]:
     for row in known.twins:
         yield Need(
+            key=f"twins:{row.device}",
             urgency="now",
             sentence=f"Two installations run as {row.device}, {row.one} and {row.other}: nothing "
             "more of it is taken in until you say which one goes on (`agent status` on each says "
@@ -174,6 +183,7 @@ def _of_replaced(known: KnownFleet) -> Iterator[Need]:
         if row.device in doubled:
             continue
         yield Need(
+            key=f"replaced:{row.device}",
             urgency="now",
             sentence=f"{row.device} runs as another installation than the one that gave "
             f"{count_of(row.parts, 'part')} of {count_of(row.samples, 'sample')}. These stay, and "
@@ -192,6 +202,7 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
             runs = f"Model {one.version} has run on {one.ran:,} of {count_of(one.devices)}"
             back = "" if one.former is None else f"; going back leads to model {one.former}"
             yield Need(
+                key=f"rollout:{one.number}:paused:{index}",
                 urgency="now",
                 sentence=one.sentence,
                 more=f"{one.evidence} {runs} of the groups that are open{back}.".strip(),
@@ -200,16 +211,29 @@ def _of_rollouts(known: KnownFleet) -> Iterator[Need]:
             )
         elif one.waits_for == "approval":
             approve = f"fleetledger rollout approve {one.number}"
-            yield Need(urgency="now", sentence=one.sentence, index=index, command=approve)
+            yield Need(
+                key=f"rollout:{one.number}:approve:{one.group}",
+                urgency="now",
+                sentence=one.sentence,
+                index=index,
+                command=approve,
+            )
         elif one.waits_for == "start":
             start = f"fleetledger rollout start {one.number}"
-            yield Need(urgency="today", sentence=one.sentence, index=index, command=start)
+            yield Need(
+                key=f"rollout:{one.number}:start",
+                urgency="today",
+                sentence=one.sentence,
+                index=index,
+                command=start,
+            )
 
 
 def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
     if known.stopped is not None:
         index, reason = known.stopped
         yield Need(
+            key=f"rounds:{index}",
             urgency="now",
             sentence=f"Rounds have stopped: {reason}",
             index=index,
@@ -218,6 +242,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
     if known.out.failed is not None:
         index, reason = known.out.failed
         yield Need(
+            key=f"model-failed:{index}",
             urgency="now",
             sentence=f"No model could be made: {reason}",
             index=index,
@@ -230,6 +255,7 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
             whom = f"group {push.group} of rollout {push.rollout}"
             sign = f"fleetledger rollout approve {push.rollout} --key FILE"
         yield Need(
+            key=f"release:{push.action}",
             urgency="now",
             sentence=f"Model {push.version} waits for a release before {whom} may install it.",
             devices=push.devices or (),
@@ -248,6 +274,7 @@ def _of_roots(known: KnownFleet) -> Iterator[Need]:
     expired = left <= 0
     how = "expired: nothing is installed by it any more" if expired else "expires soon"
     yield Need(
+        key=f"root:{expired}",
         urgency="now" if expired else "today",
         sentence=f"The fleet's root {how} ({clock_time(expires, known.time_ns)}).",
         index=index,
@@ -264,6 +291,7 @@ def _of_silence(known: KnownFleet) -> Iterator[Need]:
     if silent:
         first = min(item.silent_since for item in silent if item.silent_since is not None)
         yield Need(
+            key="silent",
             urgency="now",
             sentence=f"Nothing that can be believed came of {some(d.name for d in silent)}.",
             since=first,
@@ -282,6 +310,7 @@ def _of_models_on_devices(known: KnownFleet) -> Iterator[Need]:
         what = "failed" if state == "failed" else "was rolled back"
         index = items[0].model_index
         yield Need(
+            key=f"model:{version}:{state}",
             urgency="today",
             sentence=f"Model {version} {what} on {some(item.name for item in items)}{said}.",
             devices=tuple(item.name for item in items),
@@ -304,6 +333,7 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         first = items[0][1]
         yield Need(
+            key=f"problem:{about}",
             urgency="today",
             sentence=f"{items[0][0]}{others} has a problem with {about}: {first.text}",
             since=min((one.since for _, one in items if one.since is not None), default=None),
@@ -324,6 +354,7 @@ def _of_programs(known: KnownFleet) -> Iterator[Need]:
     for version, names in sorted(others.items()) if own is not None else ():
         runs = "runs" if len(names) == 1 else "run"
         yield Need(
+            key=f"program:{version}",
             urgency="today",
             sentence=f"{count_of(len(names))} {runs} fleetledger {version}; the coordinator runs "
             f"{own}.",
@@ -338,6 +369,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     if out.withheld is not None and out.newest_learned not in out.canaries:
         index, lacks = out.withheld
         yield Need(
+            key=f"withheld:{out.newest_learned}",
             urgency="now",
             sentence=f"Model {out.newest_learned} does not know {some(lacks)} any more, since "
             "nothing that counts has images of it: it goes to no device until you push it.",
@@ -348,6 +380,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
     waits = out.newest_learned
     if out.held_index is not None and waits not in {None, out.desired, *tried}:
         yield Need(
+            key=f"held:{waits}",
             urgency="today",
             sentence=f"Model {waits} is held: it goes to no device until you push it.",
             index=out.held_index,
@@ -357,6 +390,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
         if version == out.desired:
             continue
         yield Need(
+            key=f"tried:{version}",
             urgency="today",
             sentence=f"Model {version} is tried on {some(names)}: let all devices have it, or go "
             "back.",
@@ -368,6 +402,7 @@ def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
 def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
     for row in known.set_aside:
         yield Need(
+            key=f"set-aside:{row.device}:{row.index}",
             urgency="today",
             sentence=f"{count_of(row.parts, 'contribution')} of {row.device} set aside: {row.why}. "
             f"`fleetledger ledger retract {row.device} --reason TEXT` takes out what it gave.",
@@ -380,6 +415,7 @@ def _of_parts_set_aside(known: KnownFleet) -> Iterator[Need]:
 def _of_shares(known: KnownFleet) -> Iterator[Need]:
     for row in known.left_out:
         yield Need(
+            key=f"left-out:{row.device}",
             urgency="today",
             sentence=f"Something is left out of the sum: {row.text}",
             devices=(row.device,),
@@ -392,6 +428,7 @@ def _of_unseen(known: KnownFleet) -> Iterator[Need]:
     unseen = known.unseen
     if unseen is not None:
         yield Need(
+            key=f"unseen:{unseen.stage}",
             urgency="today",
             sentence=f"No device gave images of {some(unseen.class_names)}, which stage "
             f"{unseen.stage} asked for: models do not know them until one does.",
@@ -411,6 +448,7 @@ def _of_reports(known: KnownFleet) -> Iterator[Need]:
         alike[tuple(sorted(found))].append(name)
     for devices, names in alike.items():
         yield Need(
+            key=f"report:{' '.join(names)}",
             urgency="today",
             sentence=f"{some(devices)} {'has' if len(devices) == 1 else 'have'} images of "
             f"{some(names)}, which no stage has asked for.",

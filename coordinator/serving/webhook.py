@@ -2,33 +2,38 @@
 
 A thread looks every few seconds at what `coordinator status` would say, and posts the difference to
 what the address was told last. A post that fails is tried again with growing pauses; what changes
-meanwhile is in the next attempt, so that nothing piles up. After a start the address is told all
-that is open.
+meanwhile is in the next attempt, so that nothing piles up. What the address was told is kept in the
+home, so that a coordinator that starts again tells it nothing twice.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import http.client
 import json
 import logging
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import Field
+
 from coordinator.errors import LedgerError
 from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
+from coordinator.reading.absence import PATIENCE_NS
 from coordinator.reading.answers import Need
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.needs import at_home
 from coordinator.settings import WebhookSection
 from schemas.log_lines import about
+from schemas.message import Strict
+from schemas.private_file import write_private
 from schemas.times import iso_time
 from transport.errors import TlsError
 
@@ -42,32 +47,43 @@ MOST_TOLD = 50
 ANSWER_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 """Seconds between attempts, doubled from the one to the other."""
-_NUMBERS = re.compile(r"\d[\d.,:]*")
-
-Key = tuple[tuple[str, ...], str | None, str]
+FILE_NAME = "webhook.json"
 
 
-def key_of(need: Need) -> Key:
-    """Return what stays the same of a need while counts and times in its sentence change."""
-    return need.devices, need.command, _NUMBERS.sub("", need.sentence)
+class Told(Strict):
+    """Needs that an address knows to be open."""
+
+    address: str = ""
+    """SHA-256 of its URL, which may be a secret."""
+    open: dict[str, Need] = Field(default={})
+    """By key."""
+
+    @classmethod
+    def read(cls, home: Path, url: str) -> Told:
+        """Return what a home's file says of an address; nothing where it says nothing of it."""
+        address = hashlib.sha256(url.encode()).hexdigest()
+        try:
+            found = cls.model_validate_json((home / FILE_NAME).read_bytes())
+        except (OSError, ValueError):
+            return cls(address=address)
+        return found if found.address == address else cls(address=address)
+
+    def difference(self, now: Mapping[str, Need]) -> tuple[list[Need], list[Need]]:
+        """Return the needs that began or became more, and those that ended."""
+        began = [need for key, need in now.items() if _is_more(need, self.open.get(key))]
+        return began, [need for key, need in self.open.items() if key not in now]
+
+    def write(self, home: Path) -> None:
+        """Keep it in the home; where the disk refuses it, a restart tells all again."""
+        with contextlib.suppress(OSError):
+            write_private(home / FILE_NAME, self.model_dump_json(indent=1).encode())
 
 
-@dataclass
-class Told:
-    """Needs that the address knows to be open."""
-
-    open: dict[Key, Need] = field(default_factory=dict)
-
-    def difference(self, now: Iterable[Need]) -> tuple[dict[Key, Need], dict[Key, Need]]:
-        """Return the needs that began and those that ended since."""
-        current = {key_of(need): need for need in now}
-        began = {key: need for key, need in current.items() if key not in self.open}
-        ended = {key: need for key, need in self.open.items() if key not in current}
-        return began, ended
-
-    def take(self, began: dict[Key, Need], ended: Mapping[Key, Need]) -> None:
-        """Note what the address was told."""
-        self.open = {key: need for key, need in self.open.items() if key not in ended} | began
+def _is_more(need: Need, told: Need | None) -> bool:
+    """Return whether a need is new, is urgent since, or is about further devices."""
+    if told is None or (need.urgency == "now" and told.urgency != "now"):
+        return True
+    return not set(need.devices) <= set(told.devices)
 
 
 def body(fleet: str, time_ns: int, began: Iterable[Need], ended: Iterable[Need]) -> dict[str, Any]:
@@ -104,6 +120,14 @@ def post(settings: WebhookSection, content: Mapping[str, Any]) -> None:
             {"Content-Type": "application/json", "User-Agent": "fleetledger"},
         )
         status = connection.getresponse().status
+    except OSError as error:
+        if why := getattr(error, "verify_message", ""):  # of the host's certificate
+            raise TlsError(
+                f"webhook.url: the certificate of {parts.hostname} is not believed ({why}); give "
+                "that of the authority that signed it, or its own if it signed itself, as "
+                "webhook.ca_file"
+            ) from error
+        raise
     finally:
         connection.close()
     if status not in range(200, 300):  # a redirect may lead anywhere, and is none of the operator's
@@ -132,7 +156,7 @@ class Webhook:
         file = settings.ca_file
         self._settings = settings.model_copy(update={"ca_file": file and home / file})
         self._home, self._fleet = home, fleet
-        self._told = Told()
+        self._told = Told.read(home, settings.url)
         self._failing = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="webhook", daemon=True)
@@ -150,7 +174,7 @@ class Webhook:
         pause = self._settings.seconds
         while not self._stopped.wait(pause):
             try:
-                self._look()
+                self.look()
                 pause = self._settings.seconds
                 self._noted(None)
             except (LedgerError, sqlite3.Error) as error:
@@ -159,14 +183,21 @@ class Webhook:
                 pause = min(2 * max(pause, _FIRST_PAUSE / 2), _LONGEST_PAUSE)
                 self._noted(error)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Post what began and ended since the last time; raise as `post` does."""
         now = time.time_ns()
         with ledger_of(self._home) as ledger:
-            needs = fleet_now(ledger, read_live(self._home), now, self._fleet).needs
-        began, ended = self._told.difference(at_home(need, self._home) for need in needs)
+            fleet = fleet_now(ledger, read_live(self._home), now, self._fleet)
+        current = {need.key: at_home(need, self._home) for need in fleet.needs}
+        started = fleet.coordinator.since
+        if started is not None and now - started < PATIENCE_NS:
+            current = self._told.open | current  # nobody knows yet who is away, and what is over
+        began, ended = self._told.difference(current)
         if began or ended:
-            post(self._settings, body(self._fleet, now, began.values(), ended.values()))
-            self._told.take(began, ended)
+            post(self._settings, body(self._fleet, now, began, ended))
+        if current != self._told.open:
+            self._told = self._told.model_copy(update={"open": current})
+            self._told.write(self._home)
 
     def _noted(self, error: Exception | None) -> None:
         """Log the first failure, and that it is over."""

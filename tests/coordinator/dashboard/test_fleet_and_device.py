@@ -242,13 +242,13 @@ def test_what_devices_say_is_never_markup(tmp_path: Path) -> None:
     ],
 )
 def test_a_need_has_the_action_of_its_command_beside_it(command: str, url: str) -> None:
-    here = with_doing(Need(urgency="now", sentence="Do it.", command=command))
+    here = with_doing(Need(key="?", urgency="now", sentence="Do it.", command=command))
     assert here.doing is not None
     assert (here.doing.url, here.doing.acts, here.command) == (url, True, None)
 
 
 def test_what_no_page_does_is_told_as_a_command() -> None:
-    need = Need(urgency="now", sentence="Serve.", command="fleetledger coordinator serve")
+    need = Need(key="?", urgency="now", sentence="Serve.", command="fleetledger coordinator serve")
     assert with_doing(need).command == need.command
     assert with_doing(need).doing is None
 

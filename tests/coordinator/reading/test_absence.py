@@ -122,7 +122,7 @@ def test_two_devices_are_no_outage(tmp_path: Path) -> None:
 
 
 def test_a_command_finds_its_home() -> None:
-    need = Need(urgency="now", sentence="?", command="fleetledger coordinator serve")
+    need = Need(key="?", urgency="now", sentence="?", command="fleetledger coordinator serve")
     assert at_home(need, Path("coordinator-home")) == need
     told = at_home(need, Path("/srv/my fleet"))
     assert told.command == "fleetledger coordinator serve --home '/srv/my fleet'"

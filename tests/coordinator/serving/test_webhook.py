@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
+import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,26 +16,33 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from coordinator.reading.answers import Need
+from coordinator.live.file import LiveFile
+from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
+from coordinator.reading.absence import PATIENCE_NS
+from coordinator.reading.answers import Need, Urgency
 from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.webhook import MOST_TOLD, Told, Webhook, body, key_of
+from coordinator.serving.webhook import FILE_NAME, MOST_TOLD, Told, Webhook, body
 from coordinator.settings import WebhookSection
 from tests.coordinator.shell_harness import FLEET, write_home
 from tests.device_agent.scripted import eventually
+from transport.brokers.authority import Authority
 
 
 class Hook(ThreadingHTTPServer):
     """A web server that keeps what it took; the first `refusals` posts get status 503."""
 
-    def __init__(self, refusals: int) -> None:
+    def __init__(self, refusals: int, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Posted)
+        self.scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.refusals = refusals
         self.refused = 0
         self.taken: list[dict[str, Any]] = []
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/secret?a=b"
+        return f"{self.scheme}://127.0.0.1:{self.server_address[1]}/secret?a=b"
 
 
 class Posted(BaseHTTPRequestHandler):
@@ -54,8 +64,8 @@ class Posted(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def hook(refusals: int = 0) -> Iterator[Hook]:
-    with Hook(refusals) as server:
+def hook(refusals: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Hook]:
+    with Hook(refusals, tls) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
@@ -73,8 +83,8 @@ def home(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def posting(home: Path, server: Hook) -> Iterator[None]:
-    webhook = Webhook(home, FLEET, WebhookSection(url=server.url, seconds=1))
+def posting(home: Path, server: Hook, ca_file: Path | None = None) -> Iterator[None]:
+    webhook = Webhook(home, FLEET, WebhookSection(url=server.url, seconds=1, ca_file=ca_file))
     webhook.start()
     try:
         yield
@@ -82,8 +92,12 @@ def posting(home: Path, server: Hook) -> Iterator[None]:
         webhook.stop()
 
 
-def need(sentence: str, *devices: str) -> Need:
-    return Need(urgency="now", sentence=sentence, devices=devices, command="fleetledger x")
+def need(key: str, *devices: str, sentence: str = "?", urgency: Urgency = "today") -> Need:
+    return Need(key=key, urgency=urgency, sentence=sentence, devices=devices)
+
+
+def by_key(*needs: Need) -> dict[str, Need]:
+    return {each.key: each for each in needs}
 
 
 def test_what_is_open_is_posted_once(home: Path) -> None:
@@ -111,28 +125,98 @@ def test_a_post_that_is_refused_is_tried_again_and_logged_once_without_its_path(
     assert "secret" not in caplog.text
 
 
+def test_what_was_told_is_told_no_more_after_a_restart(home: Path) -> None:
+    with hook() as server, hook() as another:
+        for address, posts in ((server, 1), (server, 1), (another, 1)):
+            Webhook(home, FLEET, WebhookSection(url=address.url)).look()
+            assert len(address.taken) == posts
+        assert another.url not in (home / FILE_NAME).read_text()
+
+
+def test_what_was_open_is_not_over_before_it_is_known_who_is_there(home: Path) -> None:
+    away = need("absent", "camera-3")
+    with hook() as server:
+        Told.read(home, server.url).model_copy(update={"open": by_key(away)}).write(home)
+        with closing(LiveFile(home)) as file:
+            started_ns = time.time_ns()
+            now = CoordinatorNow(
+                fleet=FLEET,
+                version="0",
+                pid=1,
+                started_ns=started_ns,
+                written_ns=started_ns,
+                connected=True,
+            )
+            file.write(LiveSnapshot(coordinator=now))
+            webhook = Webhook(home, FLEET, WebhookSection(url=server.url))
+            webhook.look()
+            assert not server.taken
+            earlier = now.model_copy(update={"started_ns": started_ns - PATIENCE_NS})
+            file.write(LiveSnapshot(coordinator=earlier))
+            webhook.look()
+        assert [each["key"] for each in server.taken[0]["closed"]] == ["absent"]
+
+
 def test_only_what_began_and_ended_is_told() -> None:
-    told, away, hot = Told(), need("camera-3 is away for 3 days.", "camera-3"), need("It is hot.")
-    began, ended = told.difference([away])
-    assert list(began.values()) == [away]
-    assert not ended
-    told.take(began, ended)
-    longer = need("camera-3 is away for 4 days.", "camera-3")
-    assert told.difference([longer]) == ({}, {})
-    began, ended = told.difference([hot])
-    assert (list(began.values()), list(ended.values())) == ([hot], [away])
-    told.take(began, ended)
-    assert told.open == {key_of(hot): hot}
+    away, hot = need("absent", "camera-3", sentence="For 3 days."), need("hot")
+    told = Told()
+    assert told.difference(by_key(away)) == ([away], [])
+    told = Told(open=by_key(away))
+    longer = need("absent", "camera-3", sentence="For 4 days.")
+    assert told.difference(by_key(longer)) == ([], [])
+    assert told.difference(by_key(hot)) == ([hot], [away])
 
 
-def test_another_device_is_another_need() -> None:
-    assert key_of(need("camera-1 is hot.", "camera-1")) != key_of(
-        need("camera-2 is hot.", "camera-2")
-    )
+def test_a_need_is_told_again_once_it_is_more() -> None:
+    told = Told(open=by_key(need("absent", "camera-1", "camera-2")))
+    assert told.difference(by_key(need("absent", "camera-2"))) == ([], [])
+    more = need("absent", "camera-2", "camera-3")
+    assert told.difference(by_key(more)) == ([more], [])
+    urgent = need("absent", "camera-2", urgency="now")
+    assert told.difference(by_key(urgent)) == ([urgent], [])
+
+
+def serving_tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+def signed_by_the_fleets_authority(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    authority = Authority.of(folder / "ca", FLEET)
+    issued = authority.server(["127.0.0.1"])
+    for name, text in (("host.pem", issued.certificate), ("host.key", issued.key)):
+        (folder / name).write_text(text)
+    return serving_tls(folder / "host.pem", folder / "host.key"), Path("ca/ca.pem")
+
+
+def signed_by_itself(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    """As people make it by hand."""
+    line = "openssl req -x509 -newkey rsa:2048 -nodes -keyout own.key -out own.pem -days 9 -subj"
+    words = (*line.split(), "/CN=hook", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    return serving_tls(folder / "own.pem", folder / "own.key"), Path("own.pem")
+
+
+@pytest.mark.parametrize("made", [signed_by_the_fleets_authority, signed_by_itself])
+def test_posts_go_by_https_to_who_shows_a_certificate_that_is_believed(
+    home: Path,
+    caplog: pytest.LogCaptureFixture,
+    made: Callable[[Path], tuple[ssl.SSLContext, Path]],
+) -> None:
+    context, ca_file = made(home)
+    with hook(tls=context) as server:
+        with posting(home, server):
+            eventually(lambda: "does not take a post" in caplog.text)
+        assert "the certificate of 127.0.0.1 is not believed" in caplog.text
+        assert "as webhook.ca_file" in caplog.text
+        assert not server.taken
+        with posting(home, server, ca_file):
+            eventually(lambda: len(server.taken) == 1)
 
 
 def test_a_post_names_so_many_and_counts_the_rest() -> None:
-    many = [need(f"Of {name}.", name) for name in map(str, range(MOST_TOLD + 2))]
+    many = [need(name, name) for name in map(str, range(MOST_TOLD + 2))]
     content = body("orchard", 0, many, many[:1])
     assert (len(content["opened"]), len(content["closed"]), content["not_listed"]) == (50, 1, 2)
 
