@@ -36,7 +36,6 @@ from schemas.reports import ClassResult
 from schemas.values import ClassName, DeviceId, Digest
 from schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
 
-TAKEN_BACK = "taken back by the operator"
 MAX_FAILURE = 2000
 
 
@@ -273,14 +272,11 @@ def _fail(models: ModelsState, body: ModelFailed, _at: Place) -> None:
 def _say_failed(body: ModelFailed, _: Place) -> str:
     if body.ledger_size is not None:
         return (
-            f"No model could be solved of what "
-            f"{count_of(body.ledger_size, 'entry', 'entries')} "
+            f"No model could be solved of what {count_of(body.ledger_size, 'entry', 'entries')} "
             f"{agree(body.ledger_size, 'holds', 'hold')}: {body.reason}."
         )
     if body.weights_index is not None:
-        return (
-            f"No model could be made of the weights of entry {body.weights_index}: {body.reason}."
-        )
+        return f"Of the weights of entry {body.weights_index} came no model: {body.reason}."
     return f"No model could be made of what was imported: {body.reason}."
 
 
@@ -299,11 +295,6 @@ class ModelDesired(EntryBody):
     """A rollout offers it to one of its groups: to the listed devices, or to all that it has."""
 
     @property
-    def goes_back(self) -> bool:
-        """Whether it goes back; entries of before said so in their reason alone."""
-        return self.returns or (self.devices is None and self.reason == TAKEN_BACK)
-
-    @property
     def of_all(self) -> bool:
         """Whether it is what the whole fleet is to run, and not some devices or a group."""
         return self.devices is None and (self.group is None or self.group.of_all)
@@ -313,7 +304,7 @@ def _desire(models: ModelsState, body: ModelDesired, at: Place) -> None:
     desired = DesiredVersion(body.version, at.index, body.devices, body.spares, body.group)
     if body.of_all:
         models.offer_all(desired)
-        step = after_return if body.goes_back else after_push
+        step = after_return if body.returns else after_push
         models.stack = step(models.stack, body.version)
     elif body.devices is not None:
         models.desired_by_device.update(dict.fromkeys(body.devices, desired))

@@ -32,7 +32,6 @@ from coordinator.topics.models.commands import (
     PushModel,
 )
 from coordinator.topics.models.entries import (
-    TAKEN_BACK,
     DeviceEvaluated,
     DeviceModelStatus,
     DevicePinned,
@@ -53,6 +52,7 @@ from schemas.presence import Birth
 from schemas.reports import Evaluation
 from schemas.values import ClassName, DeviceId, Digest
 
+_TAKEN_BACK = "taken back by the operator"
 _HELD = (
     "new models wait for `fleetledger model push VERSION`; `fleetledger model hold --release` lets "
     "them go out by themselves again"
@@ -290,7 +290,7 @@ class Models:
         state = self._state
         version = _goes_to(state.models.stack, command)
         body = ModelDesired(
-            version=version, reason=TAKEN_BACK, returns=True, spares=not command.canaries
+            version=version, reason=_TAKEN_BACK, returns=True, spares=not command.canaries
         )
         kept = "" if command.canaries else self._kept()
         text = (

@@ -183,7 +183,7 @@ def _desired(db: Database, entry: Entry) -> None:
     if not body.of_all:
         return
     rows = db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
-    step = after_return if body.goes_back else after_push
+    step = after_return if body.returns else after_push
     stack = step([version for (version,) in rows], body.version)
     db.execute("DELETE FROM fleet_model WHERE place >= ?", [len(stack)])
     top = {"place": len(stack) - 1, "version": body.version}

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.core.state import read_entry
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projections
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
@@ -234,9 +233,3 @@ def test_pushing_the_same_version_again_is_no_step() -> None:
     assert after_push([1, 2], 1) == [1, 2, 1]
     assert after_return([1, 2, 1, 3], 1) == [1, 2, 1]
     assert after_return([], 4) == [4]
-
-
-def test_a_push_of_before_has_neither_of_the_new_fields() -> None:
-    body = read_entry("model.desired", {"version": 1, "devices": None, "reason": "x"})
-    assert isinstance(body, ModelDesired)
-    assert (body.returns, body.spares, body.goes_back) == (False, False, False)
