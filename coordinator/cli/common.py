@@ -20,6 +20,7 @@ from coordinator.serving.operator import carried_out, here
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.commands import PinDevices, PushModel
+from coordinator.trust.release_key import waits_for_key
 from schemas.console import console_for_people
 from schemas.shown import output_form, write_plain
 from schemas.shown_commands import with_homes
@@ -107,7 +108,9 @@ def confirm_push(
         isinstance(body, PinDevices),
     )
     with ledger_of(home) as ledger:
-        lines = foretold_push(ledger, choice, version, over_pins=over_pins)
+        lines = foretold_push(
+            ledger, choice, version, over_pins=over_pins, unsigned=waits_for_key(home)
+        )
     for line in lines:
         say(line, as_json=as_json)
     confirm("Send it?", yes=yes, way_out="say --yes if it is meant so")

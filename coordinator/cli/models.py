@@ -16,6 +16,7 @@ from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import ledger_of
+from coordinator.reading.foretold import foretold_back
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -26,6 +27,7 @@ from coordinator.topics.models.entries import ImportedFiles
 from coordinator.topics.releases import views as release_views
 from coordinator.topics.rounds.commands import AdaptModel
 from coordinator.trust.offline_releases import signed_version
+from coordinator.trust.release_key import waits_for_key
 from export.output_file import check_place
 from schemas.models import Answers, Gives
 from schemas.showing import AsJson, show_report
@@ -166,12 +168,7 @@ def rollback(
     """Go back to what all devices were to run before, and hold new models."""
     with ledger_of(home) as ledger:
         step = model_queries.going_back(ledger, to)
-    stays = "goes back too" if canaries else "stays so"
-    reaches = (
-        f"all devices are to run {step.leaving.text}",
-        *(f"{line}, which {stays}" for line in model_queries.told_canaries(step.canaries)),
-        f"to go back to: {step.to.text}; new models are held then",
-    )
+        reaches = foretold_back(ledger, to, canaries=canaries, unsigned=waits_for_key(home))
     for line in reaches:
         say(line, as_json=as_json)
     if to is None:

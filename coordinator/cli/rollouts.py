@@ -12,7 +12,6 @@ import typer
 
 from coordinator import completing
 from coordinator.cli.common import Yes, confirm, say
-from coordinator.cli.rollout_plans import Approver, OnFail, ShadowIn, plan_of
 from coordinator.cli.tables import print_table
 from coordinator.core.commands import Command
 from coordinator.core.formatting import count_of
@@ -20,10 +19,10 @@ from coordinator.home_option import HOME, Home
 from coordinator.ledger.audit import exported_entries
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import read_live
-from coordinator.live.snapshot import serves
+from coordinator.live.file import online_now
 from coordinator.paths import ledger_path
 from coordinator.reading.rollouts.finding import one_rollout, summaries
+from coordinator.reading.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
 from coordinator.reading.rollouts.preview import RolloutPreview, preview
 from coordinator.reading.rollouts.report import (
     DEVICE_STAGES,
@@ -45,6 +44,7 @@ from coordinator.topics.rollouts.commands import (
 )
 from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
 from coordinator.trust.offline_releases import signed_group
+from coordinator.trust.release_key import waits_for_key
 from schemas.counted import agree
 from schemas.exit_codes import ExitCode
 from schemas.showing import AsJson, show_report
@@ -108,7 +108,8 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     words |= {"approve": approve, "hours": hours, "on_fail": on_fail, "gates": gate}
     chosen = plan_of(file, words)
     with ledger_of(home) as ledger:
-        found = preview(ledger, version, chosen, _online(home), time.time_ns())
+        online, now_ns = online_now(home, time.time_ns()), time.time_ns()
+        found = preview(ledger, version, chosen, online, now_ns, unsigned=waits_for_key(home))
     if not dry_run:
         if start and not as_json:
             _draw_preview(found)
@@ -178,7 +179,7 @@ def start(
             f"model {one.rollout.version} goes to {count_of(sum(sizes))}, "
             f"to {first.devices} of them first"
         )
-        say(foretold_waits(one.plan, sizes, now_ns))
+        say(foretold_waits(one.plan, sizes, now_ns, unsigned=waits_for_key(home)))
     _sure(f"Start rollout {number}?", yes=yes)
     _act(home, number, StartRollout(rollout=number), as_json=as_json)
 
@@ -249,14 +250,6 @@ def _entries_of(copy: Path | None, home: Path) -> Iterator[Iterable[Entry]]:
     path = copy if copy is not None and copy.is_file() else ledger_path(copy or home)
     with LedgerReader.open_read_only(path) as ledger:
         yield ledger.entries()
-
-
-def _online(home: Path) -> frozenset[str] | None:
-    """Return who is there now; None where no coordinator serves, so that nobody knows."""
-    live = read_live(home)
-    if live is None or not serves(live.coordinator, time.time_ns()):
-        return None
-    return frozenset(str(name) for name, device in live.devices.items() if device.online)
 
 
 def _carried_out(home: Path, body: Command) -> CommandAnswer:

@@ -94,6 +94,14 @@ class LiveFile:
         self._db.close()
 
 
+def online_now(home: Path, now_ns: int) -> frozenset[str] | None:
+    """Return who is there now; None where no coordinator serves, so that nobody knows."""
+    live = read_live(home)
+    if live is None or not serves(live.coordinator, now_ns):
+        return None
+    return frozenset(str(name) for name, device in live.devices.items() if device.online)
+
+
 def read_live(home: Path) -> LiveSnapshot | None:
     """Return what a coordinator in `home` wrote last; None where there is nothing to read."""
     with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from shlex import quote
 
 from coordinator.core.formatting import count_of, some
 from coordinator.ledger.reader import LedgerReader
@@ -20,16 +21,23 @@ from coordinator.topics.models.queries import (
 from coordinator.topics.rollouts.views import DeviceStage
 from schemas.counted import agree
 
+EVERYBODY = DeviceChoice()
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")
 
 
 def foretold_push(
-    ledger: LedgerReader, choice: DeviceChoice, version: int, *, over_pins: bool = False
+    ledger: LedgerReader,
+    choice: DeviceChoice,
+    version: int,
+    *,
+    over_pins: bool = False,
+    unsigned: bool = False,
 ) -> tuple[str, ...]:
     """Return who gets the version, what they leave for it, and what it does not know.
 
-    Devices that are pinned stay, but for `over_pins`. Raises `CommandError` where nobody is
-    meant, or there is no such version.
+    Devices that are pinned stay, but for `over_pins`. `unsigned` where a release key that is not
+    here has yet to sign it. Raises `CommandError` where nobody is meant, or there is no such
+    version.
     """
     known = class_names_of(ledger, version)
     pinned = set() if over_pins else {name for name, pin in pins(ledger).items() if pin != version}
@@ -53,31 +61,57 @@ def foretold_push(
     if lost:
         lines.append(f"it does not know {some(lost)}, which they know now")
     if meant:
+        lines += _waits_for_signature(version) if unsigned else ()
         lines.append(
             "devices that are here switch as soon as they have it, others when they come back; "
             "nothing waits for what they measure"
         )
     if choice.is_open and (begun := active_rollout(ledger)) is not None:
         lines.append(f"rollout {begun[0]} of model {begun[1]} is open, and ends by this")
-    if len(leaving) and choice.is_open and len(meant) > 1:
-        lines.append(
-            f"group by group, as long as devices measure that it holds: `fleetledger rollout plan "
-            f"{version}`"
-        )
+    if len(leaving) and len(meant) > 1 and not choice.devices:
+        lines.append(_as_rollout(version, choice))
     return tuple(lines)
 
 
-def foretold_back(ledger: LedgerReader, to: int | None) -> tuple[str, ...]:
-    """Return what going back to a version would do; raise `CommandError` as `going_back` does."""
-    step = going_back(ledger, to)
-    lines = [f"from {step.leaving.text}", f"to {step.to.text}; new models are held then"]
-    return (*lines, *told_canaries(step.canaries))
+def foretold_back(
+    ledger: LedgerReader, to: int | None, *, canaries: bool = False, unsigned: bool = False
+) -> tuple[str, ...]:
+    """Return what going back to a version would do; raise `CommandError` as `going_back` does.
+
+    `canaries` where devices with a version of their own go back too; `unsigned` as of a push.
+    """
+    step, stays = going_back(ledger, to), "goes back too" if canaries else "stays so"
+    return (
+        f"all devices are to run {step.leaving.text}",
+        *(f"{line}, which {stays}" for line in told_canaries(step.canaries)),
+        f"to go back to: {step.to.text}; new models are held then",
+        *(_waits_for_signature(step.to.version) if unsigned else ()),
+        _as_rollout(step.to.version),
+    )
+
+
+def _waits_for_signature(version: int) -> tuple[str, ...]:
+    return (
+        "no device may install it until a release key has signed it: `fleetledger model sign "
+        f"{version} --key FILE`",
+    )
+
+
+def _as_rollout(version: int, choice: DeviceChoice = EVERYBODY) -> str:
+    tags = "".join(f" --tag {quote(str(tag))}" for tag in choice.tags)
+    return (
+        "group by group, as long as devices measure that it holds: `fleetledger rollout plan "
+        f"{version}{tags}`"
+    )
 
 
 def foretold_rollout(
-    ledger: LedgerReader, action: str, number: int, now_ns: int
+    ledger: LedgerReader, action: str, number: int, now_ns: int, *, unsigned: bool = False
 ) -> tuple[str, ...]:
-    """Return what an action on a rollout would do on how many devices; raise `CommandError`."""
+    """Return what an action on a rollout would do on how many devices; raise `CommandError`.
+
+    `unsigned` where a release key that is not here has yet to sign each group.
+    """
     report = one_rollout(ledger, number, now_ns)
     one, runs = report.rollout, sum(report.counts.get(stage, 0) for stage in _RUNS)
     following = next((group for group in report.groups if group.stage == "ahead"), None)
@@ -97,7 +131,7 @@ def foretold_rollout(
             if action == "rollout-approve":
                 return (group,)
             sizes = [group.devices for group in report.groups]
-            return (group, foretold_waits(report.plan, sizes, now_ns))
+            return (group, foretold_waits(report.plan, sizes, now_ns, unsigned=unsigned))
         case _:
             are, run = agree(one.devices, "is", "are"), agree(runs, "runs", "run")
             where = f"{are} in the groups that are open"

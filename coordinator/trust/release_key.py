@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import KeyFileError
-from coordinator.settings import CoordinatorSettings
+from coordinator.settings import CoordinatorSettings, load
+from coordinator.topics.releases.views import newest_root
 from coordinator.trust.key_files import read_key
 from schemas.keys import SigningKey
 from schemas.releases import Release, SignedRelease
@@ -46,6 +47,14 @@ class HomeReleaseKey:
             if key.verify_key in root.release_keys:
                 return key
         return None
+
+
+def waits_for_key(home: Path) -> bool:
+    """Return whether models wait for a signature that no key in this home can give."""
+    root = newest_root(home)
+    if root is None:
+        return False
+    return not release_signer(home, load(home)).is_ready(root.document)
 
 
 def release_signer(home: Path, settings: CoordinatorSettings) -> HomeReleaseKey:

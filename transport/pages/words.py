@@ -14,6 +14,7 @@ _SECOND_NS = 1_000_000_000
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories of characters that are not seen, or that turn the text around them."""
 NOTHING = "–"
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _TICK_SECONDS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400)
 """Distances of times at an axis."""
 
@@ -33,6 +34,11 @@ def visible(value: object) -> object:
 def number(value: float | None) -> str:
     """Return a count with commas: 1,204."""
     return NOTHING if value is None else f"{value:,.0f}"
+
+
+def in_words(count: int) -> str:
+    """Return a small count in a word: four; others as numbers."""
+    return _WORDS[count] if count < len(_WORDS) else number(count)
 
 
 def percent(share: float | None) -> str:

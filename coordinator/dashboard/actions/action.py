@@ -27,6 +27,8 @@ class ActionField:
     """Words, with spaces or commas between them."""
     flag: bool = False
     """Yes, or nothing."""
+    choices: tuple[str, ...] = ()
+    """What it can be; anything where there are none."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ class Action:
     line: Callable[[Values], tuple[str, ...]]
     """The same as words of the command line, after `fleetledger`."""
     fields: tuple[ActionField, ...] = ()
-    foretold: Callable[[LedgerReader, Values], Iterable[str]] = lambda *_: ()
-    """What would happen on which devices, in sentences; raises as `command` does."""
+    foretold: Callable[[Path, LedgerReader, Values], Iterable[str]] = lambda *_: ()
+    """What would happen on which devices, by a coordinator's home and its ledger, in sentences;
+    raises as `command` does."""
     asks: bool = False
     """Whether that is said, and asked about, before it is done."""
+    as_rollout: bool = False
+    """Whether it sends a version out, which a rollout can do in its place."""
     then: Callable[[Path], Iterable[str]] = lambda _: ()
     """What follows in the coordinator's home once it is done; returns lines to show."""
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from coordinator.core.formatting import count_of
 from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader
+from coordinator.live.file import online_now
 from coordinator.provisioning.broker_access import close_access, open_access
 from coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
+from coordinator.reading.rollouts.plan_words import plan_of
+from coordinator.reading.rollouts.preview import preview
 from coordinator.topics.classes.commands import MergeClasses, RenameClass
 from coordinator.topics.contributions.commands import RetractContributions
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -22,11 +26,13 @@ from coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
+    PlanRollout,
     ResumeRollout,
     StartRollout,
 )
 from coordinator.topics.rounds.commands import ResumeRounds
 from coordinator.topics.stages.commands import CloseStage, OpenStage
+from coordinator.trust.release_key import waits_for_key
 from schemas.contributions import PartKey
 from schemas.tags import TagName, TagValue
 from schemas.values import BootId, ClassName, DeviceId
@@ -82,11 +88,12 @@ def _pin(values: Values) -> PinDevices:
     return PinDevices(devices=chosen.devices, tags=chosen.tags, version=_version(values))
 
 
-def _foretold_pin(ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _foretold_pin(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     chosen, version = _choice(values), _version(values)
     if version is None:
         return (f"{count_of(len(chosen_in(ledger, chosen)))}: the pin ends",)
-    return foretold_push(ledger, chosen, version, over_pins=True)
+    unsigned = waits_for_key(home)
+    return foretold_push(ledger, chosen, version, over_pins=True, unsigned=unsigned)
 
 
 def _pin_words(values: Values) -> tuple[str, ...]:
@@ -226,6 +233,11 @@ def _push(values: Values) -> PushModel:
     return PushModel(version=int(values["version"]), devices=chosen.devices, tags=chosen.tags)
 
 
+def _foretold_push(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+    version, unsigned = int(values["version"]), waits_for_key(home)
+    return foretold_push(ledger, _choice(values), version, unsigned=unsigned)
+
+
 def _push_line(values: Values) -> tuple[str, ...]:
     chosen = words(values.get("devices", ""))
     named = tuple(word for device in chosen for word in ("--device", device))
@@ -246,8 +258,9 @@ _MODELS = (
             ),
             _TAGGED,
         ),
-        lambda ledger, values: foretold_push(ledger, _choice(values), int(values["version"])),
+        _foretold_push,
         asks=True,
+        as_rollout=True,
     ),
     Action(
         "roll-back",
@@ -268,8 +281,14 @@ _MODELS = (
                 "canaries", "Devices that try another version go back too", "", False, flag=True
             ),
         ),
-        lambda ledger, values: foretold_back(ledger, _version(values)),
+        lambda home, ledger, values: foretold_back(
+            ledger,
+            _version(values),
+            canaries="canaries" in values,
+            unsigned=waits_for_key(home),
+        ),
         asks=True,
+        as_rollout=True,
     ),
     Action(
         "hold-models",
@@ -297,13 +316,77 @@ def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
     return line
 
 
-def _of_rollout(action: str) -> Callable[[LedgerReader, Values], tuple[str, ...]]:
-    return lambda ledger, values: foretold_rollout(
-        ledger, action, int(values["rollout"]), time.time_ns()
+def _of_rollout(action: str) -> Callable[[Path, LedgerReader, Values], tuple[str, ...]]:
+    return lambda home, ledger, values: foretold_rollout(
+        ledger, action, int(values["rollout"]), time.time_ns(), unsigned=waits_for_key(home)
     )
 
 
+_PLANNED = ("groups", "soak", "shadow", "approve")
+"""Options of `rollout plan` that a form asks for, as they are written there."""
+
+
+def _plan(values: Values) -> PlanRollout:
+    said = {name: values[name] for name in _PLANNED if name in values}
+    plan = plan_of(None, {**said, "tags": words(values.get("tagged", ""))})
+    return PlanRollout(version=int(values["version"]), plan=plan, start="start" in values)
+
+
+def _plan_line(values: Values) -> tuple[str, ...]:
+    said = (word for name in _PLANNED if name in values for word in (f"--{name}", values[name]))
+    start = ("--start", "--yes") if "start" in values else ()
+    return ("rollout", "plan", values["version"], *said, *_tag_line(values), *start)
+
+
+def _foretold_plan(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+    asked, now_ns = _plan(values), time.time_ns()
+    online, unsigned = online_now(home, now_ns), waits_for_key(home)
+    found = preview(ledger, asked.version, asked.plan, online, now_ns, unsigned=unsigned)
+    return (*found.sentences, *(f"Careful: {warning}." for warning in found.warnings))
+
+
 _ROLLOUTS = (
+    Action(
+        "rollout-plan",
+        "Plan a rollout",
+        "The version goes to one device first, then to more, and stops by itself where devices "
+        "measure that it is worse.",
+        _plan,
+        _plan_line,
+        (
+            ActionField("version", "Version"),
+            ActionField(
+                "groups",
+                "Groups",
+                "Sizes, each with the groups before it; 1,5%,25%,100% where it is empty.",
+                required=False,
+            ),
+            _TAGGED,
+            ActionField(
+                "soak",
+                "Soak",
+                "Time after each group that passed: 90s, 30m; 1h where it is empty.",
+                required=False,
+            ),
+            ActionField(
+                "shadow",
+                "In the shadow",
+                "Groups that measure it before they run it; the first where nothing is chosen.",
+                required=False,
+                choices=("off", "first", "all"),
+            ),
+            ActionField(
+                "approve",
+                "Who lets groups go",
+                "Nobody has to where nothing is chosen.",
+                required=False,
+                choices=("operator", "release-key"),
+            ),
+            ActionField("start", "Start it at once", "", required=False, flag=True),
+        ),
+        _foretold_plan,
+        asks=True,
+    ),
     Action(
         "rollout-start",
         "Start a rollout",

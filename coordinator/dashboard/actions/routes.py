@@ -26,7 +26,7 @@ from coordinator.serving.operator import actor_of, send
 from schemas.errors import FleetledgerError
 from schemas.log_lines import about
 from schemas.message import Strict, explain
-from schemas.shown_commands import commands_at
+from schemas.shown_commands import command_at, commands_at
 from transport.pages.answers import wants_json
 from transport.pages.people import Person
 
@@ -54,6 +54,7 @@ class _Form:
     """A form as it is shown: what it is for, what is filled in, what came of it."""
 
     action: Action
+    home: Path
     values: Values
     refused: str
     """Why its button does nothing; empty where it works."""
@@ -71,7 +72,7 @@ class _Form:
     @property
     def command_line(self) -> str:
         """What does the same on the command line."""
-        return self.action.command_line(self.values)
+        return command_at(self.action.command_line(self.values), self.home)
 
 
 def action_routes() -> list[Route]:
@@ -177,16 +178,16 @@ def _carried_out(
 def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome, int]:
     try:
         with ledger_of(home) as ledger:
-            text = "; ".join(action.foretold(ledger, values))
+            text = "; ".join(action.foretold(home, ledger, values)).replace(".; ", ". ")
     except FleetledgerError as error:
         return ActionOutcome(done=False, text=str(error)), 409
-    return ActionOutcome(done=False, text=text, asks=True), 409
+    return ActionOutcome(done=False, text=commands_at(text, home), asks=True), 409
 
 
-def _foretold(action: Action, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _foretold(action: Action, home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     """Return what would happen; nothing as long as what is filled in does not tell."""
     try:
-        return tuple(action.foretold(ledger, values))
+        return tuple(commands_at(line, home) for line in action.foretold(home, ledger, values))
     except (FleetledgerError, ValidationError, LookupError, ValueError):
         return ()
 
@@ -209,6 +210,10 @@ def _drawn(
     dashboard: Dashboard = request.app.state.dashboard
     serves = read_presence(dashboard.home, dashboard.now_ns()).serves
     with ledger_of(dashboard.home) as ledger:
-        then = _foretold(action, ledger, values)
-    form = _Form(action, values, why_not(request.state.person, serves=serves), outcome, then)
+        then = _foretold(action, dashboard.home, ledger, values)
+        if outcome is not None and outcome.done and action.name == "rollout-plan":
+            query = "SELECT max(number) FROM rollout"
+            values = {**values, "rollout": str(ledger.db.execute(query).fetchone()[0])}
+    refused = why_not(request.state.person, serves=serves)
+    form = _Form(action, dashboard.home, values, refused, outcome, then)
     return HTMLResponse(draw("action.html", frame_of(request), page=form), status)

@@ -20,14 +20,13 @@ from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
 from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from schemas.counted import count_of
 from schemas.message import Strict
-from transport.pages.words import plural
+from transport.pages.words import in_words, plural
 
 DRAWN = 12
 """Versions in the plot of accuracy."""
 MOST_ROWS = 25
 """Devices in the list, before all are asked for."""
 _HOUR_NS = 3600 * 10**9
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
 class DeviceListLine(Strict):
@@ -142,7 +141,7 @@ def title(fleet: FleetNow) -> str:
         of = (
             f"of {count_of(len(taking_part(fleet)), 'device')} {'is' if away == 1 else 'are'} away."
         )
-        well = f"{_number(away)} {of}"
+        well = f"{in_words(away).capitalize()} {of}"
     else:
         well = "The fleet works."
     return f"{well} {_needs(needs)}"
@@ -156,11 +155,7 @@ def taking_part(fleet: FleetNow) -> list[FleetDevice]:
 def _needs(count: int, more: str = "") -> str:
     if not count:
         return "Nothing needs you."
-    return f"{_number(count)} {more}thing{'s need' if count > 1 else ' needs'} you."
-
-
-def _number(count: int) -> str:
-    return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
+    return f"{in_words(count).capitalize()} {more}thing{'s need' if count > 1 else ' needs'} you."
 
 
 def _row(device: FleetDevice, now_ns: int) -> DeviceListLine:

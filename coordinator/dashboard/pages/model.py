@@ -22,7 +22,7 @@ from coordinator.reading.old_and_new import (
 )
 from coordinator.reading.rollouts.finding import summaries
 from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.topics.models.queries import going_out
+from coordinator.topics.models.queries import going_out, versions_below
 from schemas.message import Strict
 from transport.pages.words import percent, plural
 
@@ -132,6 +132,8 @@ class RunningLine(Strict):
 
     desired: bool
     """Whether all devices are to run it."""
+    goes_back_to: int | None
+    """The version that going back from it leads to; None where it is not desired."""
     on: int
     devices: int
     waiting: int
@@ -251,10 +253,12 @@ def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
 
 def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
     desired = going_out(ledger).desired == model.version
+    below = versions_below(ledger) if desired else ()
     devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
     refusals = models.refused_by(ledger, model.version)
     return RunningLine(
         desired=desired,
+        goes_back_to=below[0] if below else None,
         on=model.running,
         devices=devices,
         waiting=max(0, devices - model.running - len(refusals)) if desired else 0,

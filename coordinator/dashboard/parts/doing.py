@@ -6,10 +6,20 @@ import shlex
 from pathlib import Path
 
 from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.addresses import action_url, device_url, entry_url, rollout_url
+from coordinator.dashboard.addresses import (
+    action_url,
+    device_url,
+    entry_url,
+    fleet_url,
+    rollout_url,
+)
 from coordinator.reading.answers import Need
 from coordinator.reading.needs import at_home
 from schemas.message import Strict
+from transport.pages.words import in_words
+
+_PAGES = tuple(f"fleetledger {verb}" for verb in ("ledger show", "rollout show", "device list"))
+"""Commands that show what a page shows, to which a button leads."""
 
 
 class Doing(Strict):
@@ -20,6 +30,8 @@ class Doing(Strict):
     url: str
     acts: bool
     """Whether it changes something, so that a viewer may not."""
+    of: str = ""
+    """What it is done to, for who hears the button and does not see what it stands beside."""
 
 
 class NeedHere(Strict):
@@ -27,6 +39,8 @@ class NeedHere(Strict):
 
     need: Need
     doing: Doing | None
+    instead: Doing | None
+    """What one may do in its place."""
     command: str | None
     """What does it elsewhere, where no page does."""
 
@@ -35,9 +49,19 @@ def with_doing(need: Need, home: Path | None = None) -> NeedHere:
     """Return the need with its button, or with the command that has none, for that home."""
     doing = _action(need) or _look(need)
     acts = doing is not None and doing.acts
-    look_up = (need.command or "").startswith("fleetledger ledger show")
+    look_up = (need.command or "").startswith(_PAGES)
     told = need if home is None else at_home(need, home)
-    return NeedHere(need=need, doing=doing, command=None if acts or look_up else told.command)
+    command = None if acts or look_up else told.command
+    return NeedHere(need=need, doing=doing, instead=_instead(need), command=command)
+
+
+def _instead(need: Need) -> Doing | None:
+    match shlex.split(need.command or "")[1:]:
+        case ["model", "push", version]:
+            url = action_url("rollout-plan", version=version)
+            return Doing(text="As a rollout…", url=url, acts=True, of=f"model {version}")
+        case _:
+            return None
 
 
 def _action(need: Need) -> Doing | None:
@@ -54,19 +78,32 @@ def _action(need: Need) -> Doing | None:
         case ["coordinator", "open-stage", *names]:
             return _doing("open-stage", classes=" ".join(names))
         case ["rollout", "approve", number]:
-            return _doing("rollout-approve", rollout=number)
+            return _doing("rollout-approve", f"of rollout {number}", rollout=number)
         case ["rollout", "start", number]:
-            return _doing("rollout-start", rollout=number)
+            return _doing("rollout-start", f"of number {number}", rollout=number)
         case ["rollout", "show", number]:
-            return Doing(text=f"Open rollout {number}", url=rollout_url(int(number)), acts=False)
+            url = f"{rollout_url(int(number))}#doing"
+            return Doing(text="Decide", url=url, acts=False, of=f"about rollout {number}")
         case ["model", "push", version]:
-            return _doing("push-model", version=version)
+            return _doing("push-model", f"in version {version}", version=version)
+        case ["device", "list", *tagged]:
+            return _list(need, tagged[-1:])
         case _:
             return None
 
 
-def _doing(name: str, **fields: str) -> Doing:
-    return Doing(text=f"{ACTIONS[name].title}…", url=action_url(name, **fields), acts=True)
+def _list(need: Need, tag: list[str]) -> Doing:
+    """Return the list of a need's devices: of those of a tag that are away, or of a program."""
+    kind, _, what = need.key.partition(":")
+    words = [f"tag:{name}" for name in tag]
+    words += {"outage": ["state:away"], "program": [f"program:{what}"]}.get(kind, [])
+    url, count = fleet_url(filter=" ".join(words)), in_words(len(need.devices))
+    return Doing(text=f"See the {count}", url=url, acts=False, of="devices")
+
+
+def _doing(name: str, of: str = "", **fields: str) -> Doing:
+    url = action_url(name, **fields)
+    return Doing(text=f"{ACTIONS[name].title}…", url=url, acts=True, of=of)
 
 
 def _look(need: Need) -> Doing | None:

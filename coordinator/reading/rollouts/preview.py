@@ -69,10 +69,13 @@ def preview(
     plan: RolloutPlan,
     online: frozenset[str] | None,
     now_ns: int,
+    *,
+    unsigned: bool = False,
 ) -> RolloutPreview:
     """Return what a rollout of a version would do; raise `CommandError` where there is none.
 
-    `online` are devices that are there now; None where nobody knows.
+    `online` are devices that are there now; None where nobody knows. `unsigned` where a release key
+    that is not here has yet to sign each group.
     """
     state = ledger.db.execute("SELECT state FROM model WHERE version = ?", [version]).fetchone()
     if state is None or state[0] == "solved":
@@ -106,7 +109,10 @@ def preview(
         *_of_others(ledger),
     )
     return found.model_copy(
-        update={"sentences": tuple(_sentences(found, now_ns)), "warnings": tuple(warned)}
+        update={
+            "sentences": tuple(_sentences(found, now_ns, unsigned=unsigned)),
+            "warnings": tuple(warned),
+        }
     )
 
 
@@ -128,7 +134,7 @@ def _groups(
         )
 
 
-def _sentences(found: RolloutPreview, now_ns: int) -> Iterator[str]:
+def _sentences(found: RolloutPreview, now_ns: int, *, unsigned: bool) -> Iterator[str]:
     plan, first = found.plan, found.groups[0]
     of = f" with {' and '.join(map(str, plan.tags))}" if plan.tags else ""
     total = count_of(found.groups[-1].in_all)
@@ -144,7 +150,13 @@ def _sentences(found: RolloutPreview, now_ns: int) -> Iterator[str]:
     if first.shadow:
         begin += ", where it is measured beside the active model before any device runs it"
     yield f"{begin}."
-    yield foretold_waits(plan, [group.devices for group in found.groups], now_ns)
+    sizes = [group.devices for group in found.groups]
+    yield foretold_waits(plan, sizes, now_ns, unsigned=unsigned)
+    if unsigned or plan.approve == "release-key":
+        yield (
+            "Each group waits for a signature before any of its devices may install it: "
+            f"`fleetledger rollout approve {found.rollout} --key FILE`."
+        )
     deadline = span(round(plan.deadline_hours * _HOUR_NS))
     yield f"A group that has not reported within {deadline} pauses the rollout."
     if plan.on_fail == "pause":

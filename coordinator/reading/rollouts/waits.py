@@ -29,6 +29,8 @@ class OpenGroup:
     """Devices on which the candidate failed."""
 
 
+_ASKS = {"operator": "somebody has approved it", "release-key": "a release key has signed it"}
+"""What a group that follows waits for, by who lets it go."""
 _PERSON = {
     "approval": "It waits until somebody approves group {group}.",
     "signature": "It waits until a release key has signed group {group}.",
@@ -57,18 +59,21 @@ def rollout_wait(
             return None
 
 
-def foretold_waits(plan: RolloutPlan, devices: Sequence[int], now_ns: int) -> str:
+def foretold_waits(
+    plan: RolloutPlan, devices: Sequence[int], now_ns: int, *, unsigned: bool = False
+) -> str:
     """Return when each group of a plan would open at the earliest, were it started now.
 
-    `devices` are those of each group, without the groups before it.
+    `devices` are those of each group, without the groups before it. `unsigned` where a release key
+    that is not here has to sign each group, whoever approves it.
     """
     settle_ns, soak_ns = _settle_ns(plan), _soak_ns(plan)
     groups = [n for n, count in enumerate(devices, 1) if count or n == len(devices)]
     opens = [now_ns + at * (settle_ns + soak_ns) for at in range(len(groups) + 1)]
-    if plan.approve == "operator":
-        begins = "Once somebody approves it, group"
-    elif plan.approve == "release-key":
-        begins = "Once a release key has signed it, group"
+    asks = ["somebody approves it"] if plan.approve == "operator" else []
+    asks += ["a release key has signed it"] if unsigned or plan.approve == "release-key" else []
+    if asks:
+        begins = f"Once {' and '.join(asks)}, group"
     else:
         begins = f"Started at {clock_time(now_ns, now_ns)}, group"
     first = clock_time(now_ns + settle_ns, now_ns)
@@ -81,7 +86,7 @@ def foretold_waits(plan: RolloutPlan, devices: Sequence[int], now_ns: int) -> st
     ]
     ends = f"it has finished at {clock_time(opens[-1], now_ns)}"
     without = ", without the time that devices take" + (
-        " and people take to let groups go" if plan.approve else ""
+        " and people take to let groups go" if asks else ""
     )
     return f"{told}; {', '.join((*following, ends))} if all stays well{without}."
 
@@ -104,8 +109,9 @@ def _soaking(story: RolloutStory, who: Membership, waits: Waits | None, now_ns: 
     following = _following(who, body.group, len(plan.groups))
     if following is None:
         return Wait(sentence=f"{until}, and has finished then if all stays well.", until=ends)
-    if waits == "approval":
-        asks = f"group {following} opens once somebody approves it"
+    asks = _ASKS.get(plan.approve or "")
+    if asks is not None and (waits == "approval" or plan.approve == "release-key"):
+        asks = f"group {following} opens once {asks}"
         if now_ns >= ends:
             return Wait(sentence=f"It has soaked: {asks}.")
         return Wait(sentence=f"{until}; {asks}, and then at the earliest.", until=ends)
@@ -154,8 +160,8 @@ def _answering(
     soaks = f", then soaks {span(soak_ns)}" if soak_ns else ""
     at = clock_time(settled + soak_ns, now_ns)
     then = f"it has finished at {at}" if following is None else f"group {following} opens at {at}"
-    if plan.approve == "operator" and following is not None:
-        then += ", once somebody has approved it,"
+    if plan.approve is not None and following is not None:
+        then += f", once {_ASKS[plan.approve]},"
     return Wait(
         sentence=f"Group {newest.number} settles until {clock_time(settled, now_ns)}{soaks}; "
         f"{then} if all stays well.",

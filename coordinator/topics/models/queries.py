@@ -239,8 +239,7 @@ def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
 
     Whether `to` is a version to go back to is left to the coordinator's rules.
     """
-    rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
-    stack = [version for (version,) in rows]
+    stack = _stack(ledger)
     below = earlier(stack)
     if not below:
         raise CommandError(
@@ -252,6 +251,16 @@ def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
         measured_version(ledger, to or below[0]),
         _canaries(ledger),
     )
+
+
+def versions_below(ledger: LedgerReader) -> tuple[int, ...]:
+    """Return the versions that all devices can go back to, the nearest first."""
+    return earlier(_stack(ledger))
+
+
+def _stack(ledger: LedgerReader) -> list[int]:
+    rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
+    return [version for (version,) in rows]
 
 
 def told_canaries(found: dict[int, tuple[str, ...]]) -> list[str]:

@@ -77,6 +77,8 @@ def test_going_back_names_both_versions_with_their_accuracy_and_what_stays(home:
         "model 1 is tried on dev-2, which stays so",
         "to go back to: model 2 (2 classes, accuracy 92.5 % on 2 devices); "
         "new models are held then",
+        "group by group, as long as devices measure that it holds: `fleetledger rollout plan 2 "
+        f"--home {home}`",
         "model 2 is desired of all devices, which were to run 3; model 1 stays on dev-2; "
         f"new models are held until `fleetledger model hold --release --home {home}`",
     ]

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fleetledger
-from coordinator.cli.rollout_plans import plan_of
 from coordinator.errors import AuditError, CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.ledger.tiles import export
 from coordinator.paths import ledger_path
+from coordinator.reading.rollouts.plan_words import plan_of
 from coordinator.settings import CoordinatorSettings, write_new
 from coordinator.topics.rollouts.entries import RolloutMeasured
 from coordinator.topics.rollouts.plan import RolloutPlan

@@ -13,10 +13,12 @@ from coordinator.errors import CommandError, KeyFileError, TrustError
 from coordinator.ledger.reader import LedgerReader
 from coordinator.paths import ledger_path
 from coordinator.reading.tables import TABLES
+from coordinator.serving.engine import carry_out_waiting
 from coordinator.settings import CoordinatorSettings, write_new
 from coordinator.topics.releases import views as release_views
 from coordinator.trust.key_files import make_key, public_file, read_key
 from coordinator.trust.keys import public_key
+from coordinator.trust.release_key import waits_for_key
 from schemas.keys import KeyName, VerifyKey
 from schemas.roots import RootDocument, SignedRoot
 from schemas.signatures import name_of
@@ -78,6 +80,15 @@ def test_the_first_root_names_all_keys_and_most_of_the_root_keys_must_agree(
     with LedgerReader.open_read_only(ledger_path(rooted.home), TABLES) as ledger:
         assert next(entry.kind for entry in ledger.entries()) == "root.published"
     assert "release keys orchard/release" in rooted.trust("show")
+
+
+def test_models_wait_for_a_release_key_that_lies_elsewhere(rooted: Office, tmp_path: Path) -> None:
+    assert not waits_for_key(rooted.home)
+    (rooted.home / "keys" / "release.pem").rename(rooted.safe / "release.pem")
+    assert waits_for_key(rooted.home)
+    unrooted = Office(tmp_path / "unrooted")
+    assert carry_out_waiting(unrooted.home)  # makes the ledger
+    assert not waits_for_key(unrooted.home)
 
 
 def test_private_keys_are_for_their_owner_alone(rooted: Office) -> None:

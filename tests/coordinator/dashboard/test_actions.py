@@ -45,6 +45,10 @@ FILLED = {
     "target": "dog",
     "rollout": "1",
     "group": "2",
+    "groups": "1, 50%",
+    "soak": "30m",
+    "shadow": "off",
+    "approve": "operator",
 }
 
 
@@ -139,6 +143,29 @@ def test_what_reaches_devices_is_told_and_asked_first(home: Path) -> None:
     assert "<li>to model 1 (" in form
     assert last_entries(home) == known
     assert act(client, "push-model", version="1", devices="dev-1", sure="yes")[0] == 200
+
+
+@pytest.mark.usefixtures("_coordinator")
+def test_a_push_can_be_planned_as_a_rollout_in_its_place(home: Path) -> None:
+    client = browser(home, role=Role.OPERATOR)
+    for name in ("push-model", "roll-back"):
+        page = client.get(f"/act/{name}", params={"version": "1"}).text
+        assert 'formmethod="get" formaction="/act/rollout-plan"' in page
+    form = client.get("/act/rollout-plan", params={"version": "1", "tagged": "site=north"}).text
+    assert 'value="site=north"' in form
+    assert "Careful: no device is concerned" in form
+    known = last_entries(home)
+    status, outcome = act(client, "rollout-plan", version="1", groups="1,100%", soak="5m")
+    assert (status, outcome["asks"]) == (409, True)
+    assert "then soaks 5 min; group 2 opens at" in str(outcome["text"])
+    assert last_entries(home) == known
+    assert act(client, "rollout-plan", version="1", soak="soon")[0] == 400
+    data = {"version": "1", "groups": "1,100%", "soak": "5m", "sure": "yes"}
+    done = client.post("/act/rollout-plan", data=data, headers=HERE)
+    assert done.status_code == 200
+    assert 'href="/rollouts/1">To rollout 1' in done.text
+    (planned,) = (entry for entry in last_entries(home) if entry.kind == "rollout.planned")
+    assert planned.body["plan"]["groups"] == [1, 1.0]
 
 
 @pytest.mark.usefixtures("_coordinator")

@@ -247,6 +247,40 @@ def test_a_need_has_the_action_of_its_command_beside_it(command: str, url: str) 
     assert (here.doing.url, here.doing.acts, here.command) == (url, True, None)
 
 
+@pytest.mark.parametrize(
+    ("key", "command", "devices", "text", "url"),
+    [
+        ("rollout:7:paused:3", "rollout show 7", "", "Decide", "/rollouts/7#doing"),
+        (
+            "site:site=ash",
+            "device list --tag site=ash",
+            "a b c",
+            "See the three",
+            "site%3Dash",
+        ),
+        ("outage:1", "device list", "a b c", "See the three", "state%3Aaway"),
+        ("outage:1", "device list --tag site=ash", "a b c", "See the three", "ash+state%3Aaway"),
+        ("program:1.0", "device list", "a", "See the one", "program%3A1.0"),
+    ],
+)
+def test_a_need_leads_to_the_page_where_one_decides_or_looks(
+    key: str, command: str, devices: str, text: str, url: str
+) -> None:
+    named, line = tuple(devices.split()), f"fleetledger {command}"
+    here = with_doing(Need(key=key, urgency="now", sentence="?", devices=named, command=line))
+    assert here.doing is not None
+    assert (here.doing.text, here.doing.acts, here.command) == (text, False, None)
+    assert url in here.doing.url
+
+
+def test_what_is_to_be_pushed_can_go_as_a_rollout() -> None:
+    command = "fleetledger model push 3"
+    here = with_doing(Need(key="held:3", urgency="today", sentence="?", command=command))
+    assert here.instead is not None
+    assert (here.instead.text, here.instead.acts) == ("As a rollout…", True)
+    assert here.instead.url == "/act/rollout-plan?version=3"
+
+
 def test_what_no_page_does_is_told_as_a_command() -> None:
     need = Need(key="?", urgency="now", sentence="Serve.", command="fleetledger coordinator serve")
     assert with_doing(need).command == need.command

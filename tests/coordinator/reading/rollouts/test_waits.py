@@ -10,12 +10,18 @@ from coordinator.ledger.reader import ledger_of
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.foretold import foretold_push
 from coordinator.reading.rollouts.finding import one_rollout, summaries
+from coordinator.reading.rollouts.preview import preview
 from coordinator.reading.rollouts.waits import foretold_waits
 from coordinator.reading.waits import Wait
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import TagDevices
 from coordinator.topics.models.commands import PushModel
-from coordinator.topics.rollouts.commands import EndRollout, PauseRollout, PlanRollout
+from coordinator.topics.rollouts.commands import (
+    ApproveGroup,
+    EndRollout,
+    PauseRollout,
+    PlanRollout,
+)
 from coordinator.topics.rollouts.plan import RolloutPlan
 from schemas.rollouts import LocalHours
 from schemas.tags import TagSelector
@@ -156,6 +162,45 @@ def test_a_plan_says_when_its_groups_would_open(
 ) -> None:
     chosen = RolloutPlan.model_validate({"groups": (1, 3, 1.0), **changes})
     assert foretold_waits(chosen, devices, AT) == sentence
+
+
+@pytest.mark.parametrize(
+    ("approve", "asked"),
+    [
+        (None, "a release key has signed it"),
+        ("operator", "somebody approves it and a release key has signed it"),
+        ("release-key", "a release key has signed it"),
+    ],
+)
+def test_a_plan_waits_for_a_key_that_is_not_here(approve: str | None, asked: str) -> None:
+    chosen = RolloutPlan.model_validate({"groups": (1, 1.0), "approve": approve})
+    told = foretold_waits(chosen, (1, 4), AT, unsigned=True)
+    assert told.startswith(f"Once {asked}, group 1 settles until ")
+    assert told.endswith("and people take to let groups go.")
+
+
+def test_a_push_waits_for_a_key_that_is_not_here(tmp_path: Path) -> None:
+    write(tmp_path, begun())
+    with ledger_of(tmp_path) as ledger:
+        told = foretold_push(ledger, DeviceChoice(), 2, unsigned=True)
+        planned = preview(ledger, 2, plan(), None, AT, unsigned=True).sentences
+    assert (
+        "no device may install it until a release key has signed it: `fleetledger model sign 2 "
+        "--key FILE`"
+    ) in told
+    assert (
+        "Each group waits for a signature before any of its devices may install it: `fleetledger "
+        "rollout approve 2 --key FILE`."
+    ) in planned
+
+
+def test_a_group_that_somebody_lets_go_is_said_to_wait_for_that(tmp_path: Path) -> None:
+    bench = begun(approve="operator", settle_seconds=60.0)
+    bench.command(ApproveGroup(rollout=1))
+    bench.settle()
+    for device in bench.offered():
+        bench.says(device, "active")
+    assert "group 2 opens at 09:59 UTC, once somebody has approved it," in said(tmp_path, bench)
 
 
 def test_a_push_says_that_it_ends_the_rollout_that_is_open(tmp_path: Path) -> None:
