@@ -67,6 +67,11 @@ class ClassTotals(Mapping[ClassName, ClassTotal]):
         """Number of samples per class, sorted by name."""
         return {name: self[name].count for name in sorted(self)}
 
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of the sums' integers."""
+        return max((total.correlation.largest for total in self.values()), default=0)
+
     def columns_of(self, names: Sequence[ClassName]) -> npt.NDArray[np.float64]:
         """Return P (M, C) with a column for each of `names`, zeros for those without samples."""
         sums = np.zeros((self.columns, len(names)))

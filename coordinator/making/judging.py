@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -21,7 +22,7 @@ from coordinator.core.work import Judging
 from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, JudgedPart
 from coordinator.topics.contributions.state import CountedParts
 from learning.errors import SingularError
-from learning.numerics.influence import Influence, OthersModel
+from learning.numerics.influence import Influence, Moments, OthersModel
 from learning.numerics.witness import form_along, negative_direction
 from methods.registry import AnyStatisticsCoordinator
 from methods.statistics import ExactAggregate, StatisticsAssignment
@@ -131,8 +132,15 @@ class _Others:
     """A model of others, and the bounds that hold beside so many of them."""
 
     model: OthersModel
-    names: Sequence[ClassName]
     most: Influence
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is judged: its sums, and the moments of these; None where they hold none."""
+
+    aggregate: ExactAggregate
+    moments: Moments | None
 
 
 class _Bench:
@@ -146,12 +154,12 @@ class _Bench:
 
     def beyond(self, group: Mapping[DeviceId, Sequence[int]]) -> list[JudgedPart]:
         """Return the new parts of a group's devices that move the others too far."""
-        of_group = self._summed.sum_of(i for new in group.values() for i in new)
-        others = self._others(self._summed.total - of_group, group.keys())
+        together = self._part(i for new in group.values() for i in new)
+        others = self._beside(together, group.keys())
         out = []
         for device, new in group.items():
-            own = self._summed.sum_of(new) if len(group) > 1 else of_group
-            found, most = self._influence(others, own)
+            own = self._part(new) if len(group) > 1 else together
+            found, most = _influence(others, own.moments)
             if found.within(most) and self._has_doubled(device, new):
                 found, most = self._whole(device)
             if not found.within(most):
@@ -160,18 +168,39 @@ class _Bench:
 
     def cleared(self, group: Mapping[DeviceId, Sequence[int]]) -> list[JudgedPart]:
         """Return the parts of a group, set aside before, that are within the bounds by now."""
-        others = self._others(self._summed.total, group.keys())
+        others = self._others(self._total, group.keys())
         again = []
         for device, parts in group.items():
-            found, most = self._influence(others, self._summed.sum_of(parts))
+            found, most = _influence(others, self._part(parts).moments)
             if found.within(most):
                 again.append(_said(device, parts, found))
         return again
 
-    def _others(self, aggregate: ExactAggregate, without: Iterable[DeviceId]) -> _Others | None:
-        """Return the model of an aggregate; None where it has no samples, or no Gram matrix."""
-        side, assignment = self._summed.side, self._summed.assignment
-        moments = side.judged_moments(assignment, aggregate, self._names)
+    @cached_property
+    def _total(self) -> Moments | None:
+        return self._moments(self._summed.total)
+
+    def _moments(self, aggregate: ExactAggregate) -> Moments | None:
+        """Return the moments of an aggregate; None where it holds no Gram matrix."""
+        summed = self._summed
+        return summed.side.judged_moments(summed.assignment, aggregate, self._names)
+
+    def _part(self, indices: Iterable[int]) -> _Part:
+        aggregate = self._summed.sum_of(indices)
+        return _Part(aggregate, self._moments(aggregate))
+
+    def _beside(self, part: _Part, without: Iterable[DeviceId]) -> _Others | None:
+        """Return the model of all but a part.
+
+        Exact moments are subtracted as they are, which gives those of the subtracted sums.
+        """
+        total, own = self._total, part.moments
+        if total is not None and own is not None and total.exact and own.exact:
+            return self._others(total.without(own), without)
+        return self._others(self._moments(self._summed.total - part.aggregate), without)
+
+    def _others(self, moments: Moments | None, without: Iterable[DeviceId]) -> _Others | None:
+        """Return the model of some moments; None where they are of no samples, or none at all."""
         if moments is None or not moments.samples:
             return None
         bounds = self._judging.bounds
@@ -180,17 +209,8 @@ class _Bench:
         # Of fewer samples than features a model follows each new one, whoever gives it.
         if few or moments.samples < len(moments.gram):
             most = replace(most, move=inf)
-        return _Others(OthersModel(moments, side.judged_ridge(assignment)), self._names, most)
-
-    def _influence(
-        self, others: _Others | None, own: ExactAggregate
-    ) -> tuple[Influence, Influence]:
-        """Return the figures of some parts beside others, and the bounds that hold for them."""
-        side, assignment = self._summed.side, self._summed.assignment
-        part = side.judged_moments(assignment, own, self._names)
-        if others is None or part is None or not part.samples:
-            return _NOTHING, _NO_BOUND
-        return others.model.influence(part, others.most), others.most
+        ridge = self._summed.side.judged_ridge(self._summed.assignment)
+        return _Others(OthersModel(moments, ridge), most)
 
     def _has_doubled(self, device: DeviceId, new: Sequence[int]) -> bool:
         """Return whether a device's samples have passed a power of two, and not by these alone."""
@@ -204,9 +224,16 @@ class _Bench:
         summed = self._summed
         given = summed.counted.of_device(device, summed.lineage)
         inside = (i for i in given if summed.counted.is_summed(i, summed.lineage))
-        own = self._summed.sum_of(_by_device(summed.counted, inside)[device])
-        found, most = self._influence(self._others(self._summed.total - own, (device,)), own)
+        own = self._part(_by_device(summed.counted, inside)[device])
+        found, most = _influence(self._beside(own, (device,)), own.moments)
         return found, replace(most, residual=inf)
+
+
+def _influence(others: _Others | None, part: Moments | None) -> tuple[Influence, Influence]:
+    """Return the figures of some parts beside others, and the bounds that hold for them."""
+    if others is None or part is None or not part.samples:
+        return _NOTHING, _NO_BOUND
+    return others.model.influence(part, others.most), others.most
 
 
 def _names(summed: SummedParts) -> tuple[ClassName, ...]:

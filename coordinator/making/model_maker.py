@@ -71,6 +71,29 @@ class _Sum:
     """Payload and stage of what is in the sum, by entry."""
 
 
+class _Parts:
+    """Aggregates of contributions; a solve asks for those of small payloads several times."""
+
+    def __init__(self, side: AnyStatisticsCoordinator, assignment: StatisticsAssignment) -> None:
+        self.side, self.assignment = side, assignment
+        self._few: dict[tuple[Digest, int], ExactAggregate] = {}
+        self._room = _FEW_BYTES
+
+    def aggregate(
+        self, given: tuple[Digest, int], read: Callable[[Digest], bytes]
+    ) -> ExactAggregate:
+        """Return the aggregate of a payload that was made in a stage."""
+        if given in self._few:
+            return self._few[given]
+        data = read(given[0])
+        statistics = self.side.read(self.assignment, data)
+        found = self.side.aggregate_type.of(self.assignment, statistics, given[1])
+        self._room -= len(data)
+        if self._room >= 0:
+            self._few[given] = found
+        return found
+
+
 class ModelMaker:
     """Solves and exports, on the workshop's model thread."""
 
@@ -131,7 +154,7 @@ class ModelMaker:
         recipe = request.recipe
         side = statistics_coordinator(recipe.lineage.method)
         assignment = side.read_assignment(recipe.lineage.settings)
-        total = self._brought_up(recipe, side, assignment, blobs).total
+        total = self._brought_up(recipe, _Parts(side, assignment), blobs).total
         moments = side.feature_moments(assignment, total.renamed(recipe.resolution))
         shape = (len(recipe.class_names), recipe.lineage.feature_width)
         weights = decode_head(blobs.get(request.head), shape).weights
@@ -150,23 +173,13 @@ class ModelMaker:
         """Return the sum that a request asks for, with what it is made of."""
         side = statistics_coordinator(request.lineage.method)
         assignment = side.read_assignment(request.lineage.settings)
-        summed = self._brought_up(request, side, assignment, blobs)
+        parts = _Parts(side, assignment)
+        summed = self._brought_up(request, parts, blobs)
         counted, names = summed.held.counted, request.resolution
 
-        few: dict[int, ExactAggregate] = {}  # each is asked for twice: alone, and in its group
-        room = _FEW_BYTES
-
         def part(index: int) -> ExactAggregate:
-            nonlocal room
-            if index in few:
-                return few[index]
-            payload = blobs.get(counted[index].payload)
             given = counted[index].payload, counted[index].key.stage
-            found = _aggregate(side, assignment, given, lambda _: payload).renamed(names)
-            room -= len(payload)
-            if room >= 0:
-                few[index] = found
-            return found
+            return parts.aggregate(given, blobs.get).renamed(names)
 
         total = summed.total.renamed(names)
         return SummedParts(side, assignment, summed.lineage, total, names, counted, part)
@@ -208,18 +221,12 @@ class ModelMaker:
         )
         return solved, weights
 
-    def _brought_up(
-        self,
-        request: SolveHead,
-        side: AnyStatisticsCoordinator,
-        assignment: StatisticsAssignment,
-        blobs: Blobs,
-    ) -> _Sum:
+    def _brought_up(self, request: SolveHead, parts: _Parts, blobs: Blobs) -> _Sum:
         """Return the sum that the request asks for, starting from the sum of the last solve."""
         lineage, kept = request.lineage.frozen.digest, self._sum
         if kept is None or kept.lineage != lineage or kept.held.size > request.ledger_size:
             kept = self._of_before(request, blobs.ledger) or _Sum(
-                lineage, side.aggregate_type.empty(assignment), HeldParts(), {}
+                lineage, parts.side.aggregate_type.empty(parts.assignment), HeldParts(), {}
             )
         self._sum = None  # a sum that was not brought up is none
 
@@ -236,9 +243,9 @@ class ModelMaker:
             if was == now:
                 continue
             if was is not None:
-                kept.total = kept.total - _aggregate(side, assignment, was, read)
+                kept.total = kept.total - parts.aggregate(was, read)
             if now is not None:
-                kept.total += _aggregate(side, assignment, now, read)
+                kept.total += parts.aggregate(now, read)
         self._sum = kept
         kept_sum = KeptSum(request.ledger_size, kept.total)
         self._sums.keep(blobs.ledger, request.lineage, kept_sum)
@@ -301,16 +308,6 @@ def _of_set_aside(summed: SummedParts) -> tuple[str, ...]:
         return ()
     devices = count_of(len({counted[i].device for i in aside}), "device")
     return (f"{count_of(len(aside), 'contribution')} of {devices} set aside",)
-
-
-def _aggregate(
-    side: AnyStatisticsCoordinator,
-    assignment: StatisticsAssignment,
-    given: tuple[Digest, int],
-    read: Callable[[Digest], bytes],
-) -> ExactAggregate:
-    payload, stage = given
-    return side.aggregate_type.of(assignment, side.read(assignment, read(payload)), stage)
 
 
 def _named(request: Work) -> str:

@@ -25,12 +25,8 @@ import numpy.typing as npt
 
 from learning.errors import SingularError
 from learning.numerics.blas import one_blas_thread
-from learning.numerics.ridge import (
-    back_solution,
-    cholesky_factor,
-    forward_solution,
-    solve_ridge,
-)
+from learning.numerics.blocked_factor import BlockedFactor
+from learning.numerics.ridge import solve_ridge
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,6 +41,13 @@ class Moments:
     gram: Floats
     sums: Floats
     samples: int
+    exact: bool = False
+    """Whether no number was rounded to float64: differences of such moments are exact, too."""
+
+    def without(self, part: Moments) -> Moments:
+        """Return the moments of the other samples; both have to be exact."""
+        gram, sums = self.gram - part.gram, self.sums - part.sums
+        return Moments(gram, sums, self.samples - part.samples, exact=True)
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,12 @@ class OthersModel:
     def __init__(self, others: Moments, ridge: float) -> None:
         self._others, self._ridge = others, ridge
         with one_blas_thread():
-            self._lower = cholesky_factor(others.gram, ridge)
-            forward = forward_solution(self._lower, others.sums)
-            self.weights = back_solution(self._lower, forward)
-            width = len(others.gram)
+            self._factor = BlockedFactor(others.gram, ridge)
+            width, classes = others.sums.shape
             signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (width, _SIGNS))
-            inverse = float(np.square(forward_solution(self._lower, signs)).sum()) / _SIGNS
+            forward = self._factor.forward(np.hstack([others.sums, signs]))
+            self.weights = self._factor.back(forward[:, :classes])
+            inverse = float(np.square(forward[:, classes:]).sum()) / _SIGNS
         self._freedom = max(0.0, width - ridge * inverse)
 
     def influence(self, part: Moments, most: Influence) -> Influence:
@@ -87,7 +90,7 @@ class OthersModel:
             error = part.sums - moved
             agreement = float(np.sum(self.weights * (2 * part.sums - moved)))
             residual = max(0.0, count - agreement) / count
-            bound = float(np.square(forward_solution(self._lower, error)).sum()) / others.samples
+            bound = float(np.square(self._factor.forward(error)).sum()) / others.samples
         found = self._figures(residual, bound, count)
         if found.within(most):
             return found

@@ -35,31 +35,20 @@ def solve_ridge(gram: Floats, correlation: Floats, ridge: float) -> Floats:
     if faster is not None:
         solution = faster.solve(system, correlation)
         if solution is None:
-            raise _singular(ridge)
+            raise singular(ridge)
         return solution
     with one_blas_thread():
-        lower = _factor(system, ridge)
+        try:
+            lower = np.linalg.cholesky(system)
+        except np.linalg.LinAlgError as error:
+            raise singular(ridge) from error
+        if not np.isfinite(lower).all():
+            raise singular(ridge)
         return back_solution(lower, forward_solution(lower, correlation))
 
 
-def cholesky_factor(gram: Floats, ridge: float) -> Floats:
-    """Return the lower factor L (M x M) of G + ridge I; raise `SingularError` for none."""
-    system = gram.copy()
-    system[np.diag_indices_from(system)] += ridge
-    return _factor(system, ridge)
-
-
-def _factor(system: Floats, ridge: float) -> Floats:
-    try:
-        lower = np.linalg.cholesky(system)
-    except np.linalg.LinAlgError as error:
-        raise _singular(ridge) from error
-    if not np.isfinite(lower).all():
-        raise _singular(ridge)
-    return np.asarray(lower)
-
-
-def _singular(ridge: float) -> SingularError:
+def singular(ridge: float) -> SingularError:
+    """Return the error of a system G + ridge I that has no stable solution."""
     return SingularError(
         f"ridge: G + {ridge:g} I is not positive definite; choose a larger ridge, "
         "and check that the Gram matrix is a sum of whole contributions"

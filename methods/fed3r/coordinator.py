@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from learning.errors import LearningError
+from learning.numerics.exactness import FLOAT64_EXACT
 from learning.numerics.influence import Moments
 from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
@@ -87,8 +88,9 @@ class Fed3rCoordinator(StatisticsCoordinator[Fed3rAssignment, LocalStatistics, F
     ) -> Moments | None:
         """Return G, P and the samples."""
         del assignment
-        sums = aggregate.classes.columns_of(names)
-        return Moments(aggregate.gram_matrix(), sums, sum(aggregate.samples.values()))
+        gram, classes = aggregate.gram_matrix(), aggregate.classes
+        exact = classes.largest <= FLOAT64_EXACT and aggregate.gram.largest <= FLOAT64_EXACT
+        return Moments(gram, classes.columns_of(names), sum(classes.samples.values()), exact)
 
     def judged_ridge(self, assignment: Fed3rAssignment) -> float:
         """Return the ridge of the settings."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from learning.errors import LearningError
 from learning.numerics.blas import one_blas_thread, platform_fingerprint
 from learning.numerics.counter_generator import gaussian_map, integer_map
+from learning.numerics.exactness import FLOAT64_EXACT
 from learning.numerics.influence import Moments
 from learning.numerics.possible_moments import scatter_work
 from learning.numerics.ridge import solve_ridge
@@ -118,8 +119,9 @@ class StsaCoordinator(StatisticsCoordinator[StsaAssignment, LocalStatistics, Sts
         """Return G, P and the samples; None where parts told class sums of groups."""
         if aggregate.groups:
             return None
-        gram = aggregate.gram_matrix(assignment.settings)
-        return Moments(gram, aggregate.classes.columns_of(names), sum(aggregate.samples.values()))
+        gram, classes = aggregate.gram_matrix(assignment.settings), aggregate.classes
+        exact = classes.largest <= FLOAT64_EXACT and aggregate.gram.largest <= FLOAT64_EXACT
+        return Moments(gram, classes.columns_of(names), sum(classes.samples.values()), exact)
 
     def judged_ridge(self, assignment: StsaAssignment) -> float:
         """Return the ridge of the settings, or the default where sums decide."""

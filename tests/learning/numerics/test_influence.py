@@ -68,3 +68,26 @@ def test_factor_and_solutions_of_a_ridge_are_those_of_the_whole_solve():
     (h, y) = samples(90, 5)
     found = OthersModel(moments(h, y), RIDGE)
     assert np.allclose(found.weights, solve_ridge(h.T @ h, h.T @ y, RIDGE))
+
+
+def test_moments_without_a_part_are_those_of_the_other_samples():
+    (h, y), (h0, y0) = samples(90, 6), samples(20, 7)
+    both, told = np.concatenate([h, h0]), np.concatenate([y, y0])
+    rest = moments(both, told).without(moments(h0, y0))
+    assert np.array_equal(rest.gram, h.T @ h)
+    assert np.array_equal(rest.sums, h.T @ y)
+    assert rest.samples == 90
+
+
+@pytest.mark.parametrize("width", [40, 130])
+def test_figures_of_wide_features_are_those_of_whole_solutions_by_lapack(width):
+    """Four digits of them are recorded."""
+    rng = np.random.default_rng(width)
+    h0, h = (rng.integers(-127, 128, (count, width)).astype(float) for count in (90, 30))
+    y0, y = (np.eye(4)[rng.integers(0, 4, len(rows))] for rows in (h0, h))
+    found = OthersModel(moments(h0, y0), RIDGE).influence(moments(h, y), NEVER)
+    before = np.linalg.solve(h0.T @ h0 + RIDGE * np.eye(width), h0.T @ y0)
+    both, told = np.concatenate([h0, h]), np.concatenate([y0, y])
+    after = np.linalg.solve(both.T @ both + RIDGE * np.eye(width), both.T @ told)
+    assert found.residual == pytest.approx(np.square(h @ before - y).sum() / 30, rel=1e-8)
+    assert found.move == pytest.approx(np.square(h0 @ (after - before)).sum() / 90, rel=1e-8)
