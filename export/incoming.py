@@ -73,6 +73,19 @@ def as_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProt
     return result
 
 
+def remarks_on_rows(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[str, ...]:
+    """Return a sentence on the order of colours, where a model takes their numbers in a row."""
+    ranks = [len(given.type.tensor_type.shape.dim) for given in model.graph.input]
+    if preprocessing.mode == "text" or preprocessing.channels == 1 or ranks != [2]:
+        return ()
+    orders = {
+        "NCHW": "colour after colour; of rows that NumPy or scikit-learn made of pictures (height, "
+        'width, colour), set layout = "NHWC"',
+        "NHWC": "pixel after pixel, as NumPy and scikit-learn make rows of pictures",
+    }
+    return (f"its numbers come in a row, {orders[preprocessing.layout]}",)
+
+
 def _read_instead(model: ModelProto, name: str, other: str) -> None:
     """Have all nodes read another value than the input."""
     for part in nested_graphs(model.graph):
@@ -102,7 +115,7 @@ def check_input(
         )
     tensor = model.graph.input[0].type.tensor_type
     shape = [dimension.dim_value for dimension in tensor.shape.dim]
-    _check_kind(expected, tensor.elem_type, len(shape), preprocessing)
+    _check_kind(expected, tensor.elem_type, shape, preprocessing)
     if any(
         has > 0 and has != wants for has, wants in zip(shape[1:], preprocessing.shape, strict=True)
     ):
@@ -121,6 +134,15 @@ def _fitting(has: list[int], preprocessing: AnyPreprocessing) -> str:
     """Return the settings with which a preprocessing makes what a model takes."""
     if preprocessing.mode == "text":
         return f"set length = {has[0]}"
+    if len(has) == 1:  # numbers in a row, perhaps of a square picture
+        for channels in sorted(_MODES, key=lambda channels: channels != preprocessing.channels):
+            side = math.isqrt(has[0] // channels)
+            if side * side * channels == has[0]:
+                sides = [side, side]
+                has = [channels, *sides] if preprocessing.layout == "NCHW" else [*sides, channels]
+                break
+        else:
+            return "set size to the height and width of the pictures that it was trained on"
     layouts = [layout for layout, place in (("NCHW", 0), ("NHWC", 2)) if has[place] in _MODES]
     if not layouts:
         return "an image has 1 or 3 channels; export a network that takes one of these"
@@ -128,7 +150,9 @@ def _fitting(has: list[int], preprocessing: AnyPreprocessing) -> str:
     place = 0 if layout == "NCHW" else 2
     sides = [side for axis, side in enumerate(has) if axis != place]
     size = [side if side > 0 else own for side, own in zip(sides, preprocessing.size, strict=True)]
-    wanted = {"layout": f'"{layout}"', "size": str(size), "mode": f'"{_MODES[has[place]]}"'}
+    same = has[place] == preprocessing.channels
+    mode = preprocessing.mode if same else _MODES[has[place]]
+    wanted = {"layout": f'"{layout}"', "size": str(size), "mode": f'"{mode}"'}
     given = {
         "layout": f'"{preprocessing.layout}"',
         "size": str(list(preprocessing.size)),
@@ -143,10 +167,16 @@ _MODES = {1: "L", 3: "RGB"}
 """Mode of an image by its channels."""
 
 
-def _check_kind(name: str, element: int, rank: int, preprocessing: AnyPreprocessing) -> None:
-    text = preprocessing.mode == "text"
+def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPreprocessing) -> None:
+    text, rank = preprocessing.mode == "text", len(shape)
     kinds, axes = (_IDS, 2) if text else (tuple(_ELEMENTS.values()), 4)
     kind = TensorProto.DataType.Name(element)
+    if preprocessing.mode != "text" and element in kinds and rank == 2 and shape[1] > 0:
+        raise ModelFileError(
+            f"input {name!r}: the model takes {shape[1]:,} numbers in a row, the preprocessing "
+            f"makes {math.prod(preprocessing.shape):,}; "
+            f"{_fitting(shape[1:], preprocessing)}"
+        )
     if element not in kinds or rank != axes:
         wanted = (
             "INT64 token ids of rank 2"

@@ -36,6 +36,7 @@ from export.incoming import (
     flat_pictures,
     free_batch,
     in_range,
+    remarks_on_rows,
     with_usual_types,
 )
 from export.meaning import SAME, Meaning, meaning_of
@@ -192,6 +193,7 @@ _OWN_PARITY = "export it in float32, or with another opset"
 def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     model = clean(in_range(read_model(data, wanted.domains)))
     _check_numbers(model)
+    in_a_row = remarks_on_rows(model, wanted.preprocessing)
     model = as_pictures(model, wanted.preprocessing)
     check_input(model, wanted.preprocessing, (VALUES,))
     if wanted.preprocessing.input_name in _RESERVED:
@@ -213,7 +215,7 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     _check_axes(axes, wanted)
     flat = flat_pictures(model, wanted.preprocessing)
     alone = (ONE_BY_ONE,) if runs_one_by_one(model) else ()
-    remarks = (*alone, *flat.remarks, *remarks_on_units(wanted.preprocessing))
+    remarks = (*alone, *in_a_row, *flat.remarks, *remarks_on_units(wanted.preprocessing))
     cutting = Cutting(model.graph)
     if wanted.answers == "raw":
         told = "the file's numbers are passed on as they are"
