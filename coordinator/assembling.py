@@ -23,6 +23,7 @@ from coordinator.making.model_maker import ModelMaker
 from coordinator.making.payload_check import PayloadCheck
 from coordinator.making.workshop import ModelWorkshop, Workshop
 from coordinator.paths import blob_folder
+from coordinator.serving.broker_folders import certificate_watch
 from coordinator.serving.engine import LedgerEngine
 from coordinator.serving.file_server import FileServer
 from coordinator.serving.file_urls import file_urls
@@ -259,6 +260,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
             desk.problems,
             files.problems,
             lambda: mirror_problems(home, engine.core.state.size, clock.time_ns()),
+            certificate_watch(home, settings, clock).look,
         ],
     )
 

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ from schemas.installing import pip_install
 from schemas.reports import Problem
 from schemas.settings_file import SettingsError
 from schemas.shown import Report
+from transport.certificates import ending
 from transport.errors import TransportError
 
 OLDEST_PYTHON = (3, 10)
@@ -93,7 +95,7 @@ def examine(home_folder: Path) -> list[Finding]:
     if home.settings.data.samples != "none":
         findings += _method(read_status(home.status_file))
     findings.append(Finding("settings", "ok", f"{home.settings.device} of {home.settings.fleet}"))
-    findings += [*_root(home), _broker(home), *_folders(home), _space(home)]
+    findings += [*_root(home), _broker(home), *_certificates(home), *_folders(home), _space(home)]
     findings += _candidate(home)
     return findings
 
@@ -258,6 +260,12 @@ def _broker(home: AgentHome) -> Finding:
         way_out = "start the broker, or mend [broker] in agent.toml; the operator has the password"
         return Finding(about, "missing", str(error), way_out)
     return Finding(about, "ok", f"lets {str(home.settings.device)!r} in")
+
+
+def _certificates(home: AgentHome) -> Iterator[Finding]:
+    """Tell of certificates that end within a month, or have ended."""
+    for problem in ending(home.certificates(), time.time_ns()):
+        yield Finding(problem.about, "missing" if problem.hinders else "note", problem.text)
 
 
 def _candidate(home: AgentHome) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from schemas.user_text import decode_text
 from schemas.values import DeviceId, FleetId
 from schemas.variants import VariantChoice
 from schemas.whole_file import write_whole
+from transport.certificates import WatchedCertificate, certificates_of
 from transport.tls import TLS_LINES, TlsSettings
 
 SETTINGS_FILE = "agent.toml"
@@ -82,6 +84,11 @@ class AgentHome:
         """The folder of held-out images, if there is one."""
         folder = self.settings.data.evaluation_folder
         return self.folder / folder if folder is not None else None
+
+    def certificates(self) -> Iterator[WatchedCertificate]:
+        """Yield those by which the broker and this device know each other."""
+        way_out = "ask the fleet's operator for a new kit"
+        return certificates_of(self.settings.broker.tls, self.folder, way_out)
 
     def password_file(self) -> Path | None:
         """Return the file of the broker's password, tried out; None where none is set.

@@ -85,6 +85,7 @@ from schemas.proxy import PrototypeGradients
 from schemas.service_manager import no_beat
 from schemas.values import Digest
 from transport.block_source import BlockSource
+from transport.certificates import CertificateWatch
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.connection_log import say_connection
 from transport.errors import (
@@ -163,6 +164,7 @@ class Agent:
         self._watch = ProblemWatch(
             self._device, parts.state, parts.worker, parts.exchange, parts.clock
         )
+        self._certificates = CertificateWatch(parts.home.certificates, parts.clock)
         self._stopping = False
         self._status_due = 0.0
         self._conditions_due = 0.0
@@ -459,7 +461,7 @@ class Agent:
     def _write_status(self) -> None:
         self._status_due = self._parts.clock.seconds() + STATUS_SECONDS
         if self._parts.status_file is not None or self._parts.health is not None:
-            self._watch.look()
+            self._watch.look(self._certificates.look())
         self._told_news = self._news()
         if self._parts.status_file is None:
             return

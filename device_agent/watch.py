@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from device_agent.core.standing import standing_problems
 from device_agent.core.state import AgentState
 from device_agent.worker import AgentWorker
 from schemas.log_lines import about
-from schemas.problems import PATIENCE_SECONDS, OpenProblem, ProblemBook
+from schemas.problems import CERTIFICATE, PATIENCE_SECONDS, OpenProblem, ProblemBook
 from schemas.values import DeviceId
 from transport.clock import Clock
 from transport.errors import BrokerLimitError, NotAuthorisedError, TlsError, TransportError
@@ -70,16 +70,16 @@ class ProblemWatch:
             self._patience = 0.0 if refused else PATIENCE_SECONDS
         log.warning("%s", error, extra=self._about("agent.problem"))
 
-    def look(self) -> None:
-        """Note what is wrong now, and log what is over."""
+    def look(self, besides: Iterable[OpenProblem] = ()) -> None:
+        """Note what is wrong now, `besides` with it, and log what is over."""
         state, now, time_ns = self._state, self._clock.seconds(), self._clock.time_ns()
         for told in state.told.happened:
             if told.text not in self._happened:
                 self.book.happened(OpenProblem(told.about, told.text), now, time_ns)
         self._happened = frozenset(told.text for told in state.told.happened)
-        new, over = self.book.look(self._open(now), now, time_ns)
+        new, over = self.book.look([*self._open(now), *besides], now, time_ns)
         for problem in new:
-            if problem.hinders:
+            if problem.hinders or problem.about == CERTIFICATE:
                 log.warning("%s", problem.text, extra=self._about("agent.hindered"))
         for problem in over:
             log.info("is over: %s", problem.text, extra=self._about("agent.recovered"))

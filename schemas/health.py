@@ -31,6 +31,8 @@ class HealthProblem(Strict):
     text: str = Field(min_length=1, max_length=500)
     seconds: Count | None = None
     """For how long it has been so; left out where that is not known."""
+    hinders: bool = Field(default=True, exclude_if=bool)
+    """Whether it does so now; left out where it does."""
 
 
 class DeviceHealth(Message):
@@ -57,4 +59,4 @@ class DeviceHealth(Message):
     inference_p95_seconds: float | None = Field(default=None, ge=0, le=86400)
     """Of the newest hundreds of them, for one sample."""
     problems: Items[HealthProblem] = Field(default=(), max_length=MAX_PROBLEMS)
-    """What hinders the agent now; left out where nothing does."""
+    """What hinders the agent, or will; left out where nothing does."""

@@ -16,6 +16,8 @@ PATIENCE_SECONDS = 60.0
 """For so long a program may be kept waiting before that is a problem."""
 REMEMBERED = 20
 """Problems that are shown, and as many that are over."""
+CERTIFICATE = "certificate"
+"""About a certificate that ends soon: it hinders nothing yet, and is told all the same."""
 HELD = (
     "the database is locked by another program, such as a backup; let that end, and back up with "
     "`sqlite3 FILE '.backup COPY'`, which holds nothing"

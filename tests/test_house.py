@@ -39,14 +39,14 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(53200, 9.5, 12.3, 68, 1010),
-    "device_agent": Room(22400, 10.1, 13.2, 22, 309),
+    "coordinator": Room(53250, 9.5, 12.3, 68, 1011),
+    "device_agent": Room(22450, 10.1, 13.3, 22, 310),
     "export": Room(6650, 9.8, 13.1, 6, 101),
     "learning": Room(16700, 7.9, 9.7, 25, 210),
     "methods": Room(15550, 11.5, 15.2, 34, 129),
     "schemas": Room(8300, 7.8, 10.9, 15, 95),
     "simulator": Room(34200, 12.3, 15.0, 77, 587),
-    "transport": Room(6700, 8.4, 10.1, 7, 88),
+    "transport": Room(6750, 8.5, 10.2, 7, 88),
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime, timezone
 
+from transport.certificates import end_of
 from transport.errors import TlsError
 from transport.tls import TlsFiles
 
@@ -45,7 +47,13 @@ def hint_for_closing(tls: TlsFiles | None) -> str:
         return "; if it speaks TLS on this port, add [broker.tls] to the settings"
     if tls.certificate_file is None:
         return "; if it asks for certificates, set broker.tls.certificate_file and key_file"
+    ends = end_of(tls.certificate_file)
+    if ends is not None and ends <= datetime.now(timezone.utc):
+        return (
+            f"; broker.tls.certificate_file: {tls.certificate_file}: ended "
+            f"{ends:%Y-%m-%d %H:%M} UTC; get a newer one from the operator, with its key"
+        )
     return (
         f"; check that broker.tls.certificate_file ({tls.certificate_file}) was signed by the CA "
-        "that the broker believes, and has not expired"
+        "that the broker believes, and was not taken back"
     )

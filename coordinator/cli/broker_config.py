@@ -11,7 +11,8 @@ import typer
 
 from coordinator.cli.common import say
 from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import KnownBroker, local_port_of, write_access
+from coordinator.provisioning.broker_access import local_port_of, write_access
+from coordinator.serving.broker_folders import KnownBroker
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from schemas.counted import count_of
 from schemas.envelope import COORDINATOR

@@ -97,8 +97,8 @@ class DeviceNow(Strict):
     """When `health` came."""
 
     @property
-    def hindered(self) -> tuple[tuple[HealthProblem, int | None], ...]:
-        """What keeps it from its work now, by its own words, each with when it began.
+    def told(self) -> tuple[tuple[HealthProblem, int | None], ...]:
+        """What keeps it from its work, or will, by its own words, each with when it began.
 
         Nobody knows it of a device that is away.
         """
@@ -112,8 +112,9 @@ class DeviceNow(Strict):
 
     @property
     def hindered_since_ns(self) -> int | None:
-        """Since when the oldest of that is so."""
-        return min((began for _, began in self.hindered if began is not None), default=None)
+        """Since when the oldest of what keeps it from its work is so."""
+        began = (began for one, began in self.told if one.hinders and began is not None)
+        return min(began, default=None)
 
 
 class CounterNow(Strict):

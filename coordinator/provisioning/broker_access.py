@@ -15,13 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
-from pydantic import Field, TypeAdapter
-
 from coordinator.core.formatting import some
+from coordinator.serving.broker_folders import KnownBroker, known_brokers, remember_broker
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.devices import views as device_views
-from schemas.message import Strict
-from schemas.private_file import write_private
 from schemas.values import DeviceId
 from transport.access import shuts_out
 from transport.brokers.folder import (
@@ -35,32 +32,11 @@ from transport.brokers.folder import (
 )
 from transport.brokers.mosquitto_configuration import ServerCertificates
 from transport.brokers.private_files import write_secret
-from transport.errors import BrokerFilesError
 
-FILE_NAME = "broker-folders.json"
 AUTHORITY, BROKER, DEVICES = "ca", "broker", "devices"
 """Folders of `provision`."""
 REVOCATIONS = "crl.pem"
 RELOAD = "systemctl reload mosquitto"
-
-
-class KnownBroker(Strict):
-    """A folder for a Mosquitto, and how it was written."""
-
-    folder: Path
-    place: Path
-    """Where it is on the broker's host."""
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    client_ca_file: Path | None = None
-    local_port: int | None = Field(default=None, ge=1, le=65535)
-    kits: Path | None = None
-    """Folder of `provision`, with the CA and the kits, where that wrote it."""
-
-    @property
-    def here(self) -> bool:
-        """Whether the broker reads the folder where it was written."""
-        return self.place == self.folder
 
 
 def local_port_of(settings: CoordinatorSettings, wanted: int | None, *, here: bool) -> int | None:
@@ -73,9 +49,6 @@ def local_port_of(settings: CoordinatorSettings, wanted: int | None, *, here: bo
     if settings.broker.local is not None:
         return settings.broker.local.port
     return settings.broker.port + 1 if here and settings.broker.port < 65535 else None
-
-
-_KNOWN: TypeAdapter[tuple[KnownBroker, ...]] = TypeAdapter(tuple[KnownBroker, ...])
 
 
 def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
@@ -98,8 +71,7 @@ def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
         local_port=broker.local_port,
     )
     write_broker_folder(what)
-    others = [known for known in known_brokers(home) if known.folder != broker.folder]
-    write_private(home / FILE_NAME, _KNOWN.dump_json((*others, broker), indent=1))
+    remember_broker(home, broker)
     return what
 
 
@@ -118,19 +90,6 @@ def _certificates(
     return ServerCertificates(
         broker.certificate_file, broker.key_file, broker.client_ca_file, revoked
     )
-
-
-def known_brokers(home: Path) -> tuple[KnownBroker, ...]:
-    """Return the folders that were written for the fleet; raise `BrokerFilesError`."""
-    try:
-        return _KNOWN.validate_json((home / FILE_NAME).read_bytes())
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError) as error:
-        raise BrokerFilesError(
-            f"{home / FILE_NAME}: cannot be read: {error}; delete it, and run `fleetledger "
-            "coordinator broker-config` again"
-        ) from error
 
 
 def close_access(home: Path) -> Iterator[str]:

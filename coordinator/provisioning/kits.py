@@ -28,13 +28,13 @@ from coordinator.provisioning.broker_access import (
     AUTHORITY,
     BROKER,
     DEVICES,
-    KnownBroker,
     access_of,
     local_port_of,
     reloaded,
     write_access,
 )
 from coordinator.provisioning.device_table import NO_DATA, TableRow
+from coordinator.serving.broker_folders import KnownBroker
 from coordinator.serving.inviting import invite_all
 from coordinator.serving.operator import here, send_all
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load

@@ -41,7 +41,7 @@ def fleet_devices(
         now = None if live is None else live.devices.get(DeviceId(item.device))
         state = _state(item, now, doubled=item.device in doubled, served=live is not None)
         desired = None if item.key == "revoked" else own.get(item.device, out.desired)
-        hindered = () if now is None else now.hindered
+        told = () if now is None else now.told
         found.append(
             FleetDevice(
                 name=item.device,
@@ -73,8 +73,8 @@ def fleet_devices(
                 problems=(
                     *troubles.get(item.device, ()),
                     *(
-                        Trouble(about=one.about, text=one.text, since=at, hinders=True)
-                        for one, at in hindered
+                        Trouble(about=one.about, text=one.text, since=at, hinders=one.hinders)
+                        for one, at in told
                     ),
                 ),
                 hindered_since=None if now is None else now.hindered_since_ns,

@@ -14,7 +14,7 @@ from device_agent.health.textfile import AgentNumbers, write_textfile
 from device_agent.memory import resident_with_children
 from schemas.errors import cut
 from schemas.health import MAX_PROBLEMS, DeviceHealth, HealthProblem
-from schemas.problems import DatedProblem
+from schemas.problems import CERTIFICATE, DatedProblem
 
 log = logging.getLogger("device_agent")
 
@@ -24,23 +24,26 @@ _LONGEST_PROBLEM = 500
 def hindered(
     problems: Sequence[DatedProblem], left_providers: Sequence[str], time_ns: int
 ) -> tuple[HealthProblem, ...]:
-    """Return what keeps the agent from giving or getting, of all its problems.
+    """Return what keeps the agent from giving or getting, or will, of all its problems.
 
     Execution providers that were left are among it where nothing but the processor is left.
     """
-    found = (
-        *((item.about, item.text, item.since_ns) for item in problems if item.hinders),
-        *(("provider", reason, None) for reason in left_providers),
-    )
-    return tuple(
+    told = (
         HealthProblem(
-            about=about,
-            text=cut(text, _LONGEST_PROBLEM),
-            seconds=None if since is None else max(0, time_ns - since) // 10**9,
+            about=item.about,
+            text=cut(item.text, _LONGEST_PROBLEM),
+            seconds=max(0, time_ns - item.since_ns) // 10**9,
+            hinders=item.hinders,
         )
-        for about, text, since in found[:MAX_PROBLEMS]
-        if text
+        for item in problems
+        if item.text and (item.hinders or item.about == CERTIFICATE)
     )
+    left = (
+        HealthProblem(about="provider", text=cut(reason, _LONGEST_PROBLEM))
+        for reason in left_providers
+        if reason
+    )
+    return (*told, *left)[:MAX_PROBLEMS]
 
 
 @dataclass(frozen=True)

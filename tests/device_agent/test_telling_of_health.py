@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from device_agent.assembling import AgentSurroundings, assemble, rules_of
+from device_agent.health.telling import hindered
 from schemas.health import DeviceHealth
+from schemas.problems import DatedProblem
 from schemas.reports import Evaluation
 from tests.device_agent import models
 from tests.device_agent.scripted import (
@@ -41,6 +43,20 @@ def test_a_device_says_what_its_model_was_asked(home: Path) -> None:
     assert later.header.boot == envelope.header.boot
     running.stop()
     coordinator.stop()
+
+
+def test_what_will_hinder_the_agent_is_told_beside_what_does() -> None:
+    problems = [
+        DatedProblem(about="broker", text="it is away", since_ns=0, hinders=True),
+        DatedProblem(about="certificate", text="it ends soon", since_ns=5 * 10**9),
+        DatedProblem(about="sample", text="a.png: left out", since_ns=0),
+    ]
+    told = hindered(problems, ["no GPU"], 20 * 10**9)
+    assert [(one.about, one.seconds, one.hinders) for one in told] == [
+        ("broker", 20, True),
+        ("certificate", 15, False),
+        ("provider", None, True),
+    ]
 
 
 def test_settings_say_how_often_and_what_node_exporter_reads(tmp_path: Path) -> None:

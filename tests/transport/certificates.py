@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 class Authority:
     """A CA whose files lie in `folder`: `ca.pem`, and NAME.pem with NAME.key for each user."""
 
-    def __init__(self, folder: Path, name: str = "Test CA") -> None:
+    def __init__(self, folder: Path, name: str = "Test CA", ends: timedelta = DAY) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.ca_file = folder / "ca.pem"
@@ -24,7 +24,7 @@ class Authority:
         self._name = _name(name)
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         self._certificate = (
-            _builder(self._name, self._name, self._key.public_key())
+            _builder(self._name, self._name, self._key.public_key(), ends=ends)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .sign(self._key, hashes.SHA256())
@@ -36,9 +36,10 @@ class Authority:
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
         return self._issue("broker", [alternatives], ExtendedKeyUsageOID.SERVER_AUTH, begins, ends)
 
-    def user(self, name: str, password: bytes | None = None) -> Path:
+    def user(self, name: str, password: bytes | None = None, ends: timedelta = DAY) -> Path:
         """Make a user's certificate; return its file."""
-        return self._issue(name, [], ExtendedKeyUsageOID.CLIENT_AUTH, password=password)
+        use = ExtendedKeyUsageOID.CLIENT_AUTH
+        return self._issue(name, [], use, ends=ends, password=password)
 
     def _issue(
         self,

@@ -185,6 +185,19 @@ def test_a_certificate_out_of_its_time_is_refused(
     assert "renew it on the broker's host, and check the clock here" in str(refused)
 
 
+def test_a_users_certificate_that_ended_is_named_with_its_end(
+    authority: Authority, start: Start, connect: Any
+) -> None:
+    broker = start(authority.server("localhost"), authority.ca_file)
+    certificate = authority.user(A, ends=-DAY / 2)
+    tls = TlsFiles(authority.ca_file, certificate, certificate.with_suffix(".key"))
+
+    refused = refusal_of(connect(broker, A, tls))
+
+    assert f"broker.tls.certificate_file: {certificate}: ended " in str(refused)
+    assert "get a newer one from the operator, with its key" in str(refused)
+
+
 def test_with_certificates_of_users_each_is_who_its_certificate_says(
     authority: Authority, start: Start, connect: Any
 ) -> None:

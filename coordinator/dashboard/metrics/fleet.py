@@ -68,7 +68,7 @@ def fleet_families(
     )
     yield gauge(
         "devices_with_problems",
-        "Connected devices that say what hinders them.",
+        "Connected devices that say what hinders them, or will.",
         sum(bool(health.problems) for health in healths) if live else None,
     )
     yield spread(
@@ -111,7 +111,7 @@ _PER_DEVICE: Mapping[str, str] = {
     "connected": "1 where the device is connected.",
     "heard_timestamp_seconds": "When anything of the device came last that was believed.",
     "outbox_messages": "Messages that wait on the device for a receipt.",
-    "problems": "What hinders the device, by its own words.",
+    "problems": "What hinders the device, or will, by its own words.",
     "hindered_seconds": "For how long something has hindered the device, by its own words.",
     "temperature_celsius": "Hottest thermal zone of the device.",
     "free_disk_bytes": "Free disk of the device.",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.provisioning.broker_access import known_brokers
+from coordinator.serving.broker_folders import known_brokers
 from fleetledger import app
 from schemas.envelope import COORDINATOR
 from schemas.topics import FleetTopics

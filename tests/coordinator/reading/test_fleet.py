@@ -183,6 +183,7 @@ def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> Non
         problems=(
             HealthProblem(about="disk", text="nearly full", seconds=80),
             HealthProblem(about="provider", text="the GPU is gone"),
+            HealthProblem(about="certificate", text="it ends soon", seconds=90, hinders=False),
         ),
     )
     fleet = seen(tmp_path, bench, live(here("dev-1", health=said, health_ns=NOW)))
@@ -193,6 +194,7 @@ def test_health_tells_of_the_hottest_zone_and_of_problems(tmp_path: Path) -> Non
     assert [need.sentence for need in fleet.needs] == [
         "dev-1 has a problem with disk: nearly full",
         "dev-1 has a problem with provider: the GPU is gone",
+        "dev-1 has a problem with certificate: it ends soon",
     ]
     gone = seen(
         tmp_path / "away", bench, live(here("dev-1", online=False, health=said, health_ns=NOW))
