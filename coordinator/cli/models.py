@@ -16,7 +16,9 @@ from coordinator.core.formatting import count_of
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
 from coordinator.ledger.reader import ledger_of
+from coordinator.live.file import read_live
 from coordinator.reading.foretold import foretold_back
+from coordinator.reading.model_waits import version_wait
 from coordinator.reading.reports import ListedModel, ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.topics.devices.choosing import DeviceChoice
@@ -89,7 +91,11 @@ def _state(row: ListedModel) -> str:
 @app.command()
 def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    show_report(model_queries.model_facts(home, version), _draw_one, as_json=as_json)
+    report = model_queries.model_facts(home, version)
+    with ledger_of(home) as ledger:
+        wait = version_wait(ledger, read_live(home), time.time_ns(), version)
+    told = {"wait": None if wait is None else wait.sentence}
+    show_report(report.model_copy(update=told), _draw_one, as_json=as_json)
 
 
 def _draw_one(report: model_queries.ModelReport) -> None:

@@ -233,6 +233,7 @@ def _tail(fleet: FleetNow) -> Iterator[str]:
     if models.newest is not None:
         desired = "none" if models.desired is None else f"version {models.desired}"
         yield f"newest model: version {models.newest}; all devices are to run: {desired}"
+    yield from (f"  {wait.sentence}" for wait in models.waits)
     for canary in models.canaries:
         yield f"model {canary.version} is tried on {some(canary.devices)}"
     if models.held:

@@ -62,6 +62,11 @@ class CoordinatorNow(Strict):
     stage: StageWait | None = None
     """What closes the open stage, by this machine's calendar; None where none is open, or where
     rounds decide it."""
+    next_model_ns: int | None = None
+    """When the next model is made of what came since the newest, by this machine's calendar; None
+    where nothing came."""
+    waiting_version: int | None = None
+    """The version that goes out by itself once the open rollout ends."""
     disconnected_ns: int | None = None
     """Since when it is not connected to the broker."""
     problems: tuple[DatedProblem, ...] = ()

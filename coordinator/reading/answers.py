@@ -263,6 +263,8 @@ class ModelsNow(Strict):
     """New ones wait for the operator."""
     canaries: tuple[CanaryNow, ...] = ()
     waiting_releases: tuple[WaitingRelease, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    """What keeps a version from going out by itself, and what contributions wait for."""
 
 
 class StoppedRounds(Strict):

@@ -27,6 +27,7 @@ from coordinator.reading.answers import (
     WaitingRelease,
 )
 from coordinator.reading.fleet_devices import fleet_devices
+from coordinator.reading.model_waits import model_waits
 from coordinator.reading.needs import KnownFleet, needs
 from coordinator.reading.rollouts.finding import unfinished
 from coordinator.reading.tables import TABLES
@@ -128,6 +129,7 @@ def _fleet_now(
                 for version, names in sorted(out.canaries.items())
             ),
             waiting_releases=tuple(WaitingRelease.of(push) for push in waiting),
+            waits=model_waits(ledger, live, time_ns),
         ),
         stopped_rounds=None
         if stopped is None

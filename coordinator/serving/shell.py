@@ -236,6 +236,11 @@ class Shell:
         engine = self._parts.engine
         waits = engine.core.stages.wait()
         live.note(stage=None if waits is None else waits.shifted(-engine.ahead_ns))
+        next_ns = engine.core.models.next_ns(self._parts.clock.time_ns() + engine.ahead_ns)
+        live.note(
+            next_model_ns=None if next_ns is None else next_ns - engine.ahead_ns,
+            waiting_version=engine.core.rollouts.waiting(),
+        )
         self._metering.carried(self._parts.blocks())
         live.write(engine.core, engine.ledger.size, self._parts.meters, engine.ahead_ns)
 

@@ -14,6 +14,8 @@ from coordinator.reading.contributions import (
     given,
     over_time,
 )
+from coordinator.reading.model_waits import contributions_wait
+from coordinator.reading.waits import Wait
 from schemas.message import Strict
 from transport.pages.words import plural
 
@@ -69,6 +71,8 @@ class ContributionsPage(PageModel):
     stage: int | None
     state: str
     model: int | None
+    wait: Wait | None
+    """What those wait for that no version is made of, of all devices."""
     states: tuple[StateLine, ...]
     by_hour: CountsOverTime
     by_day: CountsOverTime
@@ -94,6 +98,9 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
         stage=wanted.stage,
         state=wanted.state or "",
         model=wanted.model,
+        wait=None
+        if wanted.model is not None
+        else contributions_wait(sources.ledger, sources.live, sources.now_ns),
         states=tuple(map(_state_line, states)),
         by_hour=over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
         by_day=over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),

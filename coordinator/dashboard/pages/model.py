@@ -13,6 +13,7 @@ from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
 from coordinator.reading import models
 from coordinator.reading.contributions import contributors
+from coordinator.reading.model_waits import version_wait
 from coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
 from coordinator.reading.old_and_new import (
     ClassCount,
@@ -22,6 +23,7 @@ from coordinator.reading.old_and_new import (
 )
 from coordinator.reading.rollouts.finding import summaries
 from coordinator.reading.rollouts.report import RolloutSummary
+from coordinator.reading.waits import Wait
 from coordinator.topics.models.queries import going_out, versions_below
 from schemas.message import Strict
 from transport.pages.words import percent, plural
@@ -191,6 +193,8 @@ class ModelPage(PageModel):
 
     version: int
     lead: str
+    wait: Wait | None
+    """What keeps it from going out by itself."""
     before: int | None
     after: int | None
     class_names: tuple[str, ...]
@@ -214,6 +218,7 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
     return ModelPage(
         title=_title(model, compared),
         lead=_lead(compared),
+        wait=version_wait(ledger, sources.live, sources.now_ns, version),
         version=version,
         before=compared.before,
         after=_beside(ledger, "min(version) FROM model WHERE version >", version),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
+from coordinator.reading.model_waits import model_waits
 from coordinator.reading.models import VersionFacts, newest_models
 from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
+from coordinator.reading.waits import Wait
 from coordinator.topics.models.queries import going_out
 from schemas.message import Strict
 from transport.pages.words import percent, plural
@@ -40,6 +42,8 @@ class ModelsPage(PageModel):
     held_index: int | None
     """The entry by which new models wait for the operator; None where they do not."""
     canaries: dict[int, tuple[str, ...]]
+    waits: tuple[Wait, ...]
+    """What keeps a version from going out by itself, and what contributions wait for."""
     failed_index: int | None
     failed: str
     """Why no model could be made since the newest one."""
@@ -62,6 +66,7 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
         desired=out.desired,
         held_index=out.held_index,
         canaries=out.canaries,
+        waits=model_waits(ledger, sources.live, sources.now_ns),
         failed_index=out.failed[0] if out.failed else None,
         failed=out.failed[1] if out.failed else "",
         devices=devices,

@@ -128,6 +128,8 @@ class ModelReport(Report):
     """Devices of whose retracted answers to rounds it descends."""
     source: str | None
     """Name of the ONNX file that it was imported from; null where the fleet learned it."""
+    wait: str | None = None
+    """What keeps it from going out by itself, in a sentence."""
 
 
 def model_facts(home: Path, version: int) -> ModelReport:

@@ -409,6 +409,15 @@ class Models:
             )
         return model.exported
 
+    def next_ns(self, now_ns: int) -> int | None:
+        """Return when a model of what is held is made; None where it would be the newest again."""
+        if self._live.making_model or not self._waiting():
+            return None
+        if self._due(now_ns) or self._live.last_model_ns is None:
+            return now_ns
+        pause = self._rules.pause_seconds(self._state.models.in_a_row)
+        return self._live.last_model_ns + round(pause * NANOSECONDS)
+
     def _resting(self, now_ns: int) -> bool:
         """Whether no model is due whatever came, so that nobody needs to go through it all."""
         return self._live.last_model_ns is not None and not self._due(now_ns)

@@ -210,9 +210,7 @@ class Rollouts:
     def _of_learned(self, rollout: Rollout | None) -> Decision:
         """Let out what the fleet has learned, once no other rollout is in the way."""
         version, rules = self._state.rollouts.learned, self._rules
-        if version is None or not rules.models.automatic:
-            return Decision()
-        if rollout is not None and not (rollout.planned.automatic and rollout.stage == "paused"):
+        if version is None or not rules.models.automatic or self.waiting() is not None:
             return Decision()
         model = self._state.models.by_version[version]
         adapts = _adapts(model)
@@ -224,6 +222,13 @@ class Rollouts:
         body = self._planned(version, plan, automatic=True)
         begun = record(RolloutStarted(rollout=body.rollout))
         return record(body) + self._superseded(body.rollout) + begun
+
+    def waiting(self) -> int | None:
+        """Return the version that goes out by itself once the open rollout ends."""
+        rollout, version = self._state.rollouts.active, self._state.rollouts.learned
+        if rollout is None or not self._rules.models.automatic:
+            return None
+        return None if rollout.planned.automatic and rollout.stage == "paused" else version
 
     def _superseded(self, by: int) -> Decision:
         rollout = self._state.rollouts.active
