@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from coordinator.ledger.entries import Entry
 from coordinator.ledger.projections import Projections
 from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from coordinator.topics.models.entries import ModelDesired
 from coordinator.topics.models.stack import after_push, after_return
 from coordinator.topics.models.views import CANARY, FLEET_MODEL, MODEL_HOLD
 from coordinator.topics.releases.state import Released
@@ -93,14 +92,6 @@ def test_who_looked_before_another_model_went_out_has_to_look_again() -> None:
     assert not refused.done
     assert "to run 2 by now, not 3" in refused.text
     assert bench.command(GoBack(to=1, leaving=2)).done
-
-
-def test_a_ledger_of_before_says_in_its_reason_that_it_went_back() -> None:
-    bench = with_models(2)
-    body = ModelDesired(version=1, reason="taken back by the operator")
-    bench.core.state.apply(body)
-    assert bench.core.state.models.stack == [1]
-    assert not bench.command(GoBack()).done
 
 
 @pytest.mark.parametrize("canaries", [False, True])
