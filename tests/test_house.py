@@ -46,7 +46,7 @@ CEILINGS: dict[str, Room] = {
     "methods": Room(15550, 11.5, 15.2, 34, 129),
     "schemas": Room(8300, 7.8, 10.9, 15, 95),
     "simulator": Room(34200, 12.3, 15.0, 77, 587),
-    "transport": Room(6750, 8.5, 10.2, 7, 88),
+    "transport": Room(6800, 8.5, 10.2, 7, 88),
 }
 
 

@@ -58,6 +58,11 @@ def ending(watched: Iterable[WatchedCertificate], time_ns: int) -> Iterator[Open
             yield OpenProblem(CERTIFICATE, text, over, key=f"{one.file} {over}")
 
 
+def ends_soon(file: Path, time_ns: int) -> bool:
+    """Return whether a certificate ends within a month, or has ended."""
+    return next(ending([WatchedCertificate(file, "", "")], time_ns), None) is not None
+
+
 def end_of(file: Path) -> datetime | None:
     """Return when the first of a file's certificates ends; None where it has none to read."""
     from cryptography import x509  # noqa: PLC0415 - for those who have a certificate

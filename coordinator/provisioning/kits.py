@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ from schemas.values import DeviceId
 from transport.brokers.authority import Authority, Issued, names_of
 from transport.brokers.folder import SECRETS, BrokerFolder
 from transport.brokers.private_files import make_private_folder, write_secret
+from transport.certificates import ends_soon
 from transport.tls import TlsSettings
 
 SERVER_CERTIFICATE, SERVER_KEY = "server.pem", "server.key"
@@ -256,7 +258,8 @@ def _write_broker(
     make_private_folder(folder)
     wanted = {settings.broker.host, what.host or settings.broker.host, *what.further_names}
     known = set(names_of(folder / SERVER_CERTIFICATE))
-    if not wanted <= known or not (folder / SERVER_KEY).exists():
+    renews = ends_soon(folder / SERVER_CERTIFICATE, time.time_ns())
+    if renews or not wanted <= known or not (folder / SERVER_KEY).exists():
         _write_issued(
             authority.server(sorted(wanted | known)),
             folder / SERVER_CERTIFICATE,

@@ -18,8 +18,8 @@ from transport.errors import BrokerFilesError
 
 FILE_NAME = "broker-folders.json"
 _RENEW = (
-    "no device connects after that; delete it and its key, run `fleetledger coordinator provision` "
-    "with the same table and folder again, and reload the broker"
+    "no device connects after that; run `fleetledger coordinator provision` again, with the same "
+    "table and folder, which renews it, and reload the broker"
 )
 _REPLACE = "no device connects after that; put a newer one there, and reload the broker"
 

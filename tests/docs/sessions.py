@@ -85,6 +85,9 @@ class Session:
         if command.in_background:
             self._start(command.line.removesuffix(" &"))
             return ""
+        if command.line.startswith("kill %"):
+            self._end_jobs([int(word[1:]) for word in command.line.split()[1:]])
+            return ""
         end = time.monotonic() + PATIENCE
         while True:
             done = self._run(command.line)
@@ -96,6 +99,13 @@ class Session:
                 said = done.stdout + done.stderr
                 raise AssertionError(f"{command.line}: exit {done.returncode}, {missing}: {said}")
             time.sleep(0.3)
+
+    def _end_jobs(self, numbers: Sequence[int]) -> None:
+        """End programs by their numbers, as the shell counts what runs in the background."""
+        for number in numbers:
+            process = self._started[number - 1]
+            process.terminate()
+            process.wait(timeout=PATIENCE)
 
     def end(self) -> None:
         """End what runs in the background, the last one first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from schemas.kits import Kit, read_kit
 from schemas.tags import TagName, TagValue
 from schemas.token import Token
 from schemas.values import DeviceId, FleetId
+from tests.transport.certificates import DAY, Authority
 from transport.brokers.authority import names_of
+from transport.certificates import end_of
 from transport.tls import find_tls
 
 HEAD = "name,site,data\n"
@@ -231,3 +234,23 @@ def test_a_user_name_that_the_access_rules_do_not_know_is_refused(operator: Oper
     assert code == 1
     assert "broker.username: 'boss'" in said
     assert not operator.out.exists()
+
+
+def test_a_brokers_certificate_near_its_end_is_renewed_with_its_names(
+    operator: Operator, tmp_path: Path
+) -> None:
+    operator.fills_in("camera-1,orchard-1,none")
+    operator.provisions("--broker-name", "10.0.0.1")
+    certificate = operator.out / "broker" / "server.pem"
+    first = certificate.read_bytes()
+    operator.provisions()
+    assert certificate.read_bytes() == first, "years are left"
+    short = Authority(tmp_path / "short").server("broker.lan", "10.0.0.1", ends=10 * DAY)
+    certificate.write_bytes(short.read_bytes())
+
+    operator.provisions()
+
+    end = end_of(certificate)
+    assert end is not None
+    assert end.year > 2 + datetime.now(timezone.utc).year
+    assert set(names_of(certificate)) == {"broker.lan", "10.0.0.1"}
