@@ -86,9 +86,10 @@ def test_ragged_agents_train_as_alone(body: Body) -> None:
     assert_same_as_alone(works(body=body))
 
 
-def test_forty_steps_in_float32_differ_by_rounding_only() -> None:
-    # Batches of two or three are left out: their normalisation amplifies rounding.
-    assert_same_as_alone(works((40, 37, 8, 24), torch.float32, epochs=8), 1e-4)
+def test_twenty_steps_in_float32_differ_by_rounding_only() -> None:
+    # Batches of two or three are left out: their normalisation amplifies rounding. After twice as
+    # many steps a unit may lie so near to zero that processors differ on its side.
+    assert_same_as_alone(works((40, 37, 8, 24), torch.float32, epochs=4), 1e-4)
 
 
 def test_pictures_are_shaken_by_the_words_of_each_agent_as_alone() -> None:
