@@ -31,6 +31,7 @@ from coordinator.dashboard.pages import PAGES
 from coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from coordinator.dashboard.stream import stream_route
 from coordinator.dashboard.verifying import Verification, verification_route
+from coordinator.dashboard.waiting import LOOK_AGAIN_SECONDS
 from coordinator.errors import LedgerError
 from coordinator.paths import ledger_path
 from coordinator.settings import load
@@ -150,11 +151,14 @@ def _empty(request: Request) -> Response:
     found = PageProblem(
         status=200,
         title="The fleet is empty: its coordinator has never run.",
-        text="There is no entry and no device yet. The next three commands:",
+        text="There is no entry and no device yet; this page turns into the fleet when there is. "
+        "The next three commands:",
     )
     if wants_json(request) or request.url.path.endswith(".json"):
         return problem_answer(request, found)
-    return HTMLResponse(draw("waiting.html", frame_of(request), page=found))
+    answer = HTMLResponse(draw("waiting.html", frame_of(request), page=found))
+    answer.headers["retry-after"] = str(LOOK_AGAIN_SECONDS)
+    return answer
 
 
 def _explained(error: Exception) -> tuple[int, str, str]:

@@ -61,6 +61,4 @@ def _waits(request: Request) -> Response:
     else:
         answer = HTMLResponse(draw("waiting.html", frame_of(request), page=problem), 503)
     answer.headers["retry-after"] = str(LOOK_AGAIN_SECONDS)
-    if request.method == "GET":
-        answer.headers["refresh"] = str(LOOK_AGAIN_SECONDS)
     return answer

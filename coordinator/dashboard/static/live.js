@@ -9,6 +9,7 @@
 
 (() => {
   const body = document.body;
+  if (body.dataset.waits !== undefined) { wait(); return; }
   if (body.dataset.since === undefined || !window.EventSource) return;
 
   const QUIET_MS = 1000;
@@ -21,6 +22,13 @@
   const stream = document.getElementById("stream");
   const newest = document.getElementById("newest");
   const news = document.getElementById("news");
+
+  /* There is no fleet yet: look again, without a new page, so that what is marked stays marked. */
+  async function wait() {
+    const answer = await fetch(location.href, { method: "HEAD" }).catch(() => null);
+    if (answer && !answer.headers.has("retry-after")) location.reload();
+    else setTimeout(wait, 2000);
+  }
 
   const say = (word) => { if (stream && stream.textContent !== word) stream.textContent = word; };
   const plural = (count, one, many) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;

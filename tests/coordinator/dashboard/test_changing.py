@@ -76,7 +76,7 @@ def program() -> Iterator[Program]:
 def test_what_is_not_there_yet_is_waited_for_in_words(program: Program, tmp_path: Path):
     program.show(tmp_path)
     first = program.browser.get(program.started.link.removeprefix(program.started.url))
-    assert (first.status_code, first.headers["refresh"]) == (503, "2")
+    assert (first.status_code, first.headers["retry-after"]) == (503, "2")
     assert "The fleet is being made ready." in first.text
     assert program.browser.get("/fleet.json").json()["status"] == 503
     assert program.browser.get("/livez").status_code == 200
