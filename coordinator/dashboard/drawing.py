@@ -28,7 +28,9 @@ from transport.pages import words
 from transport.pages.drawing import PageTemplates
 from transport.pages.people import Person
 
-_COMMAND = re.compile(r'(`|<code class="command" tabindex="0">)(fleetledger [^`<]+)')
+_COMMAND = re.compile(
+    r'(`|<code class="command" tabindex="0">|<code class="said">)(fleetledger [^`<]+)'
+)
 """A command in HTML, whether in a text or by itself."""
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from coordinator.dashboard.verifying import VerificationNow
 from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import read_live
-from coordinator.live.snapshot import LiveSnapshot
+from coordinator.live.file import read_day, read_live
+from coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
 from coordinator.reading.tables import TABLES
 from schemas.errors import FleetledgerError
+
+DAY_NS = 86_400 * 10**9
+_Point = TypeVar("_Point", HealthPoint, FleetHeat, TrafficPoint)
 
 
 class NotThereError(FleetledgerError):
@@ -31,6 +36,11 @@ class Sources:
     now_ns: int
     verification: VerificationNow | None = None
     """The last verification of the ledger that was asked for here; None before the first."""
+
+    def day(self, read: Callable[[sqlite3.Connection], list[_Point]]) -> tuple[_Point, ...]:
+        """Return what `read` finds of the day before now; a coordinator may have ended long ago."""
+        since_ns = self.now_ns - DAY_NS
+        return tuple(point for point in read_day(self.home, read) if point.time_ns > since_ns)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,12 @@ def over_time(
     return CountsOverTime(first_ns=first_ns, span_ns=span_ns, counts=counts)
 
 
+def given_since(ledger: LedgerReader, time_ns: int) -> int:
+    """Return how many contributions came since a time; what came earlier is not looked at."""
+    query = "SELECT count(*) FROM contribution WHERE idx >= ?"
+    return int(ledger.db.execute(query, [_since(ledger, time_ns)]).fetchone()[0])
+
+
 def _since(ledger: LedgerReader, time_ns: int) -> int:
     """Return the first entry from a time on; times fall only where a calendar was corrected."""
 

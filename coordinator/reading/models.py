@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.core.formatting import natural
 from coordinator.ledger.reader import LedgerReader
 
 
@@ -168,10 +169,11 @@ def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, 
     """Return who did not keep a version: device, entry, what became of it, why."""
     rows = ledger.db.execute(
         "SELECT device, model_index, model_state, coalesce(model_reason, '') FROM device"
-        " WHERE model_version = ? AND model_state <> 'active' ORDER BY device",
+        " WHERE model_version = ? AND model_state <> 'active'",
         [version],
     )
-    return [(str(name), int(idx), str(state), str(why)) for name, idx, state, why in rows]
+    found = [(str(name), int(idx), str(state), str(why)) for name, idx, state, why in rows]
+    return sorted(found, key=lambda row: natural(row[0]))
 
 
 def stages_of(ledger: LedgerReader) -> list[tuple[int, int, int]]:

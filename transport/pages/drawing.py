@@ -98,5 +98,6 @@ _FILTERS: Mapping[str, Any] = {
     "near": clock_time,
     "iso": words.iso,
     "long": words.long,
+    "coded": words.coded,
     "visible": words.visible,
 }

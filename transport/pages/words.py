@@ -11,6 +11,8 @@ from markupsafe import Markup
 from schemas.counted import count_of
 
 _SECOND_NS = 1_000_000_000
+_DATED_NS = 28 * 86_400 * _SECOND_NS
+"""From here on a date says more than a count of days."""
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories of characters that are not seen, or that turn the text around them."""
 NOTHING = "–"
@@ -29,6 +31,16 @@ def visible(value: object) -> object:
     if value.isascii() and value.isprintable():
         return value
     return "".join(_seen(letter) for letter in value)
+
+
+def coded(text: str) -> Markup:
+    """Return a text as HTML in which what stands in backticks is code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:  # one that is not closed is only a letter
+        pieces[-2:] = ["`".join(pieces[-2:])]
+    code = Markup('<code class="said">{}</code>')
+    said = (str(visible(piece)) for piece in pieces)
+    return Markup("").join(code.format(one) if at % 2 else one for at, one in enumerate(said))
 
 
 def number(value: float | None) -> str:
@@ -58,8 +70,12 @@ def size(count: float | None) -> str:
 
 
 def ago(then_ns: int | None, now_ns: int) -> str:
-    """Return how long ago that was: 8 s ago."""
-    return NOTHING if then_ns is None else f"{long(now_ns - then_ns)} ago"
+    """Return how long ago that was: 8 s ago; beyond four weeks its date: on 20 November 2025."""
+    if then_ns is None or (found := _utc(then_ns)) is None:
+        return NOTHING
+    if now_ns - then_ns >= _DATED_NS:
+        return f"on {found.day} {found:%B %Y}"
+    return f"{long(now_ns - then_ns)} ago"
 
 
 def long(nanoseconds: int) -> str:

@@ -11,7 +11,6 @@ from coordinator.dashboard.parts.timeline import Happened, timeline
 from coordinator.dashboard.sources import Asked, NotThereError, Sources
 from coordinator.ledger.reader import LedgerReader
 from coordinator.live.day import health_points
-from coordinator.live.file import read_day
 from coordinator.live.snapshot import HealthPoint
 from coordinator.reading.answers import FleetDevice, FleetNow
 from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
@@ -90,7 +89,7 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
         installed=_installed(sources.ledger, device),
         happened=_with_absences(happened[:limit], presence),
         more=len(happened) > limit,
-        health=tuple(read_day(sources.home, partial(health_points, device=DeviceId(name)))),
+        health=sources.day(partial(health_points, device=DeviceId(name))),
         presence=presence,
         rollout=rollout_of(sources.ledger, name),
     )

@@ -11,9 +11,9 @@ from coordinator.dashboard.parts.filtering import chosen, tag_selectors
 from coordinator.dashboard.parts.remarks import heard, needs_look, remark
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.live.day import fleet_heat
-from coordinator.live.file import read_day
 from coordinator.live.snapshot import FleetHeat
 from coordinator.reading.answers import FleetDevice, FleetNow
+from coordinator.reading.contributions import given_since
 from coordinator.reading.fleet import fleet_now
 from coordinator.reading.presence import FleetPresence, PresenceDay
 from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
@@ -100,8 +100,6 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
     text = asked.query.get("filter", "")[:200]
     rows = [_row(device, fleet.time) for device in chosen(fleet.devices, text)]
     rows.sort(key=lambda row: (not row.look, not row.remark))
-    query = "SELECT count(*) FROM entry WHERE kind = 'contribution.accepted' AND time_ns > ?"
-    (recent,) = sources.ledger.db.execute(query, [sources.now_ns - _HOUR_NS]).fetchone()
     return FleetPage(
         title=title(fleet),
         fleet=fleet,
@@ -114,9 +112,9 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
         presence=PresenceDay.read(sources.home, sources.live, sources.now_ns).of_fleet(
             one.name for one in taking_part(fleet)
         ),
-        heat=tuple(read_day(sources.home, fleet_heat)),
+        heat=sources.day(fleet_heat),
         contributions=sum(device.contributions for device in fleet.devices),
-        contributions_of_the_hour=recent,
+        contributions_of_the_hour=given_since(sources.ledger, sources.now_ns - _HOUR_NS),
         filter=text,
         tags=" ".join(map(str, tag_selectors(text))),
         rows=tuple(rows if "all" in asked.query else rows[:MOST_ROWS]),
@@ -127,10 +125,9 @@ def read(sources: Sources, asked: Asked) -> FleetPage:
 def title(fleet: FleetNow) -> str:
     """Return whether the fleet is well, and whether it needs a person, in two sentences."""
     run, away = fleet.coordinator, sum(device.state == "away" for device in fleet.devices)
-    needs = len(fleet.needs)
     if not run.running:
         ended = "The coordinator was stopped." if run.stopped_in_order else "No coordinator runs."
-        return ended + (f" {_needs(needs - 1, 'more ')}" if needs > 1 else "")
+        return f"{ended} {_needs(fleet, 1)}".strip()
     if run.hindered:
         well = "The coordinator cannot do its work."
     elif not run.connected:
@@ -144,7 +141,7 @@ def title(fleet: FleetNow) -> str:
         well = f"{in_words(away).capitalize()} {of}"
     else:
         well = "The fleet works."
-    return f"{well} {_needs(needs)}"
+    return f"{well} {_needs(fleet)}"
 
 
 def taking_part(fleet: FleetNow) -> list[FleetDevice]:
@@ -152,10 +149,22 @@ def taking_part(fleet: FleetNow) -> list[FleetDevice]:
     return [device for device in fleet.devices if device.state != "revoked"]
 
 
-def _needs(count: int, more: str = "") -> str:
+def _needs(fleet: FleetNow, told: int = 0) -> str:
+    """Return what needs a person, a decision by its name; `told` of it stands before."""
+    asks = [
+        one.number for one in fleet.rollouts if one.stage == "paused" or one.waits_for == "approval"
+    ]
+    count = len(fleet.needs) - told
+    if len(asks) == 1 and count:
+        rest = f"; {_things(count - 1, 'more ')}" if count > 1 else ""
+        return f"Rollout {asks[0]} waits for your decision{rest}."
     if not count:
-        return "Nothing needs you."
-    return f"{in_words(count).capitalize()} {more}thing{'s need' if count > 1 else ' needs'} you."
+        return "" if told else "Nothing needs you."
+    return f"{_things(count, 'more ' if told else '').capitalize()}."
+
+
+def _things(count: int, more: str) -> str:
+    return f"{in_words(count)} {more}thing{'s need' if count > 1 else ' needs'} you"
 
 
 def _row(device: FleetDevice, now_ns: int) -> DeviceListLine:
@@ -180,7 +189,7 @@ def _states(fleet: FleetNow) -> list[CountLine]:
     found = []
     for state, text in words.items():
         count = sum(number for known, number in counts.items() if known == state)
-        if count or state == "online":
+        if count or (state == "online" and fleet.coordinator.running):
             found.append(
                 CountLine(text=text, count=count, filter=f"state:{state.replace(' ', '-')}")
             )

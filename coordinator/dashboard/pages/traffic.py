@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from coordinator.core.formatting import natural
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
 from coordinator.live.day import traffic_points
-from coordinator.live.file import read_day
 from coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
 from schemas.message import Strict
 from transport.pages.words import plural, size
@@ -90,7 +90,7 @@ def read(sources: Sources, asked: Asked) -> TrafficPage:
         since_ns=None if live is None else live.coordinator.started_ns,
         bytes_in=came,
         bytes_out=went,
-        day=tuple(read_day(sources.home, traffic_points)),
+        day=sources.day(traffic_points),
         kinds=kinds,
         refused=() if live is None else _refused(live),
         devices=tuple(map(_device, devices[place : place + SHOWN])),
@@ -136,8 +136,8 @@ def _refused(live: LiveSnapshot) -> tuple[RefusedLine, ...]:
     )
 
 
-def _weight(device: DeviceNow) -> tuple[int, str]:
-    return -((device.bytes_up or 0) + (device.bytes_down or 0)), device.device
+def _weight(device: DeviceNow) -> tuple[int, tuple[tuple[int, int, str], ...]]:
+    return -((device.bytes_up or 0) + (device.bytes_down or 0)), natural(device.device)
 
 
 def _device(device: DeviceNow) -> DeviceLine:

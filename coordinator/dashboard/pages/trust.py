@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.core.formatting import natural
 from coordinator.dashboard.asking import count_of
 from coordinator.dashboard.page import PageModel
 from coordinator.dashboard.sources import Asked, Sources
@@ -180,9 +181,8 @@ def _states(ledger: LedgerReader) -> dict[str, int]:
 def _keys(ledger: LedgerReader, place: int) -> tuple[DeviceKeyLine, ...]:
     rows = ledger.db.execute(
         "SELECT device, state, key, changed_index, expires_ns FROM device_key"
-        " ORDER BY state = 'enrolled', device LIMIT ? OFFSET ?",
-        [SHOWN + 1, place],
-    )
+    ).fetchall()
+    rows.sort(key=lambda row: (row[1] == "enrolled", natural(row[0])))
     return tuple(
         DeviceKeyLine(
             device=device,
@@ -191,5 +191,5 @@ def _keys(ledger: LedgerReader, place: int) -> tuple[DeviceKeyLine, ...]:
             index=index,
             expires_ns=expires,
         )
-        for device, state, key, index, expires in rows.fetchall()
+        for device, state, key, index, expires in rows[place : place + SHOWN + 1]
     )

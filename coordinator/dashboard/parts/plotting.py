@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 LABEL = 15.0
 """Least distance of two labels."""
+_LETTER = 6.6
+"""Width of a letter of a label, more or less."""
+_Point = tuple[float, float]
 _MOST_STEPS = 5
 """Of an axis."""
 
@@ -84,7 +87,7 @@ class ValueAxis:
         found = [0.0, *values] if from_zero else list(values)
         low, high = min(found, default=0.0), max(found, default=0.0)
         step = round_step(max(high - low, least), _MOST_STEPS, least)
-        low = step * math.floor(low / step)
+        low = min(low, step * math.floor(low / step))
         return cls(low, max(step * math.ceil(high / step), low + step), step, unit)
 
     @classmethod
@@ -126,6 +129,10 @@ class Drawing:
     frame: PlotFrame = PlotFrame()
     paths: list[PlotPath] = field(default_factory=list)
     labels: list[PlotLabel] = field(default_factory=list)
+    _limits: list[tuple[float, str, str]] = field(default_factory=list)
+    """Height of each limit, its word and its look."""
+    _drawn: list[tuple[_Point, _Point]] = field(default_factory=list)
+    """Pieces of lines."""
 
     def x(self, value: float) -> float:
         """Return where a value stands from left to right."""
@@ -159,8 +166,7 @@ class Drawing:
 
     def limit(self, value: float, word: str, look: str = "limit") -> None:
         """Draw a line across with its word: a limit, or what there is at most."""
-        y = self.level(value, look)
-        self.labels.append(PlotLabel(self.frame.left + 4, y - 4, word, "start", f"{look}-word"))
+        self._limits.append((self.level(value, look), word, f"{look}-word"))
 
     def bars(self, bars: Iterable[tuple[float, float, float, str]], look: str = "column") -> None:
         """Draw bars: from where to where, how high, and what each says."""
@@ -174,6 +180,8 @@ class Drawing:
         """Draw lines, then their marks, and at their ends labels that keep clear of each other."""
         for line in lines:
             self.paths.append(PlotPath(self._joined(line), f"line {line.look}".strip()))
+            at = [None if y is None else (self.x(x), self.y(y)) for x, y in line.points]
+            self._drawn += [(one, two) for one, two in itertools.pairwise(at) if one and two]
         for line in lines:
             draw = {"dot": dot, "square": square}.get(line.mark)
             if draw is not None:
@@ -193,8 +201,20 @@ class Drawing:
     def done(self, text: str) -> Plot:
         """Return the plot, with the same in words."""
         frame = self.frame
-        drawn = tuple(self.paths), tuple(self.labels)
+        words = [self._clear(*limit) for limit in self._limits]
+        drawn = tuple(self.paths), (*self.labels, *words)
         return Plot(frame.width, frame.height, text, self.axis.low, *drawn)
+
+    def _clear(self, y: float, word: str, look: str) -> PlotLabel:
+        """Return the word of a limit at the first place that no line passes, else above it."""
+        wide, left, right = _LETTER * len(word), self.frame.left + 4, self.frame.right - 4
+        for x, anchor in ((left, "start"), (right, "end")):
+            first = x if anchor == "start" else x - wide
+            for base in (y - 4, y + 13):
+                box = (first, base - 11, first + wide, base + 1)
+                if not any(_passes(one, two, box) for one, two in self._drawn):
+                    return PlotLabel(x, base, word, anchor, look)
+        return PlotLabel(left, y - 4, word, "start", look)
 
     def _joined(self, line: PlotLine) -> str:
         path, joined = "", False
@@ -225,6 +245,17 @@ def apart(places: Sequence[float], least: float = LABEL) -> list[float]:
             last = groups.pop()
             groups[-1] += last
     return [_first(group, least) + least * n for group in groups for n in range(len(group))]
+
+
+def _passes(one: _Point, two: _Point, box: tuple[float, float, float, float]) -> bool:
+    """Return whether a piece of a line, which goes to the right, passes through a box."""
+    left, top, right, bottom = box
+    (x1, y1), (x2, y2) = one, two
+    if x2 < left or x1 > right:
+        return False
+    slope = (y2 - y1) / (x2 - x1) if x2 > x1 else 0.0
+    ends = (y1 + slope * (max(x1, left) - x1), y2 - slope * (x2 - min(x2, right)))
+    return min(ends) <= bottom and max(ends) >= top
 
 
 def scale_from(shares: Iterable[float]) -> float:

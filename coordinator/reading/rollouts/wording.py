@@ -133,7 +133,7 @@ def title_of(gate: GateName) -> str:
 
 def log_words(value: float) -> str:
     """Return log e to one digit, with a real minus sign."""
-    return f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
+    return f"{round(value, 1) + 0.0:.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def odds(log_e: float) -> str:

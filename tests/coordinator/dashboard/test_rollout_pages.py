@@ -9,6 +9,8 @@ import pytest
 
 from coordinator.dashboard.parts.rollout_plots import evidence_plot, evidence_spark, exposure_plot
 from coordinator.ledger.reader import ledger_of
+from coordinator.live.file import LiveFile
+from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
 from coordinator.reading.rollouts.finding import one_rollout
 from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import browser, settled
@@ -106,6 +108,22 @@ def test_buttons_of_a_paused_rollout_lead_to_its_three_ways_out(tmp_path: Path) 
         assert f'href="/act/{action}?rollout=7"' in drawn
     assert "Pause is off because it is paused already." in drawn
     assert "Go back to model 11" in drawn
+
+
+def test_the_fleets_title_names_the_decision_that_is_waited_for(tmp_path: Path) -> None:
+    tale = forgetting()
+    home = settled(tale.write(tmp_path))
+    now = CoordinatorNow(
+        fleet="orchard",
+        version="0.1.0",
+        pid=1,
+        started_ns=0,
+        written_ns=tale.now_ns,
+        connected=True,
+    )
+    LiveFile(home).write(LiveSnapshot(coordinator=now))
+    title = told(browser(home, now_ns=lambda: tale.now_ns), "/")["title"]
+    assert title == "The fleet works. Rollout 7 waits for your decision; two more things need you."
 
 
 def test_models_and_devices_lead_to_their_rollouts(tmp_path: Path) -> None:

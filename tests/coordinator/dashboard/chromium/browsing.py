@@ -31,6 +31,11 @@ _TOO_WIDE = """() => {
 }"""
 
 
+_CUT = """() => [...document.querySelectorAll("main .scroll")]
+    .filter((one) => one.scrollWidth > one.clientWidth + 1 && !one.querySelector(".broad"))
+    .map((one) => one.outerHTML.slice(0, 120))"""
+
+
 @dataclass
 class Browsing:
     """A browser's context, which notes everything that is asked for, and what goes wrong."""
@@ -114,6 +119,11 @@ def violations(page: Any) -> list[str]:
 def too_wide(page: Any) -> list[str]:
     """Return what makes a page wider than its window: nothing, or the elements that stand out."""
     return list(page.evaluate(_TOO_WIDE))
+
+
+def cut(page: Any) -> list[str]:
+    """Return tables of which a part is outside, but for the line of versions, which is long."""
+    return list(page.evaluate(_CUT))
 
 
 def _name_of(path: str, pages: tuple[Page, ...]) -> str | None:
