@@ -18,10 +18,10 @@ from schemas.assignments import Assignment
 from schemas.contributions import Contribution
 from schemas.enrolment import Enrolled
 from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
-from schemas.errors import EnvelopeError, SchemaError
+from schemas.errors import EnvelopeError, SchemaError, cut
 from schemas.keys import SigningKey, VerifyKey
 from schemas.message import Message
-from schemas.models import DesiredModel
+from schemas.models import DesiredModel, ModelStatus
 from schemas.presence import (
     CoordinatorBirth,
     CoordinatorDeath,
@@ -32,12 +32,15 @@ from schemas.presence import (
 from schemas.proxy import PrototypeGradients
 from schemas.receipts import Receipt
 from schemas.reports import Problem
+from schemas.shown_commands import with_homes
 from schemas.topics import FleetTopics, Topic, UpLeaf, qos_of
 from schemas.values import DeviceId, Digest
 from transport.block_source import BlockSource
 from transport.clock import SYSTEM_CLOCK, Clock
 from transport.errors import PayloadTooLargeError
 from transport.interface import Connection, IncomingMessage, OutgoingMessage
+
+_LONGEST_TEXT = 500
 
 
 class ComplaintError(SchemaError):
@@ -127,7 +130,15 @@ class AgentMail:
         self._coordinator = birth
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
-        """Publish a message; raises `TransportError` as `Connection.publish` does."""
+        """Publish a message, its commands with the agent's home, which its reader does not know.
+
+        Raises `TransportError` as `Connection.publish` does.
+        """
+        match body:
+            case Problem(text=text):
+                body = body.model_copy(update={"text": cut(with_homes(text), _LONGEST_TEXT)})
+            case ModelStatus(reason=text):
+                body = body.model_copy(update={"reason": cut(with_homes(text), _LONGEST_TEXT)})
         topic = self._topics.up(self._device, leaf)
         qos = qos_of(leaf)
         self._connection.publish(

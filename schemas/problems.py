@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from schemas.message import Strict
+from schemas.shown_commands import with_homes
 
 PATIENCE_SECONDS = 60.0
 """For so long a program may be kept waiting before that is a problem."""
@@ -75,7 +76,7 @@ class _Known:
         found = self.problem
         return DatedProblem(
             about=found.about,
-            text=found.text,
+            text=with_homes(found.text),
             since_ns=self.since_ns,
             until_ns=until_ns,
             hinders=found.hinders,
@@ -92,7 +93,7 @@ class ProblemBook:
 
     def happened(self, problem: OpenProblem, now: float, time_ns: int) -> None:
         """Note what went wrong at one moment, and is over by that."""
-        others = [item for item in self._past if item[1].text != problem.text]
+        others = [item for item in self._past if item[1].text != with_homes(problem.text)]
         self._past = [*others, (now, _Known(problem, now, time_ns).dated(time_ns))]
 
     def look(

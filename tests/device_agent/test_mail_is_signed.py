@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from device_agent.core import inputs
 from device_agent.mail import AgentMail, Signing, make_will
+from schemas import shown_commands
 from schemas.contributions import Nothing
 from schemas.enrolment import Enrolled, Enrolment, device_key_name
 from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
@@ -15,6 +18,8 @@ from schemas.message import Message
 from schemas.models import DesiredModel
 from schemas.presence import CoordinatorBirth, CoordinatorDeath, Heartbeat, Welcome
 from schemas.receipts import Accepted, Receipt
+from schemas.reports import Problem
+from schemas.shown_commands import ON_DEVICES
 from schemas.topics import FleetTopics, Topic
 from schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES
@@ -131,3 +136,12 @@ def test_what_is_said_refers_to_the_birth_that_was_believed_last() -> None:
 def test_the_will_is_signed() -> None:
     will = make_will(TOPICS, CRANE, Sender(FLEET, CRANE, BOOT, signer=KEY))
     decode(will.payload).check_signature(KEY.verify_key, will.topic)
+
+
+def test_commands_in_what_is_told_find_the_agents_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_commands, "_given", {})
+    shown_commands.remember_home(ON_DEVICES, Path("/srv/crane"))
+    post = Post()
+    post.mail.send("msg", Problem(about="ledger", text="run `fleetledger agent forget --root`"))
+    _, heard = post.heard()
+    assert heard.read(Problem).text == "run `fleetledger agent forget --root --home /srv/crane`"

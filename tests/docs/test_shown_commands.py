@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import fleetledger
-from schemas.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES
+from schemas.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES, command_at
 from tests.docs.shown_commands import ShownCommand, fault_of, in_docs, in_program
 from tests.test_docs import commands, markdown_files
 
@@ -30,6 +33,23 @@ def test_every_command_that_the_program_shows_can_be_typed() -> None:
         one.place for one in shown
     }
     assert not faults(shown)
+
+
+@pytest.mark.parametrize("verbs", [ON_DEVICES, OF_OPERATORS])
+def test_every_command_that_the_program_shows_can_be_typed_with_its_home(
+    verbs: frozenset[str],
+) -> None:
+    """Problems of agents among them: `with_homes` adds the home where a text leaves the program."""
+    home = Path("/srv/my fleet")
+    shown = [(one.words, one) for one in in_program() if "…" not in one.line]
+    found = [
+        replace(one, line=command_at(one.line, home, verbs))
+        for words, one in shown
+        if words[0] in verbs and len(words) > 1 and " ".join(words[:2]) not in ELSEWHERE
+    ]
+    assert len(found) > 20
+    assert not [one for one in found if "--home" not in one.line and "--help" not in one.line]
+    assert not faults(found)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Problems and their dates: since when, until when, and gone with recovery."""
 
+from pathlib import Path
+
+from schemas import shown_commands
 from schemas.problems import PAST_SECONDS, OpenProblem, ProblemBook
 
 SECOND = 10**9
@@ -65,3 +68,14 @@ def test_what_has_happened_has_one_date_and_leaves_after_a_day() -> None:
     assert str(past).startswith("at ")
     look(book, 5.0 + PAST_SECONDS)
     assert book.past == ()
+
+
+def test_commands_in_a_problem_find_the_home_that_was_given(monkeypatch) -> None:
+    monkeypatch.setattr(shown_commands, "_given", {})
+    shown_commands.remember_home(shown_commands.ON_DEVICES, Path("/srv/crane"))
+    book, told = ProblemBook(), OpenProblem("key", "run `fleetledger agent enrol`")
+    look(book, 10.0, told)
+    book.happened(told, 11.0, 11 * SECOND)
+    book.happened(told, 12.0, 12 * SECOND)
+    wanted = "run `fleetledger agent enrol --home /srv/crane`"
+    assert [item.text for item in (*book.current, *book.past)] == [wanted, wanted]
