@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.ridge_search.search import search_ridge
 from benchmarks.stsa_forms.fleet import Data, features
 from benchmarks.stsa_forms.run import digits, read
 from learning.numerics.blas import platform_fingerprint
 from learning.numerics.ridge import solve_ridge
 from learning.numerics.ridge_choice import RIDGES
-from learning.numerics.ridge_search import search_ridge
 from methods.stsa.coordinator import COORDINATOR
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ridge_search.json"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from coordinator.errors import BlobCorruptError, BlobError, BlobMissingError, BlobPrunedError
+from coordinator.errors import BlobCorruptError, BlobMissingError, BlobPrunedError
 from coordinator.ledger.folder_store import PART_BYTES, FolderStore
 from coordinator.ledger.fsspec_store import FsspecStore
 from coordinator.ledger.reader import LedgerReader
@@ -70,15 +70,6 @@ class BlobStore:
             self.place.settle(digest)
             return True
         return self.place.adopt(digest, path)
-
-    def put_file(self, path: Path) -> Digest:
-        """Store a file's bytes without holding them in memory; return their digest."""
-        try:
-            digest, size = _digest_of(_file_parts(path))
-            self._write_unless_held(digest, size, checked(digest, _file_parts(path)))
-        except OSError as error:
-            raise BlobError(f"{path}: cannot be read: {error.strerror}") from error
-        return digest
 
     def take(self, other: BlobStore, digest: Digest) -> None:
         """Store a blob of another store, part by part; raise what `parts` raises."""
@@ -229,17 +220,3 @@ def checked(digest: Digest, parts: Iterable[bytes]) -> Iterator[bytes]:
     found = Digest(hasher.hexdigest())
     if found != digest:
         raise BlobCorruptError(digest, found)
-
-
-def _digest_of(parts: Iterable[bytes]) -> tuple[Digest, int]:
-    hasher, size = hashlib.sha256(), 0
-    for part in parts:
-        hasher.update(part)
-        size += len(part)
-    return Digest(hasher.hexdigest()), size
-
-
-def _file_parts(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while part := file.read(PART_BYTES):
-            yield part

@@ -69,6 +69,6 @@ def with_trunk(network: object, arrays: Arrays, file: Path) -> Arrays:
         )
     if find_spec("torch") is None:
         raise NetworkSettingsError(f"trunk: reading {file} needs torch; {pip_install('train')}")
-    from learning.networks.segmentation.weights import read_trunk  # noqa: PLC0415 - needs torch
+    from learning.networks.weights_file import read_trunk  # noqa: PLC0415 - needs torch
 
     return {**arrays, **read_trunk(file, network)}

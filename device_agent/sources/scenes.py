@@ -30,8 +30,7 @@ from device_agent.errors import SourceError
 from device_agent.images import MAX_FILE_BYTES, ChangedError
 from device_agent.sources.cache import DigestCache, HashedFile
 from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
-from device_agent.sources.mask_classes import MaskClasses
-from device_agent.sources.masks import check_same_size, check_values, decode_mask
+from device_agent.sources.masks import check_same_size, decode_mask
 from learning.errors import ImageError
 from learning.numerics.preprocessing import Mode, check_pixels, decode_picture, open_picture
 from schemas.progress import working_at
@@ -73,14 +72,6 @@ class ScannedScenes:
     problems: tuple[Problem, ...]
     unsettled: int
     """Scenes of which a file is perhaps still being written."""
-
-
-@dataclass(frozen=True)
-class LabelledScene:
-    """A picture, uint8 (3, h, w), RGB, and its mask, uint8 (h, w)."""
-
-    picture: NDArray[np.uint8]
-    mask: NDArray[np.uint8]
 
 
 @dataclass
@@ -166,20 +157,6 @@ def named_files(folder: Path, part: str, problems: list[Problem]) -> dict[str, s
 def scene_digest(picture: Digest, mask: Digest) -> Digest:
     """Return the digest of a scene from those of its two files."""
     return Digest.of(f"scene {picture} {mask}".encode())
-
-
-def read_scene(folder: Path, scene: Scene, classes: MaskClasses) -> LabelledScene:
-    """Return picture and mask of a scene.
-
-    Raises what `read_files` and `decode_scene` raise, and `ImageError` naming a value of the mask
-    that no class has.
-    """
-    image, mask = decode_scene(scene, *read_files(folder, scene), "RGB")
-    try:
-        check_values(mask, classes.names, MEND_VALUES)
-    except ImageError as error:
-        raise ImageError(f"{scene.mask}: {error}") from error
-    return LabelledScene(np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)), mask)
 
 
 def read_files(folder: Path, scene: Scene) -> tuple[bytes, bytes]:

@@ -66,12 +66,6 @@ class Pictures:
         drawn = (words >> 33 & (_LIGHTS - 1)).to(torch.float32)
         return 1 + self.brightness * (drawn * (2 / (_LIGHTS - 1)) - 1)
 
-    def augment(self, raw: Tensor, words: Tensor) -> Tensor:
-        """Return `raw` (..., c, h, w) uint8 cropped, flipped, lit; `words` (...) are chance."""
-        flat = raw.reshape(-1, *raw.shape[-3:])
-        rows = torch.arange(len(flat), device=raw.device).reshape(words.shape)
-        return PictureSource.of(self, flat).shaken(rows, self.windows(words))
-
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:

@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from learning.errors import NetworkError
-from learning.networks.plan import TensorPlan
+from learning.networks.conversion import to_arrays
+from learning.networks.plan import Arrays, TensorPlan
+from learning.networks.segmentation.network import SegmentationNetwork
 from learning.networks.vit_weights import at_size, under_present_names
+
+_TRUNK = "backbone."
 
 
 def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
@@ -23,6 +27,19 @@ def read_tensors(path: Path, plans: Sequence[TensorPlan]) -> dict[str, Tensor]:
     """
     found = under_present_names(read_state(path))
     return select(path, at_size(found, plans), plans)
+
+
+def read_trunk(path: Path, network: SegmentationNetwork) -> Arrays:
+    """Return the tensors of a dense network's trunk, from a state dict of torchvision's.
+
+    That of a whole segmentation network has them (`backbone.`), and that of a network for whole
+    pictures, such as ImageNet's (`features.` of MobileNets, no prefix of ResNets). Raises
+    `NetworkError` for a file that cannot be read or lacks one.
+    """
+    state = read_state(path)
+    if not any(name.startswith(_TRUNK) for name in state):
+        state = {_TRUNK + name.removeprefix("features."): tensor for name, tensor in state.items()}
+    return to_arrays(select(path, state, network.body.trunk.plan()))
 
 
 def select(

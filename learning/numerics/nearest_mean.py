@@ -43,12 +43,3 @@ def class_directions(sums: ScaledIntegers) -> Floats:
     Of a class without a sample it is zero.
     """
     return unit_rows(sums.to_float())
-
-
-def nearest_mean_scores(features: npt.NDArray[Any], directions: Floats, counts: Integers) -> Floats:
-    """Return the cosines (n, C) of `features` (n, d) and `directions`; the largest is nearest.
-
-    A class without a sample has minus infinity. Raises `FeatureError` for NaN or infinity.
-    """
-    scores = unit_rows(features) @ directions.T
-    return np.where(counts > 0, scores, -np.inf)

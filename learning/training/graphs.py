@@ -5,8 +5,7 @@
     loss = graph.replay(parts, rate)
     graph.values, graph.buffers     where the step has left them
 
-`CudaGraphs` captures where CUDA is. `Repeated` is its stand-in without: the step is called again on
-the same memory, so that what goes in and what comes out is the same.
+`CudaGraphs` captures where CUDA is.
 """
 
 from __future__ import annotations
@@ -52,19 +51,6 @@ class CudaGraphs:
         with torch.cuda.graph(graph):
             result = call()
         return graph.replay, result
-
-
-class Repeated:
-    """Carries the call out again."""
-
-    def capture(self, call: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        """Return the call, and the memory into which its result goes."""
-        result = call().clone()
-
-        def again() -> None:
-            result.copy_(call())
-
-        return again, result
 
 
 @dataclass(frozen=True, eq=False)

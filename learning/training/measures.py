@@ -41,9 +41,3 @@ def class_means(features: Tensor, targets: Tensor, classes: int) -> tuple[Tensor
     sums = torch.zeros(classes, features.shape[1], dtype=features.dtype, device=features.device)
     sums.index_add_(0, targets, features)
     return sums / counts.clamp(min=1)[:, None], counts
-
-
-def sample_entropy(logits: Tensor) -> Tensor:
-    """Return H = -sum p ln p in nats of softmax scores (..., n, C): (..., n), from 0 to ln C."""
-    logarithms = torch.log_softmax(logits, dim=-1)
-    return -(logarithms.exp() * logarithms).sum(dim=-1)

@@ -53,11 +53,6 @@ def scores_after(network: nn.ModuleDict, ids: Tensor) -> Tensor:
     return network["scores"](network["dropout"](states))
 
 
-def last_state(network: nn.ModuleDict, ids: Tensor) -> Tensor:
-    """Return the features (n, width) of (n, length) ids."""
-    return network["recurrent"](network["embedding"](ids))[1][0]
-
-
 def learn_encoder(
     settings: CharacterSettings, texts: Sequence[str], preprocessing: TextPreprocessing
 ) -> bytes:

@@ -118,15 +118,11 @@ def check(places: Places, undisturbed: Undisturbed, seen: SeenMeanwhile) -> list
     Of a run that did not come to its end, what must be true at any time.
     """
     names = PROMISES if seen.live is not None else AT_ANY_TIME
-    return _broken(ChaosRun(places, undisturbed, seen), names)
+    return broken_promises(ChaosRun(places, undisturbed, seen), names)
 
 
-def check_disks(places: Places, undisturbed: Undisturbed) -> list[Broken]:
-    """Return every promise that is broken by what programs left which nobody looked into."""
-    return _broken(ChaosRun(places, undisturbed, SeenMeanwhile(None, ())), OF_DISKS)
-
-
-def _broken(run: ChaosRun, names: Iterable[str]) -> list[Broken]:
+def broken_promises(run: ChaosRun, names: Iterable[str]) -> list[Broken]:
+    """Return those of the promises called `names` that a run broke."""
     return [Broken(promise, how) for promise in names for how in _looked(PROMISES[promise], run)]
 
 
@@ -450,12 +446,3 @@ PROMISES: dict[str, Check] = {
 
 AT_ANY_TIME = ("the ledger verifies", "the tables equal a rebuild", "a receipt is true")
 """Promises that hold also while a run is under way."""
-
-_OF_PROGRAMS = (
-    "a replay gives the state",
-    "a receipt is true",
-    "every mean can be made again from the ledger",
-    "a device has the key that is enrolled",
-)
-OF_DISKS = tuple(promise for promise in PROMISES if promise not in _OF_PROGRAMS)
-"""Promises that are seen in what a run left, without having watched its programs."""

@@ -10,14 +10,6 @@ from simulator.metrics.answers import Answers
 Counts = NDArray[np.int64]
 
 
-def class_confusion(answers: Answers, stage: int) -> Counts:
-    """Return counts after `stage`, (C, C): rows are true classes, columns predicted ones.
-
-    A sample without an answer is in no column, so a row's sum may be below the class's samples.
-    """
-    return count_pairs(*answers.answered(stage), len(answers.stage_of_class))
-
-
 def task_confusion(answers: Answers, stage: int) -> Counts:
     """Return counts after `stage`, (T, T): the true class's stage against the predicted one's.
 

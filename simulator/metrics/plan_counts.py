@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from schemas.values import ClassName, DeviceId
 from simulator.errors import MetricsError
-from simulator.plan.counts import plan_counts
 from simulator.plan.fleet_plan import FleetPlan
 
 
@@ -41,3 +40,18 @@ class PlanCounts:
         """Return the samples of all stages up to number `stage`, (K, C)."""
         total: NDArray[np.int64] = self.samples[:stage].sum(axis=0)
         return total
+
+
+def plan_counts(plan: FleetPlan, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return training samples by stage, device and label: (T, K, C).
+
+    `labels` (N,) are those of the training samples; devices are in the order of `plan.devices`.
+    """
+    rows = {device: row for row, device in enumerate(plan.devices)}
+    counts = np.zeros((len(plan.stages), len(rows), len(plan.class_names)), np.int64)
+    for stage, arriving in zip(plan.stages, counts, strict=True):
+        for device, share in stage.devices.items():
+            arriving[rows[device]] = np.bincount(
+                labels[share.indices], minlength=len(plan.class_names)
+            )
+    return counts

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from device_agent.sources.scenes import LabelledScene
 from learning.errors import ImageError
 from learning.numerics.preprocessing import sized_mask, sized_pixels
 from schemas.models import of_pictures
 from simulator.datasets.segmentation.masking import show_classes
+from simulator.datasets.segmentation.samples import LabelledScene
 from simulator.datasets.segmentation.tasks import TaskScenes
 from simulator.engines.interface import Prepared
 from simulator.errors import DatasetError, RunError

@@ -27,7 +27,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from simulator.chaos.checks import Broken, Undisturbed, check_disks, learned_end
+from simulator.chaos.checks import (
+    PROMISES,
+    Broken,
+    ChaosRun,
+    SeenMeanwhile,
+    Undisturbed,
+    broken_promises,
+    learned_end,
+)
 from simulator.chaos.many import read_range
 from simulator.chaos.outcome import read_outcome
 from simulator.engines.mqtt.ledger_source import LedgerSource
@@ -47,6 +55,13 @@ BOUND_SECONDS = 30.0
 PATIENCE_SECONDS = 240.0
 """After the last fault, to see how long it takes where the bound is broken."""
 _LOOK_SECONDS = 0.1
+OF_PROGRAMS = {
+    "a replay gives the state",
+    "a receipt is true",
+    "every mean can be made again from the ledger",
+    "a device has the key that is enrolled",
+}
+"""Promises that are seen by watching programs alone, not in what they left."""
 
 
 @dataclass
@@ -194,7 +209,9 @@ def run_plan(plan: FleetPlan, folder: Path, undisturbed: Undisturbed | None = No
         outcome = read_outcome(fleet.places)
         if outcome.model is not None:
             course.end = learned_end(outcome)
-            course.broken += check_disks(fleet.places, undisturbed or course.end)
+            end = undisturbed or course.end
+            left = ChaosRun(fleet.places, end, SeenMeanwhile(None, ()))
+            course.broken += broken_promises(left, PROMISES.keys() - OF_PROGRAMS)
         for words in (("ledger", "verify"), ("ledger", "replay", "--all")):
             try:
                 fleet.operator(*words)

@@ -32,9 +32,6 @@ class PodFactors:
     logits: float = 0.0005
 
 
-LITERAL = PodFactors(1.0, 1.0)
-
-
 def local_pod(
     maps: Sequence[tuple[Tensor, Tensor]], factors: Sequence[float], new_classes: int, channels: int
 ) -> Tensor:

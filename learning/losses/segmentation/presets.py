@@ -7,7 +7,6 @@ them, with `released_first` for FBL's program.
 from __future__ import annotations
 
 from learning.losses.segmentation.composing import WeightedTerm
-from learning.losses.segmentation.local_pod import LITERAL
 from learning.losses.segmentation.parts import (
     AdaptiveLabels,
     BalancedMagnitudes,
@@ -35,8 +34,6 @@ Terms = tuple[WeightedTerm, ...]
 
 POD = WeightedTerm(1.0, LocalPod())
 """lambda2 L_POD of FBL (10)."""
-LITERAL_POD = WeightedTerm(0.0005, LocalPod(factors=LITERAL))
-"""The same as printed: L_POD holds no factors of its own."""
 
 
 def fbl(

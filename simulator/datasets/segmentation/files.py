@@ -12,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from device_agent.sources.masks import check_same_size, decode_mask
-from device_agent.sources.scenes import LabelledScene
 from learning.errors import ImageError
 from schemas.values import ClassName, Digest
 from simulator.datasets.pictures import read_picture, size_of
 from simulator.datasets.segmentation.kept_pixels import kept_pixels
-from simulator.datasets.segmentation.samples import check_class_names, check_mask, count_pixels
+from simulator.datasets.segmentation.samples import (
+    LabelledScene,
+    check_class_names,
+    check_mask,
+    count_pixels,
+)
 from simulator.errors import DatasetError
 
 

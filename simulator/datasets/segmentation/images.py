@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.sources.scenes import LabelledScene
 from schemas.values import ClassName, Digest
 from simulator.datasets.segmentation.samples import (
+    LabelledScene,
     check_class_names,
     check_mask,
     count_pixels,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self, TypeVar
 
 from device_agent.sources.masks import BACKGROUND, IGNORED, check_values
-from device_agent.sources.scenes import LabelledScene, scene_digest
+from device_agent.sources.scenes import scene_digest
 from learning.errors import ImageError
 from schemas.values import ClassName, Digest
 from simulator.datasets.samples import pixel_digest
@@ -22,6 +22,14 @@ from simulator.errors import DatasetError
 
 MOST_CLASSES = 254
 """Mask values are bytes, and two of them are taken."""
+
+
+@dataclass(frozen=True)
+class LabelledScene:
+    """A picture, uint8 (3, h, w), RGB, and its mask, uint8 (h, w)."""
+
+    picture: NDArray[np.uint8]
+    mask: NDArray[np.uint8]
 
 
 class SegmentedSamples(Protocol):

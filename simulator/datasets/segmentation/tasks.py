@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from device_agent.sources.scenes import LabelledScene
 from schemas.values import ClassName, Digest
 from simulator.datasets.samples import SampleSet
 from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import SegmentedSamples, digest_of
+from simulator.datasets.segmentation.samples import LabelledScene, SegmentedSamples, digest_of
 from simulator.errors import DatasetError
 
 Indices = NDArray[np.int64]

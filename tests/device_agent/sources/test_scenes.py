@@ -13,8 +13,13 @@ from device_agent.errors import SourceError
 from device_agent.images import ChangedError
 from device_agent.sources import folder as folder_module
 from device_agent.sources.cache import DigestCache
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.scenes import ScannedScenes, SceneSource, read_scene, scene_digest
+from device_agent.sources.scenes import (
+    ScannedScenes,
+    SceneSource,
+    decode_scene,
+    read_files,
+    scene_digest,
+)
 from learning.errors import ImageError
 from schemas.values import Digest
 from tests.device_agent.sources.drawing import (
@@ -46,8 +51,8 @@ class Watched:
             cache.close()
 
     def read(self, number: int = 0):
-        classes = load_mask_classes(self.folder / "classes.toml")
-        return read_scene(self.folder, self.scan().scenes[number], classes)
+        scene = self.scan().scenes[number]
+        return decode_scene(scene, *read_files(self.folder, scene), "RGB")
 
 
 @pytest.fixture
@@ -71,12 +76,11 @@ def test_a_picture_may_have_another_format_than_its_mask(watched: Watched) -> No
 
 
 def test_a_scene_is_read_as_it_was_drawn(watched: Watched) -> None:
-    scene = watched.read()
-    assert scene.picture.shape == (3, 6, 5)
-    assert np.array_equal(scene.picture, np.asarray(picture(1)).transpose(2, 0, 1))
-    assert np.array_equal(scene.mask, values(1))
-    assert scene.picture.dtype == scene.mask.dtype == np.uint8
-    assert scene.mask.flags.writeable
+    shown, mask = watched.read()
+    assert np.array_equal(np.asarray(shown), np.asarray(picture(1)))
+    assert np.array_equal(mask, values(1))
+    assert mask.dtype == np.uint8
+    assert mask.flags.writeable
 
 
 def test_the_digest_covers_picture_and_mask(watched: Watched) -> None:
@@ -174,14 +178,6 @@ def test_a_mask_of_another_size_is_named(watched: Watched) -> None:
         watched.read()
 
 
-def test_a_value_without_a_name_is_named(watched: Watched) -> None:
-    mask = values(0)
-    mask[0, 0] = 7
-    save(index_png(mask), watched.folder / "masks" / "b.png")
-    with pytest.raises(ImageError, match=r"masks/b.png: .* value 7; write its class into classes"):
-        watched.read()
-
-
 def test_files_that_do_not_decode_are_named(watched: Watched) -> None:
     (watched.folder / "images" / "b.png").write_bytes(b"nothing")
     with pytest.raises(ImageError, match=r"^images/b.png: image: 7 bytes"):
@@ -194,10 +190,9 @@ def test_files_that_do_not_decode_are_named(watched: Watched) -> None:
 
 def test_a_file_that_changed_since_the_scan_is_not_read(watched: Watched) -> None:
     scene = watched.scan().scenes[0]
-    classes = load_mask_classes(watched.folder / "classes.toml")
     save(Image.fromarray(values(9)), watched.folder / "masks" / "b.png")
     with pytest.raises(ChangedError, match="changed"):
-        read_scene(watched.folder, scene, classes)
+        read_files(watched.folder, scene)
     (watched.folder / "masks" / "b.png").unlink()
     with pytest.raises(ChangedError, match="No such file"):
-        read_scene(watched.folder, scene, classes)
+        read_files(watched.folder, scene)

@@ -5,12 +5,18 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance
 
-from learning.networks.pictures import Pictures
+from learning.networks.pictures import Pictures, PictureSource
 
 pytestmark = pytest.mark.torch
 
 PICTURES = Pictures((0.5, 0.25), (0.5, 2.0), pad=4, flip=True)
 RAW = np.random.default_rng(0).integers(0, 256, (5, 2, 6, 7), dtype=np.uint8)
+
+
+def augmented(pictures, raw, words):
+    """Return `raw` (..., c, h, w) cropped, flipped, lit; `words` (...) are chance."""
+    source = PictureSource.of(pictures, raw.reshape(-1, *raw.shape[-3:]))
+    return source.shaken(torch.arange(words.numel()).reshape(words.shape), pictures.windows(words))
 
 
 def slow_augment(picture, word):
@@ -30,7 +36,7 @@ def test_pictures_are_normalised_by_channel():
 def test_windows_and_mirrors_are_those_of_the_words():
     words = np.random.default_rng(1).integers(-(2**63), 2**63, (3, 5))
     stack = np.stack([RAW, RAW[::-1], RAW])
-    cut = PICTURES.augment(torch.from_numpy(stack), torch.from_numpy(words)).numpy()
+    cut = augmented(PICTURES, torch.from_numpy(stack), torch.from_numpy(words)).numpy()
     for agent, row in np.ndindex(3, 5):
         wanted = slow_augment(stack[agent, row], int(words[agent, row]))
         assert np.array_equal(cut[agent, row], wanted)
@@ -40,7 +46,7 @@ def test_every_window_and_mirror_occurs():
     words = torch.from_numpy(np.random.default_rng(1).integers(-(2**63), 2**63, 4000))
     marked = torch.zeros(4000, 1, 9, 9, dtype=torch.uint8)
     marked[:, :, 4, 4] = 255
-    cut = Pictures((0.0,), (1.0,), pad=4).augment(marked, words)
+    cut = augmented(Pictures((0.0,), (1.0,), pad=4), marked, words)
     assert {tuple(place[2:].tolist()) for place in cut.nonzero()} == set(np.ndindex(9, 9))
 
 
@@ -49,10 +55,8 @@ def test_pictures_are_as_light_as_pillow_makes_them():
     share = 63 / 255
     words = np.random.default_rng(2).integers(-(2**63), 2**63, 40)
     raw = np.random.default_rng(3).integers(0, 256, (40, 3, 6, 7), dtype=np.uint8)
-    stacked = torch.from_numpy(raw).unflatten(0, (8, 5))
-    lit = Pictures((0.5,), (0.5,), brightness=share).augment(
-        stacked, torch.from_numpy(words).unflatten(0, (8, 5))
-    )
+    stacked, drawn = (torch.from_numpy(array).unflatten(0, (8, 5)) for array in (raw, words))
+    lit = augmented(Pictures((0.5,), (0.5,), brightness=share), stacked, drawn)
     lit = lit.flatten(0, 1)
     for row, word in enumerate(words):
         factor = 1 + share * ((int(word) >> 33 & 0xFFFFFF) * 2 / 0xFFFFFF - 1)
@@ -77,4 +81,4 @@ def test_light_is_uniform_between_its_bounds_and_leaves_crop_and_mirror_as_they_
 def test_without_chance_pictures_stay_whole():
     raw = torch.from_numpy(RAW)
     still = Pictures((0.5, 0.25), (0.5, 2.0))
-    assert torch.equal(still.augment(raw, torch.zeros(5, dtype=torch.int64)), raw)
+    assert torch.equal(augmented(still, raw, torch.zeros(5, dtype=torch.int64)), raw)

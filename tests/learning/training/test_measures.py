@@ -8,8 +8,7 @@ import torch
 
 from learning.losses.composing import ComposedLoss, Weighted
 from learning.losses.terms import CrossEntropy
-from learning.numerics.entropy import entropy, softmax
-from learning.training.measures import class_means, fisher_diagonal, sample_entropy
+from learning.training.measures import class_means, fisher_diagonal
 from learning.training.settings import TrainingEngineSettings
 from tests.learning.training.agents import (
     NETWORK,
@@ -62,10 +61,3 @@ def test_class_means_are_means_of_the_classes_samples():
     for label in (0, 2, 3):
         assert torch.allclose(means[label], features[targets == label].mean(dim=0))
     assert not means[[1, 4]].any()
-
-
-def test_entropy_is_that_of_the_mathematics_that_devices_use():
-    logits = np.random.default_rng(1).normal(size=(4, 6, 5)) * 3
-    wanted = entropy(softmax(logits))
-    assert np.allclose(sample_entropy(torch.from_numpy(logits)).numpy(), wanted)
-    assert float(sample_entropy(torch.tensor([[1e4, 0.0]]))) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ import torch
 from benchmarks.kernel_counts.training_paths import training_paths
 from learning.networks.pictures import Pictures
 from learning.training import stepping
-from learning.training.graphs import CapturedStep, Repeated
+from learning.training.graphs import CapturedStep
 from learning.training.loop import train_alone
 from learning.training.settings import TrainingEngineSettings
 from learning.training.stack import train_stacked
@@ -26,6 +26,18 @@ EAGER = TrainingEngineSettings()
 CAPTURED = TrainingEngineSettings(steps="captured")
 COMPILED = TrainingEngineSettings(steps="compiled")
 BATCH = 8
+
+
+class Repeated:
+    """Stands in for a GPU's graphs: the step is called again on the same memory."""
+
+    def capture(self, call: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor]:
+        result = call().clone()
+
+        def again() -> None:
+            result.copy_(call())
+
+        return again, result
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,10 @@ from functools import cache
 import pytest
 
 from learning.losses.segmentation import presets
+from learning.losses.segmentation.composing import WeightedTerm
+from learning.losses.segmentation.local_pod import PodFactors
 from learning.losses.segmentation.parts import ProbableLabels
+from learning.losses.segmentation.terms import LocalPod
 from methods.fbl.losses import loss_of
 from methods.fbl.settings import FblSettings
 from tests.methods.fbl.making import assignment
@@ -102,9 +105,10 @@ def test_a_power_changes_the_rates_and_the_same_settings_give_the_same_bytes():
 
 def test_the_losses_are_those_of_the_presets_that_others_use():
     network = assignment().network
+    literal = WeightedTerm(0.0005, LocalPod(factors=PodFactors(1.0, 1.0)))
     for settings, terms in (
         ({}, presets.fbl()),
-        ({"pod_literal": True}, presets.fbl(pod=presets.LITERAL_POD)),
+        ({"pod_literal": True}, presets.fbl(pod=literal)),
         ({"preset": "without-fsc"}, presets.fbl(balanced=False)),
         ({"weight_bounds": (0.5, 5.0)}, presets.fbl(bounds=(0.5, 5.0))),
         ({"preset": "without-frc"}, presets.fbl(relations=0.0)),

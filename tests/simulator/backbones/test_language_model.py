@@ -15,7 +15,6 @@ from simulator.backbones.characters import character_encoder, preprocessing_of
 from simulator.backbones.language_model import (
     encoder_onnx,
     language_model,
-    last_state,
     learn,
     scores_after,
 )
@@ -28,6 +27,11 @@ pytestmark = pytest.mark.torch
 
 SPEC = preprocessing_of(split().train.corpus)
 TOKENS = len(SPEC.alphabet) + 2
+
+
+def last_state(network: torch.nn.ModuleDict, ids: torch.Tensor) -> torch.Tensor:
+    """Return the features (n, width) of (n, length) ids."""
+    return network["recurrent"](network["embedding"](ids))[1][0]
 
 
 def ids_of(*texts: str) -> np.ndarray:

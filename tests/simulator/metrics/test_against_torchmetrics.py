@@ -8,7 +8,7 @@ torchmetrics = pytest.importorskip(
     "torchmetrics.functional.classification", reason="needs torchmetrics: extra dev-torch"
 )
 
-from simulator.metrics.confusion import class_confusion  # noqa: E402
+from simulator.metrics.confusion import count_pairs  # noqa: E402
 from simulator.metrics.recall_and_f1 import (  # noqa: E402
     batchwise_f1,
     batchwise_recall,
@@ -67,7 +67,7 @@ def test_the_confusion_of_classes(answers):
     expected = torchmetrics.multiclass_confusion_matrix(
         torch.from_numpy(predicted), torch.from_numpy(truth), num_classes=20
     )
-    assert class_confusion(answers, 4).tolist() == expected.tolist()
+    assert count_pairs(truth, predicted, 20).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("missing", [None, 4])

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from simulator.metrics.answers import Answers
-from simulator.metrics.confusion import class_accuracy, class_confusion, task_confusion
+from simulator.metrics.confusion import Counts, class_accuracy, count_pairs, task_confusion
 from tests.simulator.fake_run import Shape, fake_seed
 
 
 @pytest.fixture(scope="module")
 def answers() -> Answers:
     return fake_seed(Shape(stages=4, classes_per_stage=3), seed=2).answers
+
+
+def class_confusion(answers: Answers, stage: int) -> Counts:
+    return count_pairs(*answers.answered(stage), len(answers.stage_of_class))
 
 
 def test_classes_are_confused_as_scikit_learn_says(answers: Answers):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from simulator.plan.counts import CountSpread, describe_plan, plan_counts
+from simulator.metrics.plan_counts import plan_counts
 from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from tests.simulator.plan.describing import CountSpread, describe_plan
 from tests.simulator.plan.making import make_split, names, plan
 
 LABELS = np.array([0, 0, 1, 2, 2, 2])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import PartitionError, PlanError
-from simulator.plan.counts import plan_counts
+from simulator.metrics.plan_counts import plan_counts
 from simulator.plan.presence import draw_presence
 from simulator.scenario.model import DeviceSettings
 from tests.simulator.plan.making import digest, make_split, plan, same, same_stage

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.plan.counts import describe_plan, plan_counts
+from simulator.metrics.plan_counts import plan_counts
+from tests.simulator.plan.describing import describe_plan
 from tests.simulator.plan.making import make_split, plan
 
 CIFAR = make_split([500] * 100)

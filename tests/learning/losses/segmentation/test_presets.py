@@ -7,12 +7,14 @@ import pytest
 import torch
 
 from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss
+from learning.losses.segmentation.composing import DenseLoss, WeightedTerm
+from learning.losses.segmentation.local_pod import PodFactors
 from learning.losses.segmentation.parts import (
     AdaptiveLabels,
     ProbableLabels,
 )
 from learning.losses.segmentation.step import DenseOutputs
+from learning.losses.segmentation.terms import LocalPod
 from learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
@@ -111,8 +113,9 @@ def test_weights_of_pixels_may_be_bounded():
 
 
 def test_literal_pod_has_one_factor_outside():
+    literal = WeightedTerm(0.0005, LocalPod(factors=PodFactors(1.0, 1.0)))
     expected = paper(adaptive()) + 0.0005 * pod(1.0, 1.0)
-    assert value(presets.fbl(pod=presets.LITERAL_POD)) == pytest.approx(expected, rel=1e-9)
+    assert value(presets.fbl(pod=literal)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_ablations_leave_one_part_out():

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from learning.networks.head import BIAS, WEIGHT
 from learning.networks.plan import is_buffer
 from learning.networks.segmentation.aspp import Aspp
 from learning.networks.segmentation.layers import DenseBody
@@ -25,6 +26,20 @@ def used(network: SegmentationNetwork) -> dict[str, np.ndarray]:
         elif name.endswith("running_mean"):
             arrays[name] = random.normal(0, 0.3, array.shape).astype(np.float32)
     return arrays
+
+
+def whole_arrays(state, network: SegmentationNetwork) -> dict[str, np.ndarray]:
+    """Return all tensors of a torchvision's module, LR-ASPP's two classifiers side by side."""
+    import torch
+
+    two = [f"classifier.{part}_classifier" for part in ("low", "high")]
+    names = two if f"{two[0]}.weight" in state else ["classifier.4"]
+    rows = {
+        WEIGHT: torch.cat([state[f"{name}.weight"].flatten(1) for name in names], dim=1),
+        BIAS: torch.stack([state[f"{name}.bias"] for name in names]).sum(dim=0),
+    }
+    body = {plan.name: state[plan.name] for plan in network.body.plan()}
+    return {name: value.numpy() for name, value in {**body, **rows}.items()}
 
 
 def halves(arrays):

@@ -10,7 +10,6 @@ from learning.networks.segmentation.torch_layers import (
     DensePass,
     TorchDenseLayers,
 )
-from learning.networks.segmentation.weights import read_whole
 from learning.networks.torch_layers import Mode
 from tests.learning.networks.reference import torchvision_module
 from tests.learning.networks.segmentation.reference import (
@@ -20,6 +19,7 @@ from tests.learning.networks.segmentation.reference import (
     pictures,
     small_torchvision_deeplab,
     torchvisions,
+    whole_arrays,
 )
 
 pytestmark = pytest.mark.torch
@@ -27,15 +27,14 @@ pytestmark = pytest.mark.torch
 MOBILE = ("lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large")
 
 
-def pair(name, folder):
+def pair(name):
     """Return our network, torchvision's module, and what its file gives ours."""
     if name == "small deeplab":
         network, module = SMALL_DEEPLAB, small_torchvision_deeplab()
     else:
         network, module = build_segmentation(name, (3, 33, 47)), torchvisions(name)
-    path = folder / "network.pth"
-    torch.save(module.float().state_dict(), path)
-    return network, module.double(), halves(read_whole(path, network))
+    arrays = whole_arrays(module.float().state_dict(), network)
+    return network, module.double(), halves(arrays)
 
 
 def without_dropout(module):
@@ -47,7 +46,7 @@ def without_dropout(module):
 
 @pytest.mark.parametrize("name", [*MOBILE, "small deeplab"])
 def test_scores_of_all_pixels_are_torchvisions(name, tmp_path):
-    network, module, (parameters, buffers) = pair(name, tmp_path)
+    network, module, (parameters, buffers) = pair(name)
     values = pictures(2, 33, 47)
     with torch.no_grad():
         ours, _ = DensePass(network)(parameters, buffers, values, Mode())
@@ -58,7 +57,7 @@ def test_scores_of_all_pixels_are_torchvisions(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["lraspp_mobilenet_v3_large", "small deeplab"])
 def test_a_step_of_training_is_torchvisions(name, tmp_path):
-    network, module, (parameters, buffers) = pair(name, tmp_path)
+    network, module, (parameters, buffers) = pair(name)
     without_dropout(module).train()
     leaves = {key: value.clone().requires_grad_() for key, value in parameters.items()}
     values, wanted = pictures(3, 32, 32), torch.arange(3 * 32 * 32).reshape(3, 32, 32) % 4
@@ -125,8 +124,8 @@ def test_deeplab_on_resnet101_has_torchvisions_tensors():
 
 
 @pytest.mark.slow
-def test_deeplab_on_resnet101_scores_as_torchvisions(tmp_path):
-    network, module, (parameters, buffers) = pair("deeplabv3_resnet101", tmp_path)
+def test_deeplab_on_resnet101_scores_as_torchvisions():
+    network, module, (parameters, buffers) = pair("deeplabv3_resnet101")
     values = pictures(1, 32, 32)
     with torch.no_grad():
         ours = DensePass(network)(parameters, buffers, values, Mode())[0].logits

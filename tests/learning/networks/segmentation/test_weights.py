@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 
 from learning.errors import NetworkError
 from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.weights import read_trunk, read_whole
+from learning.networks.weights_file import read_trunk
 from tests.learning.networks.reference import torchvision_module
 from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,
@@ -24,33 +23,6 @@ def state():
 
 def trunk_of(arrays):
     return {name for name in arrays if name.startswith("backbone.")}
-
-
-@pytest.mark.parametrize("ending", ["pth", "safetensors"])
-def test_a_whole_file_gives_body_and_rows_without_auxiliary_parts(tmp_path, state, ending):
-    path = tmp_path / f"deeplab.{ending}"
-    more = {**state, "aux_classifier.4.weight": torch.zeros(2, 2)}
-    safetensors.torch.save_file(more, path) if ending == "safetensors" else torch.save(more, path)
-    arrays = read_whole(path, SMALL_DEEPLAB)
-    SMALL_DEEPLAB.check(arrays, 3)
-    np.testing.assert_array_equal(
-        arrays["head.weight"], state["classifier.4.weight"][:, :, 0, 0].numpy()
-    )
-    np.testing.assert_array_equal(arrays["head.bias"], state["classifier.4.bias"].numpy())
-
-
-def test_lraspps_two_classifiers_become_one_row_a_class(tmp_path):
-    network = build_segmentation("lraspp_mobilenet_v3_large", (3, 32, 32))
-    make = torchvision_module("models").segmentation.lraspp_mobilenet_v3_large
-    given = make(weights=None, weights_backbone=None, num_classes=3).state_dict()
-    path = tmp_path / "lraspp.pth"
-    torch.save(given, path)
-    arrays = read_whole(path, network)
-    low, high = (given[f"classifier.{part}_classifier.weight"] for part in ("low", "high"))
-    np.testing.assert_array_equal(arrays["head.weight"][:, :40], low[:, :, 0, 0].numpy())
-    np.testing.assert_array_equal(arrays["head.weight"][:, 40:], high[:, :, 0, 0].numpy())
-    biases = [given[f"classifier.{part}_classifier.bias"].numpy() for part in ("low", "high")]
-    np.testing.assert_allclose(arrays["head.bias"], sum(biases), atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +62,6 @@ def test_a_file_without_the_networks_tensors_is_refused(tmp_path, state):
     torch.save({**state, "backbone.conv1.weight": torch.zeros(1)}, path)
     with pytest.raises(NetworkError, match=r"'backbone\.conv1\.weight' .* is \(1,\), not"):
         read_trunk(path, SMALL_DEEPLAB)
-    del state["classifier.4.bias"]
-    torch.save(state, path)
-    with pytest.raises(NetworkError, match=r"classifier\.4\.bias' is missing"):
-        read_whole(path, SMALL_DEEPLAB)
     torch.save({name: value for name, value in state.items() if "layer4" not in name}, path)
     with pytest.raises(NetworkError, match="missing, not"):
         read_trunk(path, SMALL_DEEPLAB)

@@ -7,7 +7,7 @@ import numpy as np
 from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
 from simulator.datasets.segmentation.images import SegmentedImages
 from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.plan.counts import plan_counts
+from simulator.metrics.plan_counts import plan_counts
 from simulator.plan.segmentation import make_segmentation_plan
 from simulator.plan.segmentation.samples import plan_task_scenes
 from simulator.scenario.model import Scenario

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.ridge_search.search import HELD_OUT, RIDGES, search_ridge
 from learning.errors import FeatureError
 from learning.numerics.ridge import solve_ridge
-from learning.numerics.ridge_search import HELD_OUT, RIDGES, search_ridge
 
 RIDGES_HERE = (1e-2, 1.0, 1e2, 1e6)
 

@@ -1,4 +1,4 @@
-"""A plan in numbers: for metrics, and for whoever wants to see what was drawn."""
+"""A plan in a few numbers, as tests look at it."""
 
 from __future__ import annotations
 
@@ -36,21 +36,6 @@ class StageDescription(Strict):
     classes: CountSpread
     """Classes of the stage that each of these holds."""
     notes: tuple[str, ...]
-
-
-def plan_counts(plan: FleetPlan, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return training samples by stage, device and label: (T, K, C).
-
-    `labels` (N,) are those of the training samples; devices are in the order of `plan.devices`.
-    """
-    rows = {device: row for row, device in enumerate(plan.devices)}
-    counts = np.zeros((len(plan.stages), len(rows), len(plan.class_names)), np.int64)
-    for stage, arriving in zip(plan.stages, counts, strict=True):
-        for device, share in stage.devices.items():
-            arriving[rows[device]] = np.bincount(
-                labels[share.indices], minlength=len(plan.class_names)
-            )
-    return counts
 
 
 def describe_plan(plan: FleetPlan, labels: NDArray[np.int64]) -> tuple[StageDescription, ...]:
