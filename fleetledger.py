@@ -13,6 +13,7 @@ import gc
 import importlib
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -171,7 +172,7 @@ for _name, _verb in VERBS.items():
 
 def _version_and_no_more(asked: bool) -> None:
     if asked:
-        tell_version()
+        tell_version(as_json=False)
         raise typer.Exit
 
 
@@ -234,16 +235,22 @@ def tell_status(
 
 
 @app.command("version")
-def tell_version() -> None:
+def tell_version(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, as docs/output.md says."),
+) -> None:
     """Print the version of fleetledger and of the Python that runs it."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed_version
 
-    try:
+    release, python = None, sys.version.split()[0]
+    with suppress(PackageNotFoundError):
         release = installed_version("fleetledger")
-    except PackageNotFoundError:
-        release = "from a source folder"
-    typer.echo(f"fleetledger {release} (Python {sys.version.split()[0]})")
+    if as_json:
+        from schemas.shown import VersionReport, write_plain
+
+        write_plain(VersionReport(fleetledger=release, python=python), "json")
+    else:
+        typer.echo(f"fleetledger {release or 'from a source folder'} (Python {python})")
 
 
 def main() -> None:

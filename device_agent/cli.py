@@ -12,13 +12,14 @@ import typer
 
 from device_agent.errors import MissingError
 from device_agent.home import NewHome, write_home
+from schemas.counted import count_of
 from schemas.exit_codes import ExitCode
 from schemas.installing import pip_install
 from schemas.keys import read_verify_key
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from schemas.showing import AsJson, show_report
+from schemas.showing import ActionReport, AsJson, show_action, show_report
 from schemas.shown_commands import ON_DEVICES, remember_home, with_homes
 from schemas.values import DeviceId, FleetId
 
@@ -40,6 +41,12 @@ Home = Annotated[
 def _say(text: str) -> None:
     """Print lines for people; their commands find the home that was given."""
     typer.echo(with_homes(text))
+
+
+def _done(*said: str, as_json: bool, wrote: tuple[Path, ...] = ()) -> None:
+    """Say what was done, to people or to programs."""
+    report = ActionReport(said=said, wrote=tuple(map(str, wrote)))
+    show_action(report, _say, as_json=as_json)
 
 
 @app.command()
@@ -80,6 +87,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     ] = None,
     key_file: Annotated[Path | None, typer.Option(help="The key of that certificate.")] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented settings file."""
     from device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
@@ -99,11 +107,11 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         evaluation_folder=evaluation,
     )
     path = write_home(home, new)
-    _say(f"wrote {path}; next: `fleetledger agent doctor`")
+    _done(f"wrote {path}; next: `fleetledger agent doctor`", as_json=as_json, wrote=(path,))
 
 
 @app.command()
-def install(
+def install(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     kit: Annotated[
         Path, typer.Argument(help="The folder that the operator made.", file_okay=False)
     ],
@@ -121,19 +129,22 @@ def install(
         bool, typer.Option("--yes", help="Do not ask about broker and folders.")
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Set this device up by its kit: home, secrets, settings, enrolment, unit."""
     from device_agent.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
 
     found = KitInstallation.of(kit, home, unit, user)
     if found.question and not dry_run and not yes:
-        typer.confirm(found.question, abort=True)
+        typer.confirm(found.question, abort=True, err=True)
+    said = []
     for step in found.steps():
-        typer.echo(f"would {step.text}" if dry_run else step.text)
+        said.append(f"would {step.text}" if dry_run else step.text)
         if not dry_run:
             step.do()
     if not dry_run:
-        _say(f"next: `fleetledger agent doctor`; then delete {kit}, a secret")
+        said.append(f"next: `fleetledger agent doctor`; then delete {kit}, a secret")
+    _done(*said, as_json=as_json, wrote=() if dry_run else (found.home,))
 
 
 @app.command()
@@ -146,25 +157,26 @@ def enrol(
         ),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Give this device a key of its own, by the operator's token; the agent must be stopped."""
     from device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
 
-    _say(enrol_device(home, _read_token() if token is None else token))
+    _done(enrol_device(home, _read_token() if token is None else token), as_json=as_json)
 
 
 def _read_token() -> str:
     if sys.stdin.isatty():
-        return str(typer.prompt("Token", hide_input=True))
+        return str(typer.prompt("Token", hide_input=True, err=True))
     return sys.stdin.readline()
 
 
 @app.command("rotate-key")
-def rotate_key(home: Home = HOME) -> None:
+def rotate_key(home: Home = HOME, as_json: AsJson = False) -> None:
     """Give this device another key, for which its present one signs; the agent must be stopped."""
     from device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
 
-    _say(rotate(home))
+    _done(rotate(home), as_json=as_json)
 
 
 @app.command()
@@ -230,6 +242,7 @@ def forget(
     root: Annotated[
         bool, typer.Option("--root", help="Begin anew with the root in the agent's folder.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete what training keeps here beside the images; the agent must be stopped."""
     from device_agent.forgetting import (  # noqa: PLC0415
@@ -239,33 +252,33 @@ def forget(
     )
     from device_agent.home import AgentHome  # noqa: PLC0415
 
-    if checkpoint:
-        typer.echo(forget_checkpoint(AgentHome.open(home)))
-    if root:
-        typer.echo(forget_trust(AgentHome.open(home)))
-    if checkpoint or root:
+    forgetting = [forget_checkpoint] * checkpoint + [forget_trust] * root
+    if forgetting:
+        _done(*(forget(AgentHome.open(home)) for forget in forgetting), as_json=as_json)
         return
     with training_memory(AgentHome.open(home)) as memory:
         lines = memory.describe() if memory is not None else ()
         if memory is None or not lines:
-            typer.echo("nothing is kept here of what this device has trained on")
+            _done("nothing is kept here of what this device has trained on", as_json=as_json)
             return
         for line in lines:
-            typer.echo(f"to delete    {line}")
-        typer.echo("stays        your images, what else is in the outbox, the fleet's models")
+            typer.echo(f"to delete    {line}", err=as_json)
+        typer.echo(
+            "stays        your images, what else is in the outbox, the fleet's models", err=as_json
+        )
         if not yes:
-            typer.confirm("Delete it?", abort=True)
+            typer.confirm("Delete it?", abort=True, err=True)
         memory.delete()
-        typer.echo("deleted")
+        _done("deleted", as_json=as_json)
 
 
 @app.command("resubmit")
-def resubmit_parts(home: Home = HOME) -> None:
+def resubmit_parts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Count the images of refused parts again, in new parts; the agent must be stopped."""
     from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
     from device_agent.resubmitting import resubmit  # noqa: PLC0415
 
-    _say(resubmit(AgentHome.open(home)))
+    _done(resubmit(AgentHome.open(home)), as_json=as_json)
 
 
 @app.command()
@@ -275,6 +288,7 @@ def segment(
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for masks, overlays and legend.")],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write what the active model makes of pictures' pixels: masks, overlays, and a legend."""
     from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
@@ -283,8 +297,10 @@ def segment(
     faults = 0
     for done in segment(active_model(AgentHome.open(home)), pictures, out):
         faults += bool(done.fault)
-        typer.echo(f"{done.picture}: {done.fault or ', '.join(done.classes)}", err=bool(done.fault))
-    typer.echo(f"wrote {len(pictures) - faults} of {len(pictures)} masks to {out}")
+        told = f"{done.picture}: {done.fault or ', '.join(done.classes)}"
+        typer.echo(told, err=as_json or bool(done.fault))
+    said = f"wrote {len(pictures) - faults} of {count_of(len(pictures), 'mask')} to {out}"
+    _done(said, as_json=as_json, wrote=(out,))
     if faults:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -11,6 +11,26 @@ from schemas.exit_codes import ExitCode
 from schemas.shown import Report, output_form, write_plain
 from schemas.shown_commands import with_homes
 
+
+class ActionReport(Report):
+    """What every command shows that acts."""
+
+    said: tuple[str, ...]
+    """What was done, a sentence for each device or step."""
+    entries: tuple[int, ...] = ()
+    """Indices of the entries of the ledger that it made; empty where nothing had to change."""
+    wrote: tuple[str, ...] = ()
+    """Files and folders that it made or replaced."""
+    secret: str | None = None
+    """Token or link, which is shown this once; null where none was made."""
+    reaches: tuple[str, ...] = ()
+    """Whom it reaches and what changes for them, in sentences; empty where no device is meant."""
+    followed: tuple[str, ...] = ()
+    """What was done beside the ledger, such as at the broker."""
+    refused: tuple[str, ...] = ()
+    """What of it was refused; the exit code is 1 then."""
+
+
 Shown = TypeVar("Shown", bound=Report)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/output.md describes it.")]
 
@@ -28,3 +48,18 @@ def show_report(report: Shown, draw: Callable[[Shown], None], *, as_json: bool) 
         draw(report)
     else:
         write_plain(report, form)
+
+
+def show_action(report: ActionReport, tell: Callable[[str], None], *, as_json: bool) -> None:
+    """Print what was done: a line of `tell` for each sentence, also on a pipe, or JSON."""
+    if output_form(as_json=as_json) == "json":
+        told = {
+            name: tuple(map(with_homes, getattr(report, name)))
+            for name in ("said", "reaches", "followed", "refused")
+        }
+        write_plain(report.model_copy(update=told), "json")
+        return
+    for line in (*report.said, *report.followed):
+        tell(line)
+    if report.secret is not None:
+        typer.echo(report.secret)

@@ -32,6 +32,14 @@ class Report(Strict):
     """The field whose items are the lines of its tab-separated values."""
 
 
+class VersionReport(Report):
+    """What `version` shows."""
+
+    fleetledger: str | None
+    """Version that is installed; null where it runs from a source folder."""
+    python: str
+
+
 def output_form(*, as_json: bool = False) -> OutputForm:
     """Return how to print: a table on a terminal, else tab-separated values, unless told otherwise.
 

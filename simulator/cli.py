@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from schemas.showing import AsJson
+
 if TYPE_CHECKING:
     from simulator.simulating import Showing
 
@@ -154,6 +156,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
         _only_one({"--tiny": True, "--resume": resume, "--list": list_shipped, "--show": show})
     if showing and chaos is not None:
         _only_one({"--chaos": True, "--dashboard": True})
+    _json_goes_with(list_shipped, as_json=as_json)
     if list_shipped:
         simulating.list_shipped(as_json=as_json)
     elif show is not None:
@@ -181,11 +184,12 @@ def compare(
         Path | None,
         typer.Option(help="Folder for table and plot.", show_default="runs/compare-<time>"),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Put runs side by side in one table and one plot."""
     from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
-    simulating.compare(runs, out)
+    simulating.compare(runs, out, as_json=as_json)
 
 
 @simulate.command()
@@ -224,14 +228,16 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     list_studies: Annotated[
         bool, typer.Option("--list", help="List the studies that ship.")
     ] = False,
+    as_json: ListAsJson = False,
 ) -> None:
     """Run scenarios with many values and seeds: one table, one plot, with confidence intervals."""
     from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
     from simulator.sweep.running import Beside  # noqa: PLC0415
 
     _only_one({"SCENARIO": scenarios, "--resume": resume, "--list": list_studies})
+    _json_goes_with(list_studies, as_json=as_json)
     if list_studies:
-        simulating.list_studies()
+        simulating.list_studies(as_json=as_json)
         return
     beside = Beside(jobs, address, cpus)
     _stop_in_order()
@@ -250,6 +256,12 @@ def _only_one(given: dict[str, object]) -> None:
     if len(named) != 1:
         found = f"{' and '.join(named)} exclude each other" if named else "nothing to do"
         raise typer.BadParameter(f"{found}; give one of {', '.join(given)}")
+
+
+def _json_goes_with(listed: bool, *, as_json: bool) -> None:
+    """Refuse `--json` of a run, whose results are files."""
+    if as_json and not listed:
+        raise typer.BadParameter("--json goes with --list; a run's results are files in --out")
 
 
 def _stop_in_order() -> None:

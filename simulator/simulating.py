@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 
 from schemas.console import console_for_people
-from schemas.showing import show_report
+from schemas.showing import ActionReport, show_action, show_report
 from simulator.errors import ScenarioError
 from simulator.metrics.results import RunResults
 from simulator.scenario.loading import load_scenario
@@ -185,11 +186,19 @@ def sweep(
     _sweep(folder, cases, beside)
 
 
-def list_studies() -> None:
+def list_studies(*, as_json: bool = False) -> None:
     """Print the studies that ship."""
-    from simulator.scenario.listing import studies_table  # noqa: PLC0415 - as above
+    from simulator.scenario.listing import (  # noqa: PLC0415 - as above
+        StudiesReport,
+        studies_table,
+        study_rows,
+    )
 
-    console_for_people().print(studies_table())
+    show_report(
+        StudiesReport(studies=tuple(study_rows())),
+        lambda shown: console_for_people().print(studies_table(shown.studies)),
+        as_json=as_json,
+    )
 
 
 def resume_sweep(folder: Path, beside: Beside) -> None:
@@ -213,14 +222,16 @@ def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
     say(f"plots and report: {folder / 'compare.html'}")
 
 
-def compare(runs: Sequence[Path], out: Path | None) -> None:
+def compare(runs: Sequence[Path], out: Path | None, *, as_json: bool = False) -> None:
     """Put runs side by side; print the table and where table and plot are."""
     from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
 
     folder = out or RUNS / f"compare-{_now()}"
-    console = console_for_people()
+    console = console_for_people(stderr=as_json)
     console.print(compare_runs(runs, folder))
-    console.print(f"plot and report: {folder / 'compare.html'}", markup=False, soft_wrap=True)
+    said = f"plot and report: {folder / 'compare.html'}"
+    wrote = tuple(str(folder / f"compare.{kind}") for kind in ("csv", "png", "html"))
+    show_action(ActionReport(said=(said,), wrote=wrote), typer.echo, as_json=as_json)
 
 
 def _print_end(console: Console, results: RunResults, folder: Path) -> None:

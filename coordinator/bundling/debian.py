@@ -18,13 +18,7 @@ from pathlib import Path
 
 from coordinator.bundling.targets import TARGETS, TargetName
 from coordinator.errors import BundleError
-from schemas.bundle_installer import (
-    REQUIREMENTS,
-    BundleManifest,
-    InstallerError,
-    trim,
-    unpack,
-)
+from schemas.bundle_installer import REQUIREMENTS, BundleManifest, InstallerError, trim, unpack
 from schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 _PREFIX = PROGRAM.parent.parent

@@ -15,13 +15,7 @@ from coordinator.bundling.targets import TARGETS, TargetName
 from coordinator.bundling.wheels import Wheelhouse, wheel_names
 from coordinator.errors import BundleError
 from schemas import bundle_installer
-from schemas.bundle_installer import (
-    DOMAIN,
-    MANIFEST,
-    REQUIREMENTS,
-    SIGNATURE,
-    BundleManifest,
-)
+from schemas.bundle_installer import DOMAIN, MANIFEST, REQUIREMENTS, SIGNATURE, BundleManifest
 from schemas.keys import SigningKey
 from schemas.signatures import KeySignature
 from schemas.values import Digest

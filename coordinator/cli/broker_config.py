@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import say
+from coordinator.cli.common import done
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import local_port_of, write_access
 from coordinator.serving.broker_folders import KnownBroker
@@ -17,6 +17,7 @@ from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSett
 from schemas.counted import count_of
 from schemas.envelope import COORDINATOR
 from schemas.settings_file import SettingsError
+from schemas.showing import AsJson
 from transport.brokers.folder import (
     BROKER_LOG,
     CONFIGURATION,
@@ -56,6 +57,7 @@ def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command
     ] = None,
     local_port: LocalPort = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write a Mosquitto configuration for the devices that were admitted."""
     settings = load(home)
@@ -72,8 +74,7 @@ def broker_config(  # noqa: PLR0913, PLR0917 - each is one option of the command
         local_port=local_port_of(settings, local_port, here=place is None),
     )
     what = replace(write_access(home, known), folder=out)
-    for line in _words(settings, what):
-        say(line)
+    done(*_words(settings, what), as_json=as_json, wrote=[what.folder])
 
 
 def _check_user(home: Path, settings: CoordinatorSettings) -> None:

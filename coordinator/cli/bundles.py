@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from coordinator.bundling.targets import TargetName
-from coordinator.cli.common import say
+from coordinator.cli.common import done
 from coordinator.errors import BundleError
 from coordinator.home_option import HOME, Home
 from coordinator.settings import load
@@ -19,6 +19,7 @@ from coordinator.trust.key_files import read_key
 from schemas import bundle_installer
 from schemas.bundle_installer import InstallerError
 from schemas.counted import count_of
+from schemas.showing import AsJson
 from schemas.systemd_units import PROGRAM
 
 app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")
@@ -54,6 +55,7 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         ),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Gather all wheels for a kind of device, and sign their hashes."""
     from coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
@@ -62,19 +64,23 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     extras = tuple(name for name in extra or ["serve", "label"] if name != "none")
     order = BundleOrder(wheel, target, out, python, runtime, constraint, extras)
     bundle = make_bundle(order, signing)
-    say(f"wrote {bundle}, {bundle.stat().st_size / 1e6:.0f} MB, signed by {signing.verify_key}")
-    say(f"on a device: python3 install-bundle.py {bundle.name} --key KEY")
+    said = (
+        f"wrote {bundle}, {bundle.stat().st_size / 1e6:.0f} MB, signed by {signing.verify_key}",
+        f"on a device: python3 install-bundle.py {bundle.name} --key KEY",
+    )
+    done(*said, as_json=as_json, wrote=[bundle])
 
 
 @app.command()
-def verify(bundle: Bundle, key: Believed) -> None:
+def verify(bundle: Bundle, key: Believed, as_json: AsJson = False) -> None:
     """Check the signature of a bundle and every hash in it."""
     with tempfile.TemporaryDirectory() as scratch, _translated():
         found = bundle_installer.unpack(bundle, bundle_installer.read_keys(key), Path(scratch))
-    say(
+    said = (
         f"{bundle} is as it was signed: fleetledger {found.version} for {found.target}, Python "
         f"{found.python}, {count_of(len(found.files) - 1, 'wheel')}"
     )
+    done(said, as_json=as_json)
 
 
 @app.command()
@@ -87,12 +93,14 @@ def install(
     older: Annotated[
         bool, typer.Option("--older", help="Go back to an older version than is there.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a bundle and install it, without a network."""
     with _translated():
         keys = bundle_installer.read_keys(key)
         found = bundle_installer.install(bundle, keys, into, older)
-    say(f"fleetledger {found.version} is in {into}")
+    said = f"fleetledger {found.version} is in {into}"
+    done(said, as_json=as_json, wrote=[into])
 
 
 @app.command()
@@ -100,13 +108,15 @@ def deb(
     bundle: Bundle,
     key: Believed,
     out: Annotated[Path, typer.Option(help="Folder for the package.", file_okay=False)] = Path(),
+    as_json: AsJson = False,
 ) -> None:
     """Make a Debian package of a verified bundle: environment, units, users."""
     from coordinator.bundling.debian import make_debian  # noqa: PLC0415 - for those who make one
 
     with _translated():
         package = make_debian(bundle, bundle_installer.read_keys(key), out)
-    say(f"wrote {package}, {package.stat().st_size / 1e6:.0f} MB; `dpkg -i` fetches nothing")
+    said = f"wrote {package}, {package.stat().st_size / 1e6:.0f} MB; `dpkg -i` fetches nothing"
+    done(said, as_json=as_json, wrote=[package])
 
 
 @contextmanager

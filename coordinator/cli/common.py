@@ -15,14 +15,14 @@ from coordinator.core.formatting import some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import ledger_of
 from coordinator.reading.foretold import foretold_push
-from coordinator.reading.reports import ActionReport
 from coordinator.serving.operator import carried_out, here
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.views import chosen_in
 from coordinator.topics.models.commands import PinDevices, PushModel
 from coordinator.trust.release_key import waits_for_key
+from schemas import showing
 from schemas.console import console_for_people
-from schemas.shown import output_form, write_plain
+from schemas.showing import ActionReport
 from schemas.shown_commands import with_homes
 from schemas.values import ClassName, DeviceId
 
@@ -62,21 +62,15 @@ def command(
 
 
 def show_action(report: ActionReport, *, as_json: bool) -> None:
-    """Print what was done: sentences in lines, also on a pipe, or JSON where it is asked for.
-
-    Raises `CommandError` with all that was refused.
-    """
-    if output_form(as_json=as_json) == "json":
-        told = {
-            name: tuple(map(with_homes, getattr(report, name)))
-            for name in ("said", "reaches", "followed", "refused")
-        }
-        write_plain(report.model_copy(update=told), "json")
-    else:
-        for line in (*report.said, *report.followed):
-            say(line)
+    """Print what was done; raise `CommandError` with what was refused."""
+    showing.show_action(report, say, as_json=as_json)
     if report.refused:
         raise CommandError("; ".join(report.refused))
+
+
+def done(*said: str, as_json: bool, wrote: Iterable[Path | str] = ()) -> None:
+    """Print what was done beside the ledger, with what was written."""
+    show_action(ActionReport(said=said, wrote=tuple(map(str, wrote))), as_json=as_json)
 
 
 def say(text: str, *, as_json: bool = False) -> None:

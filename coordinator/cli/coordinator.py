@@ -12,12 +12,12 @@ import typer
 from coordinator import completing
 from coordinator import settings as settings_module
 from coordinator.cli.broker_config import broker_config
-from coordinator.cli.common import class_names, command, confirm, say
+from coordinator.cli.common import class_names, command, confirm, done, say, show_action
 from coordinator.cli.keys import enrol, revoke, settle
 from coordinator.cli.provision import provision
 from coordinator.cli.status import status
 from coordinator.cli.tables import print_table
-from coordinator.cli.trust import init as make_first_root
+from coordinator.cli.trust import FirstRoot
 from coordinator.core.formatting import some
 from coordinator.errors import QuestionError
 from coordinator.home_option import HOME, Home
@@ -87,6 +87,7 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         ),
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented settings file; make root and release key, and require keys of devices."""
     broker = CoordinatorBrokerSettings(
@@ -104,19 +105,22 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     )
     path = settings_module.write_new(home, settings)
     if trial:
-        say(
+        text = (
             f"wrote {path}, for trying: no keys are asked for; next: "
             "`fleetledger coordinator admit DEVICE`"
         )
+        done(text, as_json=as_json, wrote=[path])
         return
-    say(f"wrote {path}")
     keys = root_key or [home / "keys" / "root.pem"]
-    make_first_root(root_key=keys, home=home)
-    say(
+    root = FirstRoot(keys).made(home)
+    text = (
         f"Keep {some(keys)} elsewhere and delete it here: it is needed to change keys alone, and "
         "whoever has it can have devices believe others. Next: `fleetledger coordinator provision "
         "DEVICES.csv --out kits`, or for one device `fleetledger coordinator enrol DEVICE`"
     )
+    said, wrote = (f"wrote {path}", *root.said), (str(path), *root.wrote)
+    update = {"said": said, "wrote": wrote, "followed": (*root.followed, text)}
+    show_action(root.model_copy(update=update), as_json=as_json)
 
 
 @app.command()
@@ -149,6 +153,7 @@ def proxy_init(
         Path | None, typer.Option(help="File with the password of the user `proxy`, one line.")
     ] = None,
     home: ProxyHome = PROXY_HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented settings file for a proxy."""
     broker = proxy_settings.ProxyBrokerSettings(
@@ -156,7 +161,8 @@ def proxy_init(
     )
     settings = proxy_settings.ProxyHomeSettings(fleet=FleetId(fleet), broker=broker)
     path = proxy_settings.write_new(home, settings)
-    say(f"wrote {path}; next: `{PROGRAM} coordinator proxy --home {quote(str(home))}`")
+    said = f"wrote {path}; next: `{PROGRAM} coordinator proxy --home {quote(str(home))}`"
+    done(said, as_json=as_json, wrote=[path])
 
 
 @app.command()

@@ -14,11 +14,12 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from coordinator.cli.common import done
 from coordinator.cli.history import blobs_location
 from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
 from coordinator.home_option import HOME, Home
 from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.mirror import Mirror
+from coordinator.ledger.mirror import Advanced, Mirror
 from coordinator.ledger.mirror_notes import MirrorNote, place_of, write_note
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.ledger.restore import LedgerOwner
@@ -33,7 +34,7 @@ from schemas.errors import SchemaError
 from schemas.exit_codes import ExitCode
 from schemas.keys import VerifyKey, read_verify_key
 from schemas.settings_file import SettingsError
-from schemas.showing import stop
+from schemas.showing import ActionReport, AsJson, stop
 from schemas.values import FleetId
 from transport.backoff import Backoff
 
@@ -51,6 +52,7 @@ def mirror(
     seconds: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="How often --follow looks for entries.")
     ] = 10.0,
+    as_json: AsJson = False,
 ) -> None:
     """Copy the ledger and its blobs to a folder or object store, beside a running coordinator."""
     if not follow and not ledger_path(home).is_file():
@@ -72,18 +74,22 @@ def mirror(
         with ledger_of(home) as ledger:
             blobs = Blobs(ledger, BlobStore(blobs_location(home)))
             if follow:
-                _follow(_Notebook(home, place_of(url), copy), ledger, blobs, seconds, stopped)
-            elif not _advance(copy, ledger, blobs):
-                typer.echo("the mirror has all that is signed")
+                book = _Notebook(home, place_of(url), copy, as_json=as_json)
+                _follow(book, ledger, blobs, seconds, stopped)
+            else:
+                _advance(copy, url, ledger, blobs, as_json=as_json)
 
 
-def _advance(copy: Mirror, ledger: LedgerReader, blobs: Blobs) -> bool:
-    """Print what each step did; return whether there was any."""
-    moved = False
+def _advance(copy: Mirror, url: str, ledger: LedgerReader, blobs: Blobs, *, as_json: bool) -> None:
+    """Print what each step did once it is done, or all of them as one report."""
+    said = []
     for step in copy.steps(ledger, blobs):
-        typer.echo(str(step))
-        moved = True
-    return moved
+        said.append(str(step))
+        if not as_json:
+            typer.echo(step)
+    if as_json or not said:
+        told = tuple(said) or ("the mirror has all that is signed",)
+        done(*told, as_json=as_json, wrote=[url] if said else [])
 
 
 def _await_first_start(home: Path, seconds: float, stopped: threading.Event) -> bool:
@@ -114,7 +120,13 @@ class _Notebook:
     home: Path
     place: str
     copy: Mirror
+    as_json: bool = False
     written: MirrorNote | None = None
+
+    def tell(self, step: Advanced) -> None:
+        """Print what a step did, in a line."""
+        shown = ActionReport(said=(str(step),), wrote=(self.place,))
+        typer.echo(shown.model_dump_json() if self.as_json else str(step))
 
     def note(self, refused: str | None = None) -> None:
         """Write down how far it has come, or what refuses it."""
@@ -145,7 +157,7 @@ def _follow(
     while not stopped.is_set():
         try:
             for step in book.copy.steps(ledger, blobs):
-                typer.echo(str(step))
+                book.tell(step)
                 book.note()
                 if stopped.is_set():
                     return
@@ -171,6 +183,7 @@ def restore(
             help="The coordinator's public key; else that of the home's keys/coordinator.pub."
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make the ledger of an empty home from a mirror, after checking all of it."""
     with _told():
@@ -186,7 +199,7 @@ def restore(
                 store=_store_elsewhere(home),
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
-    typer.echo(str(report))
+    done(str(report), as_json=as_json, wrote=[ledger_path(home)])
 
 
 def _known(home: Path, key: str | None) -> LedgerOwner:

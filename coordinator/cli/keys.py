@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from coordinator import completing
-from coordinator.cli.common import Tagged, command, for_each, show_action
+from coordinator.cli.common import Tagged, command, for_each, say, show_action
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import close_access, open_access
 from coordinator.serving.inviting import invite
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.devices.commands import SettleTwins
 from coordinator.topics.keys.commands import RevokeKey
+from schemas import showing
 from schemas.counted import count_of
-from schemas.showing import AsJson
-from schemas.shown_commands import with_homes
+from schemas.showing import ActionReport, AsJson
 from schemas.values import BootId, DeviceId
 
 Device = Annotated[
@@ -31,19 +32,18 @@ def enrol(
         float, typer.Option(help="How long the token may be used.", min=0.01, max=8760)
     ] = 24.0,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Print a token with which a device enrols a key of its own, once; admit it where needed."""
-    token = invite(home, DeviceId(device), hours)
-    for line in open_access(home):
-        typer.echo(with_homes(line), err=True)
-    typer.echo(
+    invited = invite(home, DeviceId(device), hours)
+    said = (
+        *open_access(home),
         f"Give this line to the owner of {device}, and to nobody else; it works once, within "
-        f"{count_of(hours, 'hour')}.\nOn the device: `fleetledger agent enrol` (it asks for the "
-        f"line), then "
-        "start the agent.",
-        err=True,
+        f"{count_of(hours, 'hour')}.",
+        "On the device: `fleetledger agent enrol` (it asks for the line), then start the agent.",
     )
-    typer.echo(token.text)
+    report = ActionReport(said=said, entries=invited.entries, secret=invited.token.text)
+    showing.show_action(report, partial(say, as_json=True), as_json=as_json)
 
 
 def revoke(

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from coordinator import completing
 from coordinator.cli import copies, history
-from coordinator.cli.common import Tagged
+from coordinator.cli.common import Tagged, done
 from coordinator.errors import (
     AuditError,
     BlobError,
@@ -187,14 +187,14 @@ def _draw_verified(report: VerificationReport) -> None:
 
 
 @app.command()
-def rebuild(home: Home = HOME) -> None:
+def rebuild(home: Home = HOME, as_json: AsJson = False) -> None:
     """Make the tables again from the entries, while no coordinator runs; say what differed."""
     path = _existing(home)
     try:
         report = rebuild_tables(path, TABLES)
     except LedgerError as error:
         stop(str(error), ExitCode.FAILED)
-    typer.echo(str(report))
+    done(str(report), as_json=as_json, wrote=[path])
 
 
 @app.command()
@@ -212,16 +212,17 @@ def prove(
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write the ledger as files that need no program: entries, tiles, the signed checkpoint."""
     with _opened(home) as ledger, ledger.snapshot():
         size = tiles.export(ledger, folder)
-    key = keys.public_key(home)
-    typer.echo(
-        f"{count_of(size, 'entry', 'entries')} in {folder}; who audits them needs the "
-        f"fleet's name and this key:"
+    said = (
+        f"{count_of(size, 'entry', 'entries')} in {folder}; who audits them needs the fleet's name "
+        "and this key:",
+        str(keys.public_key(home)),
     )
-    typer.echo(str(key))
+    done(*said, as_json=as_json, wrote=[folder])
 
 
 @app.command()
@@ -230,6 +231,7 @@ def explore(
     out: Annotated[
         Path | None, typer.Option(help="File to write; `metadata.json` in the home if left out.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write what Datasette is told of the ledger; print how to open it in SQLite explorers."""
     path, written = _existing(home), out or home / "metadata.json"
@@ -241,8 +243,7 @@ def explore(
         stop(str(error), ExitCode.FAILED)
     except (OSError, SettingsError) as error:
         stop(f"--out: {error}" if isinstance(error, OSError) else str(error), ExitCode.USAGE)
-    for line in commands(path, written):
-        typer.echo(line)
+    done(*commands(path, written), as_json=as_json, wrote=[written])
 
 
 def _have_views(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from coordinator import completing
-from coordinator.cli.common import Tagged, Yes, command, confirm, confirm_push, say
+from coordinator.cli.common import Tagged, Yes, command, confirm, confirm_push, done, say
 from coordinator.cli.tables import print_table
 from coordinator.cli.variants import variants
 from coordinator.core.formatting import count_of
@@ -19,7 +19,7 @@ from coordinator.ledger.reader import ledger_of
 from coordinator.live.file import read_live
 from coordinator.reading.foretold import foretold_back
 from coordinator.reading.model_waits import version_wait
-from coordinator.reading.reports import ListedModel, ModelsReport
+from coordinator.reading.reports import ModelsReport
 from coordinator.serving.operator import POLL_SECONDS
 from coordinator.topics.devices.choosing import DeviceChoice
 from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
@@ -49,11 +49,10 @@ Version = Annotated[
 def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
     waiting = {push.version for push in release_views.waiting(home)}
-    found = (
-        ListedModel.of(row, waits=row.version in waiting) for row in model_queries.models(home)
-    )
     report = ModelsReport(
-        models=tuple(found), held=model_queries.held(home), canaries=model_queries.canaries(home)
+        models=tuple(model_queries.models(home, waiting)),
+        held=model_queries.held(home),
+        canaries=model_queries.canaries(home),
     )
     show_report(report, _draw, as_json=as_json)
 
@@ -74,13 +73,13 @@ def _draw(report: ModelsReport) -> None:
         say(model_queries.HELD)
 
 
-def _accuracy(row: ListedModel) -> str:
+def _accuracy(row: model_queries.ListedModel) -> str:
     if row.accuracy is None:
         return ""
     return f"{100 * row.accuracy:.1f} % on {count_of(row.measured_on)}"
 
 
-def _state(row: ListedModel) -> str:
+def _state(row: model_queries.ListedModel) -> str:
     """Return the state: whether it waits for its release, and whose retracted answers are in it."""
     state = f"{row.state}, waits for `model sign`" if row.waits_for_release else row.state
     if row.source is not None:
@@ -198,6 +197,7 @@ def export_version(
         ),
     ] = None,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Write a version as one ONNX file, with a JSON file beside it that describes it."""
     from coordinator.making.joined import joined_model  # noqa: PLC0415 - onnx is heavy
@@ -205,11 +205,11 @@ def export_version(
     check_place(out)
     joined = joined_model(home, version)
     described = joined.write_to(out)
-    lines = [joined.facts(), f"wrote {out} and {described}"]
+    lines, wrote = [joined.facts(), f"wrote {out} and {described}"], [out, described]
     if bundle is not None:
-        lines.append(f"wrote {joined.sign(out, bundle)}, to be verified with {bundle.stem}.pub")
-    for line in lines:
-        say(line)
+        wrote.append(joined.sign(out, bundle))
+        lines.append(f"wrote {wrote[-1]}, to be verified with {bundle.stem}.pub")
+    done(*lines, as_json=as_json, wrote=wrote)
 
 
 @app.command("export-backbone")
@@ -233,6 +233,7 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
         bool, typer.Option("--import", help="Make it the fleet's frozen model at once.")
     ] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Make a frozen feature extractor of a torchvision network: FILE.onnx and FILE.toml."""
     import export.torchvision_backbone as exporter  # noqa: PLC0415 - torch is heavy, and an extra
@@ -244,11 +245,14 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     exported = exporter.export_torchvision(wanted)
     described = exported.write_to(place)
     following = f"`fleetledger model import-backbone {place} --preprocessing {described}`"
-    done = "" if import_now else f"; next: {following}"
-    for line in (*exported.facts(), f"wrote {place} and {described}{done}"):
-        say(line)
-    if import_now:
-        import_backbone(place, described, home=home)
+    then = "" if import_now else f"; next: {following}"
+    said = (*exported.facts(), f"wrote {place} and {described}{then}")
+    if not import_now:
+        done(*said, as_json=as_json, wrote=[place, described])
+        return
+    for line in said:
+        say(line, as_json=as_json)
+    import_backbone(place, described, home=home, as_json=as_json)
 
 
 @app.command("import")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.broker_config import LocalPort
-from coordinator.cli.common import say
+from coordinator.cli.common import show_action
 from coordinator.core.formatting import some
-from coordinator.errors import ProvisionError
 from coordinator.home_option import HOME, Home
 from coordinator.provisioning.broker_access import DEVICES
 from coordinator.provisioning.device_table import TableRow, read_table
+from schemas.counted import count_of
+from schemas.showing import ActionReport, AsJson
 from transport.brokers.folder import BROKER_LOG, CONFIGURATION, SECRETS, STATE
 from transport.mqtt_settings import read_host
 
@@ -55,6 +56,7 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         float, typer.Option(help="How long a kit may be used.", min=0.01, max=8760)
     ] = 720.0,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Admit the devices of a table, and make a kit for each that has none; and a broker for all."""
     from coordinator.provisioning.kits import Provisioning  # noqa: PLC0415 - see above
@@ -72,16 +74,18 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
         hours=hours,
     )
     done = make_kits(what, rows)
-    for line in _words(what, done):
-        say(line)
-    if done.refused:
-        raise ProvisionError("; ".join(_refusals(table, rows, done)))
+    report = ActionReport(
+        said=tuple(_words(what, done)),
+        entries=done.entries,
+        wrote=(*(str(out / DEVICES / name) for name in done.made), str(done.broker.folder)),
+        refused=tuple(_refusals(table, rows, done)),
+    )
+    show_action(report, as_json=as_json)
 
 
 def _words(what: Provisioning, done: Provisioned) -> Iterator[str]:
     there = f"; {len(done.there)} had theirs" if done.there else ""
-    kits = "1 kit" if len(done.made) == 1 else f"{len(done.made)} kits"
-    yield f"made {kits} in {what.out / DEVICES}{there}"
+    yield f"made {count_of(len(done.made), 'kit')} in {what.out / DEVICES}{there}"
     if done.enrolled:
         yield (
             f"no kit for {some(done.enrolled)}: enrolled already, and let in by what was installed "

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import say, show_action
+from coordinator.cli.common import done, say, show_action
 from coordinator.cli.tables import print_table
 from coordinator.errors import LedgerError, TrustError
 from coordinator.home_option import HOME, Home
 from coordinator.reading.answers import WaitingRelease
-from coordinator.reading.reports import ActionReport, RootReport, ShownRelease
+from coordinator.reading.reports import RootReport, ShownRelease
 from coordinator.serving.operator import carried_out, here
 from coordinator.settings import CoordinatorSettings, load
 from coordinator.topics.releases import views as release_views
@@ -35,7 +36,7 @@ from coordinator.trust.root_drafts import (
 )
 from schemas.keys import KeyName, VerifyKey, read_verify_key
 from schemas.roots import RootDocument, SignedRoot
-from schemas.showing import AsJson, show_report
+from schemas.showing import ActionReport, AsJson, show_report
 from schemas.times import iso_time
 
 app = typer.Typer(
@@ -69,6 +70,48 @@ Anew = Annotated[
 RootFile = Annotated[Path, typer.Argument(help="File of a root document.", dir_okay=False)]
 
 
+@dataclass(frozen=True)
+class FirstRoot:
+    """A root that nothing precedes, as options ask for it."""
+
+    keys: Sequence[Path]
+    publics: Sequence[str] = ()
+    threshold: int | None = None
+    release_key: Path | None = None
+    expire_days: float | None = None
+    anew: bool = False
+
+    def made(self, home: Path) -> ActionReport:
+        """Make and publish it; raise `TrustError` where one is published and `anew` is not said."""
+        settings, former = load(home), published(home)
+        if former is not None and not self.anew:
+            raise TrustError(
+                f"root: version {former.document.version} is published; change it with `rotate`, "
+                "or begin with `init --anew` if its keys are lost"
+            )
+        roots = _root_keys(settings, self.keys, self.publics)
+        file = self.release_key or home / settings.release.key
+        changes = Changes(
+            root_keys=roots,
+            threshold=self.threshold or len(roots) // 2 + 1,
+            release_keys=(read_or_make(file, _name(settings, "release")).verify_key,),
+            coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,),
+            expires_ns=_expires(self.expire_days),
+        )
+        version = 1 if former is None else former.document.version + 1
+        root = sign_with(first_root(settings.fleet, changes, version), self.keys)
+        made = _finish(home, root, None, anew=self.anew)
+        update = {"wrote": tuple(map(str, (*self.keys, file, *made.wrote)))}
+        if settings.release.expire_days is None:
+            text = (
+                "releases do not expire: a device that is kept from newer ones is told apart by "
+                "its silence alone. To have them expire, set `[release] expire_days` in "
+                "coordinator.toml"
+            )
+            update["followed"] = (*made.followed, text)
+        return made.model_copy(update=update)
+
+
 @app.command()
 def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     root_key: RootKeys = None,
@@ -81,32 +124,10 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Make the fleet's first root: which keys may sign what."""
-    settings = load(home)
-    former = published(home)
-    if former is not None and not anew:
-        raise TrustError(
-            f"root: version {former.document.version} is published; change it with `rotate`, or "
-            "begin with `init --anew` if its keys are lost"
-        )
-    roots = _root_keys(settings, root_key or [], root_public or [])
-    release = read_or_make(release_key or home / settings.release.key, _name(settings, "release"))
-    changes = Changes(
-        root_keys=roots,
-        threshold=threshold or len(roots) // 2 + 1,
-        release_keys=(release.verify_key,),
-        coordinator_keys=(coordinator_key(home, settings.fleet).verify_key,),
-        expires_ns=_expires(expire_days),
+    asked = FirstRoot(
+        root_key or [], root_public or [], threshold, release_key, expire_days, anew=anew
     )
-    version = 1 if former is None else former.document.version + 1
-    root = sign_with(first_root(settings.fleet, changes, version), root_key or [])
-    done = _finish(home, root, None, anew=anew)
-    if settings.release.expire_days is None:
-        text = (
-            "releases do not expire: a device that is kept from newer ones is told apart by its "
-            "silence alone. To have them expire, set `[release] expire_days` in coordinator.toml"
-        )
-        done = done.model_copy(update={"followed": (*done.followed, text)})
-    show_action(done, as_json=as_json)
+    show_action(asked.made(home), as_json=as_json)
 
 
 @app.command()
@@ -199,8 +220,8 @@ def rotate(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         expires_ns=_expires(expire_days),
     )
     root = next_root(former.document, changes)
-    done = _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
-    show_action(done, as_json=as_json)
+    made = _finish(home, sign_with(root, [*(sign_with_key or []), *files]), former.document)
+    show_action(made, as_json=as_json)
 
 
 @app.command()
@@ -213,8 +234,8 @@ def revoke(
     """Make the next root without a key: what it signed counts no more."""
     former = _must_be_published(home)
     root = next_root(former.document, without_key(former.document, key))
-    done = _finish(home, sign_with(root, sign_with_key or []), former.document)
-    show_action(done, as_json=as_json)
+    made = _finish(home, sign_with(root, sign_with_key or []), former.document)
+    show_action(made, as_json=as_json)
 
 
 @app.command()
@@ -230,7 +251,7 @@ def sign(
     write_root(file, root)
     by = ", ".join(item.key for item in root.signatures)
     said = f"signed by {by}; next: `fleetledger trust publish {file}`"
-    show_action(ActionReport(said=(said,), entries=()), as_json=as_json)
+    done(said, as_json=as_json, wrote=[file])
 
 
 @app.command()
@@ -250,7 +271,9 @@ def _published(file: Path, home: Path, *, anew: bool) -> ActionReport:
         "for devices that have none yet: `fleetledger agent init --device NAME --fleet NAME --root "
         f"{place}`"
     )
-    return ActionReport(said=(answer.text,), entries=answer.entries, followed=(further,))
+    return ActionReport(
+        said=(answer.text,), entries=answer.entries, wrote=(str(place),), followed=(further,)
+    )
 
 
 def published(home: Path) -> SignedRoot | None:
@@ -289,7 +312,7 @@ def _finish(
             f"`fleetledger trust sign {place.name} --key FILE`, then here: `fleetledger trust "
             f"publish {place}`"
         )
-        return ActionReport(said=(said,), entries=())
+        return ActionReport(said=(said,), wrote=(str(place),))
     return _published(place, home, anew=anew)
 
 

@@ -13,12 +13,7 @@ from coordinator.topics.lineages.entries import (
     NetworkImported,
     VariantSet,
 )
-from coordinator.topics.models.entries import (
-    ImportedFiles,
-    ModelExported,
-    ModelFailed,
-    ModelSolved,
-)
+from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelFailed, ModelSolved
 from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from schemas.contributions import Contribution
 from schemas.values import ClassName, DeviceId, Digest

@@ -12,15 +12,18 @@ import typer
 from coordinator.dashboard.serving import DEFAULT_PORT, link, serve
 from coordinator.errors import CommandError
 from coordinator.home_option import HOME, Home
+from coordinator.reading.reports import ListedToken, TokensReport
 from coordinator.settings import load
+from schemas.counted import count_of
 from schemas.log_lines import LogFormat, LogLevel
 from schemas.log_options import FormatOption, LevelOption
 from schemas.log_setup import logging_on
 from schemas.private_file import keep_private
+from schemas.showing import ActionReport, AsJson, show_action, show_report
+from schemas.shown import as_tsv
 from transport.pages.doors import Doors
 from transport.pages.people import Person, Role, own_name
 from transport.pages.serving import ListenAddress
-from transport.pages.words import iso
 
 RoleOption = Annotated[Role, typer.Option(help="What they may: see, or see and act.")]
 
@@ -74,10 +77,12 @@ def make_link(
         str, typer.Option(help="Address of the dashboard.")
     ] = f"http://127.0.0.1:{DEFAULT_PORT}",
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Print a link that lets somebody in once, within a day."""
     load(home)
-    _say(link(home, url.rstrip("/"), Person(name, role)))
+    made = link(home, url.rstrip("/"), Person(name, role))
+    show_action(ActionReport(said=(), secret=made), _say, as_json=as_json)
 
 
 @app.command("token")
@@ -87,13 +92,18 @@ def token(
     listed: Annotated[bool, typer.Option("--list", help="Show whose tokens there are.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="End NAME's tokens.")] = False,
     home: Home = HOME,
+    as_json: AsJson = False,
 ) -> None:
     """Print a bearer token for a program, once; or list and revoke tokens."""
     load(home)
     tokens = Doors.of(home, time.time_ns).tokens
     if listed:
-        for grant in tokens.all():
-            _say(f"{grant.name}\t{grant.role.value}\t{iso(grant.made_ns)}")
+        rows = (
+            ListedToken(name=grant.name, role=grant.role.value, made=grant.made_ns)
+            for grant in tokens.all()
+        )
+        report = TokensReport(tokens=tuple(rows))
+        show_report(report, lambda _: _say(as_tsv(report, head=False).rstrip()), as_json=as_json)
         return
     if name is None:
         raise CommandError("say whose token: `fleetledger dashboard token NAME`, or --list")
@@ -101,9 +111,10 @@ def token(
         ended = tokens.revoke(name)
         if not ended:
             raise CommandError(f"{name} has no token; `fleetledger dashboard token --list`")
-        _say(f"{ended} of {name} revoked")
-        return
-    _say(tokens.make(Person(name, role), time.time_ns()))
+        done = ActionReport(said=(f"{count_of(ended, 'token')} of {name} revoked",))
+    else:
+        done = ActionReport(said=(), secret=tokens.make(Person(name, role), time.time_ns()))
+    show_action(done, _say, as_json=as_json)
 
 
 def _say(line: str) -> None:

@@ -36,7 +36,7 @@ from coordinator.provisioning.broker_access import (
 )
 from coordinator.provisioning.device_table import NO_DATA, TableRow
 from coordinator.serving.broker_folders import KnownBroker
-from coordinator.serving.inviting import invite_all
+from coordinator.serving.inviting import Invited, invite_all
 from coordinator.serving.operator import here, send_all
 from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
 from coordinator.topics.devices import views as device_views
@@ -107,6 +107,8 @@ class Provisioned:
     """What became of a broker that was there, where it lets in others than before."""
     coordinator_changed: bool = False
     """Whether `coordinator.toml` was given the CA and the coordinator's certificate."""
+    entries: tuple[int, ...] = ()
+    """Those that it made in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +139,11 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
     make_private_folder(what.out / DEVICES)
     authority = Authority.of(what.out / AUTHORITY, settings.fleet)
     table = _Sorted.of(what, authority, rows)
-    invited: dict[DeviceId, Token | str] = {}
+    invited: dict[DeviceId, Invited | str] = {}
     if table.new:
         invited = invite_all(what.home, [row.device for row in table.new], what.hours)
     refused = {name: text for name, text in invited.items() if isinstance(text, str)}
-    _tag(what.home, [row for row in table.new if row.device not in refused])
+    tagged = _tag(what.home, [row for row in table.new if row.device not in refused])
     root = newest_root(what.home)
     broker, told = _write_broker(what, settings, authority)
     making = _Making(
@@ -154,9 +156,10 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
     )
     changed = _equip_coordinator(making)
     made = [row for row in (*table.new, *table.renewed) if row.device not in refused]
+    tokens = {name: found for name, found in invited.items() if isinstance(found, Invited)}
     for row in made:
-        token = invited.get(row.device)
-        _write_kit(making, row, token if isinstance(token, Token) else None)
+        found = tokens.get(row.device)
+        _write_kit(making, row, None if found is None else found.token)
     return Provisioned(
         made=_names(made),
         there=_names(table.there),
@@ -168,6 +171,7 @@ def provision(what: Provisioning, rows: Sequence[TableRow]) -> Provisioned:
         retired=_names(table.retired),
         reloaded=told,
         coordinator_changed=changed,
+        entries=(*(index for found in tokens.values() for index in found.entries), *tagged),
     )
 
 
@@ -232,7 +236,7 @@ def _check(what: Provisioning, settings: CoordinatorSettings) -> None:
         )
 
 
-def _tag(home: Path, rows: Sequence[TableRow]) -> None:
+def _tag(home: Path, rows: Sequence[TableRow]) -> tuple[int, ...]:
     """Put the tags of the table on devices; those with the same tags share an entry."""
     alike: dict[tuple[tuple[TagName, TagValue], ...], list[DeviceId]] = defaultdict(list)
     for row in rows:
@@ -243,11 +247,12 @@ def _tag(home: Path, rows: Sequence[TableRow]) -> None:
         if tags
     ]
     if not commands:
-        return
+        return ()
     answers = send_all(home, commands, carry_out_here=here(home))
     wrong = [answer.text for answer in answers if not answer.done]
     if wrong:
         raise CommandError("; ".join(wrong))
+    return tuple(index for answer in answers for index in answer.entries)
 
 
 def _write_broker(

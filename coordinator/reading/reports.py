@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from coordinator.reading.answers import DeviceState, FleetDevice, RetiredDevice, WaitingRelease
 from coordinator.topics.classes.views import ClassRow
-from coordinator.topics.models.queries import ModelRow
+from coordinator.topics.models.queries import ListedModel
 from coordinator.topics.proxy.views import OldModelRow
 from coordinator.topics.rounds.views import DeclinedRow, RoundRow
 from coordinator.topics.stages.views import ReportRow, StageRow
@@ -15,21 +15,6 @@ from schemas.shown import Report
 from schemas.times import IsoTime
 
 ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]
-
-
-class ActionReport(Report):
-    """What every command shows that acts."""
-
-    said: tuple[str, ...]
-    """What was done, a sentence for each device or step."""
-    entries: tuple[int, ...]
-    """Indices of the entries of the ledger that it made; empty where nothing had to change."""
-    reaches: tuple[str, ...] = ()
-    """Whom it reaches and what changes for them, in sentences; empty where no device is meant."""
-    followed: tuple[str, ...] = ()
-    """What was done beside the ledger, such as at the broker."""
-    refused: tuple[str, ...] = ()
-    """What of it was refused; the exit code is 1 then."""
 
 
 class StagesReport(Report):
@@ -108,42 +93,6 @@ class DeviceReport(Report):
     device: FleetDevice
 
 
-class ListedModel(Strict):
-    """A version of the model."""
-
-    version: int
-    state: str
-    waits_for_release: bool
-    class_names: tuple[str, ...]
-    contributions: int
-    running_on: int
-    """Number of devices."""
-    descends: tuple[str, ...]
-    """Devices of whose retracted answers to rounds it descends."""
-    source: str | None
-    """The ONNX file that it was imported from; null where the fleet learned it."""
-    measured_on: int
-    """Devices that have tried it on their held-out samples."""
-    accuracy: float | None
-    """Share of all of these that it was right for, 0 to 1; of pixels the mean IoU."""
-
-    @classmethod
-    def of(cls, row: ModelRow, *, waits: bool) -> ListedModel:
-        """Return a row of the table."""
-        return cls(
-            version=row.version,
-            state=row.state,
-            waits_for_release=waits,
-            class_names=row.class_names,
-            contributions=row.contributions,
-            running_on=row.running_on,
-            descends=row.descends,
-            source=row.source,
-            measured_on=row.measured.devices,
-            accuracy=row.measured.accuracy,
-        )
-
-
 class ModelsReport(Report):
     """What `model list` shows."""
 
@@ -153,6 +102,21 @@ class ModelsReport(Report):
     """New ones wait for the operator."""
     canaries: dict[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
+
+
+class ListedToken(Strict):
+    """A bearer token of a program, without the token itself."""
+
+    name: str
+    role: str
+    made: IsoTime
+
+
+class TokensReport(Report):
+    """What `dashboard token --list` shows."""
+
+    lines_field: ClassVar[str | None] = "tokens"
+    tokens: tuple[ListedToken, ...]
 
 
 class ShownRelease(Strict):

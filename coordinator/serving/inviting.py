@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.errors import CommandError
@@ -18,7 +19,15 @@ from schemas.values import DeviceId
 HOUR_NS = 3600 * 1_000_000_000
 
 
-def invite(home: Path, device: DeviceId, hours: float) -> Token:
+@dataclass(frozen=True)
+class Invited:
+    """A token, and the entries by which it counts."""
+
+    token: Token
+    entries: tuple[int, ...]
+
+
+def invite(home: Path, device: DeviceId, hours: float) -> Invited:
     """Admit a device where needed, and return a token that is open for so many hours.
 
     The coordinator of `home` records it, or this process does where none runs. Raises
@@ -32,7 +41,7 @@ def invite(home: Path, device: DeviceId, hours: float) -> Token:
 
 def invite_all(
     home: Path, devices: Sequence[DeviceId], hours: float
-) -> dict[DeviceId, Token | str]:
+) -> dict[DeviceId, Invited | str]:
     """Do the same for several devices at once; one that is refused has the reason as a text."""
     fleet = load(home).fleet
     key = coordinator_key(home, fleet).verify_key
@@ -53,6 +62,6 @@ def invite_all(
         if not answer.done:
             invitations.forget(token.invitation)
     return {
-        token.device: token if answer.done else answer.text
+        token.device: Invited(token, answer.entries) if answer.done else answer.text
         for token, answer in zip(tokens, answers, strict=True)
     }

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from schemas.showing import ActionReport, AsJson, show_action
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -61,6 +63,7 @@ def invert(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         Path | None,
         typer.Option(help="Folder for the pictures.", show_default="runs/attack-<time>"),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make the gradients of a prototype, with and without perturbation, and invert both.
 
@@ -89,7 +92,6 @@ def invert(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         out=out or Path("runs", time.strftime("attack-%Y%m%d-%H%M%S")),
     )
     found = attack(settings)
-    for sentence in sentences(found):
-        typer.echo(sentence)
-    for path in write_pictures(found, settings.out):
-        typer.echo(f"wrote {path}")
+    wrote = tuple(str(path) for path in write_pictures(found, settings.out))
+    said = (*sentences(found), *(f"wrote {path}" for path in wrote))
+    show_action(ActionReport(said=said, wrote=wrote), typer.echo, as_json=as_json)

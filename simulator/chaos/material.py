@@ -198,7 +198,7 @@ def prepare(scenario: Scenario, folder: Path, *, keys: bool = True) -> ChaosMate
         admit(home, plan.devices)
         return ChaosMaterial(scenario, split, plan, folder)
     for device in plan.devices:
-        token = invite(home, device, _TOKEN_HOURS)
+        token = invite(home, device, _TOKEN_HOURS).token
         agent = folder / "agents" / device
         agent.mkdir(parents=True)
         KeyRing.beside(agent, FLEET, device).enrol(token)

@@ -10,6 +10,7 @@ from typing import ClassVar
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from schemas.counted import count_of
 from schemas.shown import Report
 from simulator.scenario.loading import load_scenario
 from simulator.scenario.model import WITHOUT_FILES, Scenario
@@ -50,6 +51,24 @@ class ListedScenario:
         )
 
 
+@dataclass(frozen=True)
+class ListedStudy:
+    """A study that ships."""
+
+    name: str
+    title: str
+    base: str
+    """The scenario that it varies."""
+    forms: int
+
+
+class StudiesReport(Report):
+    """What `simulate sweep --list` shows."""
+
+    lines_field: ClassVar[str | None] = "studies"
+    studies: tuple[ListedStudy, ...]
+
+
 class ScenariosReport(Report):
     """What `simulate --list` shows."""
 
@@ -69,21 +88,29 @@ def shipped_table(rows: Iterable[ListedScenario]) -> Table:
     table.add_column("what")
     table.add_column("needs", max_width=25)
     for row in rows:
-        seeds = f"{row.seeds} seed{'s' if row.seeds != '1' else ''}"
+        seeds = count_of(int(row.seeds), "seed")
         facts = f"{row.method} on {row.data}, {row.devices} devices, {row.stages} stages, {seeds}"
         table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)
     return table
 
 
-def studies_table() -> Table:
-    """Return the studies that ship as a table for the terminal; it fits 80 characters."""
+def study_rows() -> list[ListedStudy]:
+    """Return a row for every study that ships."""
+    studies = {name: load_study(name) for name in study_names()}
+    return [
+        ListedStudy(name, study.title, study.base, sum(1 for _ in study.forms()))
+        for name, study in studies.items()
+    ]
+
+
+def studies_table(rows: Iterable[ListedStudy]) -> Table:
+    """Return the rows as a table for the terminal; it fits 80 characters."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("name", no_wrap=True)
     table.add_column("what")
-    for name in study_names():
-        study = load_study(name)
-        forms = sum(1 for _ in study.forms())
-        table.add_row(name, f"{study.title}\n[dim]{forms} forms of {study.base}[/dim]")
+    for row in rows:
+        forms = count_of(row.forms, "form")
+        table.add_row(row.name, f"{row.title}\n[dim]{forms} of {row.base}[/dim]")
     return table
 
 

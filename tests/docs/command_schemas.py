@@ -22,8 +22,9 @@ from device_agent.status import Status
 from schemas.describing import describe_fields
 from schemas.generate import DIALECT
 from schemas.message import Strict
-from schemas.shown import Report
-from simulator.scenario.listing import ScenariosReport
+from schemas.showing import ActionReport
+from schemas.shown import Report, VersionReport
+from simulator.scenario.listing import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 
@@ -35,6 +36,7 @@ REPORTS: dict[str, type[Report]] = {
     "coordinator rounds": reports.RoundsReport,
     "coordinator stages": reports.StagesReport,
     "coordinator status": FleetNow,
+    "dashboard token --list": reports.TokensReport,
     "device list": reports.DevicesReport,
     "device show": reports.DeviceReport,
     "ledger audit": reports.AuditReport,
@@ -50,21 +52,33 @@ REPORTS: dict[str, type[Report]] = {
     "rollout show": RolloutReport,
     "rollout verify": RolloutVerifyReport,
     "simulate --list": ScenariosReport,
+    "simulate sweep --list": StudiesReport,
     "trust show": reports.RootReport,
+    "version": VersionReport,
 }
 """What each command shows."""
 ACTIONS = (
+    *(f"agent {verb}" for verb in ("enrol", "forget", "init", "install", "resubmit")),
+    *(f"agent {verb}" for verb in ("rotate-key", "segment")),
+    "attack invert",
+    *(f"bundle {verb}" for verb in ("deb", "install", "make", "verify")),
     *(f"class {verb}" for verb in ("rename", "merge")),
-    *(f"coordinator {verb}" for verb in ("admit", "close-stage", "correct-clock", "open-stage")),
-    *(f"coordinator {verb}" for verb in ("resume-rounds", "revoke", "settle")),
+    *(f"coordinator {verb}" for verb in ("admit", "broker-config", "close-stage")),
+    *(f"coordinator {verb}" for verb in ("correct-clock", "enrol", "init", "open-stage")),
+    *(f"coordinator {verb}" for verb in ("provision", "proxy-init", "resume-rounds")),
+    *(f"coordinator {verb}" for verb in ("revoke", "settle")),
+    *(f"dashboard {verb}" for verb in ("link", "token")),
     *(f"device {verb}" for verb in ("pin", "replaced", "retire", "tag")),
-    *(f"ledger {verb}" for verb in ("count-in", "retract")),
-    *(f"model {verb}" for verb in ("adapt", "hold", "import", "import-backbone")),
+    *(f"ledger {verb}" for verb in ("count-in", "explore", "export", "mirror", "rebuild")),
+    *(f"ledger {verb}" for verb in ("restore", "retract")),
+    *(f"model {verb}" for verb in ("adapt", "export", "export-backbone", "hold")),
+    *(f"model {verb}" for verb in ("import", "import-backbone")),
     *(f"model {verb}" for verb in ("import-network", "push", "rollback", "sign", "variants")),
+    "simulate compare",
     *(f"trust {verb}" for verb in ("init", "publish", "revoke", "rotate", "sign")),
 )
 """Commands that act: they show one kind of report, with one schema."""
-REPORTS |= dict.fromkeys(ACTIONS, reports.ActionReport)
+REPORTS |= dict.fromkeys(ACTIONS, ActionReport)
 OF_ITS_OWN: dict[str, type[Strict]] = {"agent status": Status}
 """What commands print as JSON that have lines of words in place of a table."""
 

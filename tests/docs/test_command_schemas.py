@@ -14,8 +14,23 @@ from tests.docs.command_schemas import FOLDER, OF_ITS_OWN, REPORTS, file_name, s
 from tests.test_docs import all_commands
 
 PAGE = FOLDER.parent / "output.md"
-WITH_A_VERB = {"simulate run": "simulate --list"}
-"""Commands whose `--json` belongs to one of their options."""
+OF_A_LIST = {
+    "dashboard token": ("dashboard token", "dashboard token --list"),
+    "simulate run": ("simulate --list",),
+    "simulate sweep": ("simulate sweep --list",),
+}
+"""Commands whose `--list` shows something of its own."""
+WITHOUT_JSON = {
+    "agent label": "serves a page until stopped",
+    "agent run": "runs until stopped, and logs",
+    "agent serve": "serves until stopped",
+    "coordinator proxy": "runs until stopped, and logs",
+    "coordinator serve": "runs until stopped, and logs",
+    "dashboard": "serves pages until stopped",
+    "demo": "shows a run for people, whose results are files",
+    "ledger prove": "prints JSON in any case",
+    "unit": "prints a file of systemd",
+}
 
 
 def test_the_schemas_are_those_of_the_reports() -> None:
@@ -35,19 +50,33 @@ def test_every_command_that_prints_json_has_a_schema() -> None:
         for name, command in all_commands()
         if any("--json" in parameter.opts for parameter in command.params)
     }
-    assert {WITH_A_VERB.get(name, name) for name in printing} == {*REPORTS, *OF_ITS_OWN}
+    shown = {each for name in printing for each in OF_A_LIST.get(name, (name,))}
+    assert shown == {*REPORTS, *OF_ITS_OWN}
+
+
+def test_every_command_that_acts_or_reports_prints_json() -> None:
+    without = {
+        name.removeprefix("fleetledger ")
+        for name, command in all_commands()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert without == set(WITHOUT_JSON)
 
 
 @pytest.mark.parametrize(
     ("words", "command"),
     [
         (["agent", "doctor", "--json", "--home", "no-home"], "agent doctor"),
+        (["agent", "init", "--device", "a", "--fleet", "f", "--json"], "agent init"),
+        (["coordinator", "proxy-init", "--fleet", "f", "--json"], "coordinator proxy-init"),
         (["simulate", "--list", "--json"], "simulate --list"),
+        (["simulate", "sweep", "--list", "--json"], "simulate sweep --list"),
+        (["version", "--json"], "version"),
     ],
 )
 def test_what_needs_no_fleet_prints_as_its_schema_says(
     words: list[str], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(fleetledger.app, words)
+    done = CliRunner().invoke(fleetledger.app, words, catch_exceptions=False)
     jsonschema.validate(json.loads(done.stdout), schema_of(command))

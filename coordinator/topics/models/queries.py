@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from coordinator.core.formatting import count_of, some
 from coordinator.errors import CommandError
 from coordinator.ledger.reader import LedgerReader, ledger_of
 from coordinator.topics.models.stack import earlier
+from schemas.message import Strict
 from schemas.shown import Report
 from schemas.times import IsoTime
 from schemas.values import Digest
@@ -21,20 +23,24 @@ HELD = (
 )
 
 
-@dataclass(frozen=True)
-class ModelRow:
+class ListedModel(Strict):
     """A version of the model."""
 
     version: int
     state: str
+    waits_for_release: bool
     class_names: tuple[str, ...]
     contributions: int
     running_on: int
+    """Number of devices."""
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
-    measured: MeasuredVersion
-    source: str | None = None
-    """The ONNX file that it was imported from; None where the fleet learned it."""
+    source: str | None
+    """The ONNX file that it was imported from; null where the fleet learned it."""
+    measured_on: int
+    """Devices that have tried it on their held-out samples."""
+    accuracy: float | None
+    """Share of all of these that it was right for, 0 to 1; of pixels the mean IoU."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class GoingBack:
     """Devices that were told to run a version of their own, by that version."""
 
 
-def models(home: Path) -> list[ModelRow]:
-    """Return the versions, oldest first."""
+def models(home: Path, waiting: Collection[int] = ()) -> list[ListedModel]:
+    """Return the versions, oldest first; those of `waiting` wait for their release."""
     with ledger_of(home) as ledger:
         rows = list(
             ledger.db.query(
@@ -83,17 +89,20 @@ def models(home: Path) -> list[ModelRow]:
         descends = {row["version"]: _descends(ledger, row["version"]) for row in rows}
         measured = {row["version"]: measured_version(ledger, row["version"]) for row in rows}
     return [
-        ModelRow(
-            row["version"],
-            row["state"],
-            tuple(json.loads(row["class_names"])),
-            row["contributions"],
-            row["running_on"],
-            descends[row["version"]],
-            measured[row["version"]],
-            row["source"],
+        ListedModel(
+            version=version,
+            state=row["state"],
+            waits_for_release=version in waiting,
+            class_names=tuple(json.loads(row["class_names"])),
+            contributions=row["contributions"],
+            running_on=row["running_on"],
+            descends=descends[version],
+            source=row["source"],
+            measured_on=measured[version].devices,
+            accuracy=measured[version].accuracy,
         )
         for row in rows
+        for version in [row["version"]]
     ]
 
 

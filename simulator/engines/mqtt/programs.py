@@ -105,7 +105,8 @@ class Programs:
         write_agent(home, self._broker, settings)
         self._homes[device] = AgentHome(home, settings)
         if self._prepared.scenario.engine.keys and not self._has_key(device):
-            enrol(home, invite(self._folder.coordinator, device, TOKEN_HOURS).text)
+            invited = invite(self._folder.coordinator, device, TOKEN_HOURS)
+            enrol(home, invited.token.text)
         self.children.start(device, fleetledger_command("agent", "run", "--home", str(home)))
 
     def stop_agents(self, devices: Collection[DeviceId]) -> None:

@@ -54,6 +54,55 @@ def test_each_names_the_entries_that_it_made(home: Path) -> None:
     assert acted(home, "coordinator admit cam-1")["entries"] == []
 
 
+@pytest.mark.parametrize(
+    ("line", "wrote", "made"),
+    [
+        ("coordinator broker-config --out broker", ["broker"], []),
+        ("coordinator enrol cam-1", [], ["device.admitted", "device.invited"]),
+        ("dashboard link Ada", [], []),
+        ("dashboard token grafana", [], []),
+        ("ledger export copy", ["copy"], []),
+        ("ledger explore --out told.json", ["told.json"], []),
+    ],
+)
+def test_what_is_made_beside_the_ledger_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, line: str, wrote: list[str], made: list[str]
+) -> None:
+    monkeypatch.chdir(home.parent)
+    run(home, "coordinator admit cam-0")
+    found = acted(home, line)
+    assert found["wrote"] == wrote
+    assert all(Path(path).exists() for path in wrote)
+    assert kinds(home, found["entries"]) == made
+    assert (found["secret"] is None) == (line.split()[1] not in {"enrol", "link", "token"})
+
+
+def test_a_fleet_that_is_made_names_all_files(tmp_path: Path) -> None:
+    found = acted(tmp_path / "home", "coordinator init --fleet birds")
+    assert {Path(path).name for path in found["wrote"]} >= {"coordinator.toml", "root.pem"}
+    assert all(Path(path).exists() for path in found["wrote"])
+    assert kinds(tmp_path / "home", found["entries"]) == ["root.published"]
+
+
+def test_kits_are_named_with_the_entries_that_admit_their_devices(tmp_path: Path) -> None:
+    run(tmp_path / "home", "coordinator init --fleet birds")
+    table = tmp_path / "table.csv"
+    table.write_text("name,site\ncam-1,hazel\ncam-2,hazel\n")
+    found = acted(tmp_path / "home", f"coordinator provision {table} --out {tmp_path / 'kits'}")
+    assert sum(path.endswith(("cam-1", "cam-2")) for path in found["wrote"]) == 2
+    told = kinds(tmp_path / "home", found["entries"])
+    assert (told.count("device.admitted"), told.count("device.tagged")) == (2, 1)
+
+
+def test_tokens_are_listed_without_what_they_are(home: Path) -> None:
+    secret = acted(home, "dashboard token grafana --role operator")["secret"]
+    listed = run(home, "dashboard token --list --json").stdout
+    found = json.loads(listed)
+    jsonschema.validate(found, schema_of("dashboard token --list"))
+    assert [(row["name"], row["role"]) for row in found["tokens"]] == [("grafana", "operator")]
+    assert secret not in listed
+
+
 def test_several_devices_are_one_report_with_what_was_refused(home: Path) -> None:
     for line in WORKING[:2]:
         run(home, line)
