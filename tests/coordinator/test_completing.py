@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +18,7 @@ import fleetledger
 from coordinator.paths import ledger_path
 from coordinator.settings import HOME_VARIABLE
 from tests.coordinator.every_kind.facts import run, unpack
+from tests.test_architecture import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +32,23 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def completed(line: str, **env: str) -> list[str]:
-    """Return what the shell offers for the last word of a line."""
+def completed(line: str, shell: str = "bash", **env: str) -> list[str]:
+    """Return what a shell is told to offer for the last word of a line."""
     words = f"fleetledger {line}".split(" ")
     told = {
-        "_FLEETLEDGER_COMPLETE": "complete_bash",
+        "_FLEETLEDGER_COMPLETE": f"complete_{shell}",
         "COMP_WORDS": " ".join(words),
         "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": " ".join(words),
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         **env,
     }
     done = CliRunner().invoke(fleetledger.app, [], env=told, prog_name="fleetledger")
     assert done.exit_code == 0, done.output
-    return done.stdout.split()
+    return re.findall(r"[\w./=-]+", done.stdout)
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -57,8 +66,10 @@ def completed(line: str, **env: str) -> list[str]:
         ("ledger tail --home {home} --device ", "dev-1"),
     ],
 )
-def test_names_of_the_home_that_was_given_are_offered(home: Path, line: str, offered: str) -> None:
-    assert offered in completed(line.format(home=home))
+def test_names_of_the_home_that_was_given_are_offered(
+    home: Path, line: str, offered: str, shell: str
+) -> None:
+    assert offered in completed(line.format(home=home), shell)
 
 
 def test_what_was_typed_chooses_among_them(home: Path) -> None:
@@ -79,3 +90,40 @@ def test_nothing_is_offered_and_nothing_said_where_there_is_no_ledger(tmp_path: 
     place.parent.mkdir(parents=True)
     place.write_bytes(b"no database")
     assert completed(f"model push --home {tmp_path} ") == []
+
+
+ZSH = """
+compdef() { }
+_arguments() { print -r -- "$@" }
+source "$1"
+words=(${(z)2}) && [[ $2 == *' ' ]] && words+=('')
+CURRENT=${#words}
+_fleetledger_completion
+"""
+"""The function that zsh calls for the words of a line, as it calls it."""
+SHELLS = {
+    "zsh": ("-f", "-c", ZSH, "zsh"),
+    "fish": ("--no-config", "-c", "source $argv[1]; complete --do-complete $argv[2]"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_other_shells_offer_the_same(home: Path, tmp_path: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"needs {shell}: apt install {shell}")
+    script, place = tmp_path / "completion", tmp_path / "fleetledger"
+    place.write_text(f'#!/bin/sh\nexec {sys.executable} -m fleetledger "$@"\n')
+    place.chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",  # else it is that of the tests
+    }
+    shown = [place, "--show-completion", shell]
+    script.write_bytes(subprocess.run(shown, capture_output=True, env=env, check=True).stdout)
+    line = f"fleetledger class rename --home {home} s"
+    words = [program, *SHELLS[shell], str(script), line]
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert {"square", "star"} <= set(re.findall(r"\w+", done.stdout)), done.stderr
