@@ -47,6 +47,8 @@ class Rivals:
     """Other runs that named this one."""
     copies: set[BootId] = field(default_factory=set)
     """Runs whose words this coordinator's own key signed."""
+    echoed: bool = False
+    """Whether the broker has given this one's own words back on this connection."""
 
     @property
     def names(self) -> tuple[BootId, ...]:
@@ -63,6 +65,19 @@ class Rivals:
         self.heard.clear()
         self.alive.clear()
         self.copies.clear()
+        self.echoed = False
+
+    @property
+    def unheard(self) -> str:
+        """Return that the broker does not carry the fleet's messages; empty where it does."""
+        if self.echoed:
+            return ""
+        return (
+            f"the broker takes the connection, and carries nothing of fleet {self.fleet}: what "
+            "this coordinator says there does not come back. It is another fleet's broker, or its "
+            "access rules are another fleet's: look at `host` and `port` of [broker] in "
+            "coordinator.toml; `fleetledger coordinator broker-config --out DIR` writes the rules"
+        )
 
     @property
     def text(self) -> str:
@@ -89,6 +104,7 @@ class Rivals:
         except SchemaError:
             return False
         header = envelope.header
+        self.echoed = self.echoed or header.boot == self.boot
         if message.retained or header.boot == self.boot or header.fleet != self.fleet:
             return False
         match header.kind:

@@ -94,6 +94,8 @@ _FEW_SECONDS = 5
 """What would take no longer is not spread."""
 _ANNOUNCE_SECONDS = 1.0
 """Between two births of the coordinator, of which every device is told."""
+ECHO_SECONDS = 15.0
+"""Within which a broker that carries the fleet's messages gives the coordinator its own back."""
 OPERATOR_SECONDS = 0.1
 _FILES_SECONDS = 30.0
 """Between two attempts to read files that could not be read."""
@@ -254,6 +256,9 @@ class Shell:
         ):
             if text:
                 yield OpenProblem(name, text, hinders=True, key="waits")
+        if self._parts.connection.connected and self._rivals.unheard:
+            text = self._rivals.unheard
+            yield OpenProblem("access", text, hinders=True, patience=ECHO_SECONDS)
 
     def _step(self, seconds: float) -> bool:
         if self._uncommitted is None:
