@@ -87,7 +87,7 @@ def _run(run: Callable[[Inputs], Floats], samples: Inputs) -> Floats:
     rows = run(samples)
     if len(rows) != len(samples):
         raise LoadError(
-            f"model: {len(rows)} rows for {count_of(len(samples), 'sample')}; export it with a "
-            f"free first axis"
+            f"model: {count_of(len(rows), 'row')} for {count_of(len(samples), 'sample')}; export "
+            "it with a free first axis"
         )
     return rows

@@ -44,12 +44,14 @@ class TrainingMemory:
         unneeded = self._blobs.others_than(self._needed(records))
         size = sum(file.stat().st_size for file in unneeded)
         if records.memory is not None or unneeded:
-            lines.append(f"what training remembers: {records.exemplars} exemplars, {size} bytes")
+            exemplars = count_of(records.exemplars, "exemplar")
+            lines.append(f"what training remembers: {exemplars}, {size} bytes")
         messages = (message.body for message in records.outbox.values())
         waiting = [body for body in messages if isinstance(body, PrototypeGradients)]
         if waiting:
             size = sum(body.payload_bytes for body in waiting)
-            lines.append(f"gradients for the proxy: {len(waiting)} sets, {size} bytes")
+            sets = count_of(len(waiting), "set")
+            lines.append(f"gradients for the proxy: {sets}, {size} bytes")
         cached = cache_bytes(self._home.feature_cache)
         if cached:
             lines.append(f"the cache of features: {self._home.feature_cache}, {cached} bytes")

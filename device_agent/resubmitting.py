@@ -13,7 +13,7 @@ from device_agent.core.state import AgentRecords
 from device_agent.forgetting import store_of
 from device_agent.home import AgentHome
 from schemas.contributions import PartKey
-from schemas.counted import count_of
+from schemas.counted import agree, count_of
 
 
 def resubmit(home: AgentHome) -> str:
@@ -34,9 +34,8 @@ def resubmit(home: AgentHome) -> str:
         images = _images_of(records, again)
         store.commit(records, (PartsGivenAgain(again),))
     return (
-        f"{count_of(images, 'image')} of {len(again)} refused parts are counted again and given "
-        f"when the agent "
-        f"runs{said}"
+        f"{count_of(images, 'image')} of {count_of(len(again), 'refused part')} "
+        f"{agree(images, 'is', 'are')} counted again and given when the agent runs{said}"
     )
 
 

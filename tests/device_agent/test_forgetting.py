@@ -128,7 +128,7 @@ def test_gradients_that_wait_for_the_proxy_are_deleted_with_it(
     answers = [key for key in records(home).outbox if key.about != "gradients"]
     assert len(answers) < len(records(home).outbox)
     said = forget(home, "--yes")
-    assert "gradients for the proxy: 1 sets, 24 bytes" in said.output
+    assert "gradients for the proxy: 1 set, 24 bytes" in said.output
     assert list(records(home).outbox) == answers
     assert files(home) == set(), "nor are the weights of round 1 needed any more"
     database = [path.read_bytes() for path in home.state_folder.glob("agent.db*")]

@@ -55,7 +55,7 @@ def messages(agent: Driven) -> list[Contribution | Withdrawal]:
 
 def test_images_of_a_refused_part_are_given_again_under_another_number(home: AgentHome) -> None:
     agent = refused(home)
-    assert "2 images of 1 refused parts" in run(home)
+    assert "2 images of 1 refused part are counted" in run(home)
     assert "nothing was refused here" in run(home), "once is enough"
     agent.start()
     agent.connect(next_part=1)
