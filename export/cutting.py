@@ -6,6 +6,7 @@ bytes for the half that they share, whatever their exporters called its tensors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,11 @@ class Half:
 
     nodes: tuple[NodeProto, ...]
     constants: tuple[TensorProto, ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the constants hold."""
+        return sum(math.prod(tensor.dims) for tensor in self.constants)
 
     def named(self, given: Mapping[str, str]) -> GraphProto:
         """Return a graph without inputs and outputs whose values are named in order.
@@ -105,6 +111,12 @@ class Cutting:
                 continue
             if self._is_cut(seen[0], output):
                 yield seen[0]
+
+    def has_small_end(self, value: str, output: str) -> bool:
+        """Return whether a layer alone, or less than half of all numbers, lies behind a value."""
+        before, after = self.before(value), self.after(value, output)
+        layers = [node for node in after.nodes if node.op_type in WITH_WEIGHTS]
+        return len(layers) <= 1 or after.numbers <= before.numbers
 
     def maker(self, value: str) -> NodeProto | None:
         """Return the node that makes a value; None of the input."""

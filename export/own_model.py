@@ -145,7 +145,8 @@ def own_model(data: bytes, wanted: OwnModelRequest) -> CutModel:
     about it, and `ParityError` where the pair does not give what the file gives.
     """
     network = _let_in(data, wanted)
-    cut = _cut_of(network, wanted)
+    cut, remarks = _cut_of(network, wanted)
+    network = replace(network, remarks=(*network.remarks, *remarks))
     try:
         return _cut_model(data, network, cut, wanted)
     except ParityError:
@@ -362,19 +363,36 @@ def _check_names(scores: int, wanted: OwnModelRequest) -> None:
         )
 
 
-def _cut_of(network: _Network, wanted: OwnModelRequest) -> CutValue:
-    """Return where to cut: where it was said, or before the last layer that can be cut off."""
+def _cut_of(network: _Network, wanted: OwnModelRequest) -> tuple[CutValue, tuple[str, ...]]:
+    """Return where to cut: where it was said, or before the last layer that can be cut off.
+
+    A cut that leaves most of a network in the head is none, since devices run heads on the
+    processor; that is told.
+    """
     cutting, output = network.cutting, network.output
     if wanted.split is not None:
         name = cutting.value(wanted.split)
         cutting.after(name, output)
-        return _measured(network, name, wanted)
+        return _measured(network, name, wanted), ()
     for name in cutting.cuts(output):
         try:
-            return _measured(network, name, wanted)
+            cut = _measured(network, name, wanted)
         except ModelFileError:
             continue
-    return _measured(network, output, wanted)
+        if cutting.has_small_end(name, output):
+            return cut, ()
+        try:
+            return _measured(network, output, wanted), (_EARLY.format(name=name),)
+        except ModelFileError:  # too many rows to be a frozen part's
+            return cut, ()
+    return _measured(network, output, wanted), ()
+
+
+_EARLY = (
+    "its paths meet at {name!r} for the last time, and most of it lies behind that; devices run "
+    "heads on the processor, so all of it is the frozen part, which they fetch anew with each "
+    "version; `--split NODE` cuts it elsewhere"
+)
 
 
 def _measured(network: _Network, name: str, wanted: OwnModelRequest) -> CutValue:

@@ -46,6 +46,39 @@ def test_a_classifier_is_cut_before_its_last_layer_and_gives_what_it_gave() -> N
     assert model.parity.samples == 8
 
 
+def two_branches(*, behind: int) -> ModelProto:
+    """A convolution, and two branches of a convolution each that are added, as detectors have."""
+    draw = np.random.default_rng(4)
+    shapes = {"first": (8, 3, 3, 3), "left": (behind, 8, 3, 3), "right": (behind, 8, 3, 3)}
+    made = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    made["rows"] = np.array([0, behind, 48])
+    nodes = [
+        helper.make_node("Conv", ["image", "first"], ["stem"], name="stem node"),
+        helper.make_node("Conv", ["stem", "left"], ["on the left"]),
+        helper.make_node("Conv", ["stem", "right"], ["on the right"]),
+        helper.make_node("Add", ["on the left", "on the right"], ["both"]),
+        helper.make_node("Reshape", ["both", "rows"], ["boxes"]),
+    ]
+    constants = [numpy_helper.from_array(array, name) for name, array in made.items()]
+    return network((nodes, constants), value("boxes", ["batch", behind, 48]))
+
+
+def test_a_cut_at_the_first_layer_is_none_unless_it_is_asked_for() -> None:
+    """A head runs on the processor: most of a detector does not belong there."""
+    model = own_model(data(two_branches(behind=5)), RAW)
+    assert model.cut == "boxes"
+    assert [node.op_type for node in onnx.load_from_string(model.head).graph.node] == ["Identity"]
+    assert "meet at 'stem' for the last time" in model.remarks[-1]
+    assert "--split NODE" in model.remarks[-1]
+    asked = own_model(data(two_branches(behind=5)), replace(RAW, split="stem node"))
+    assert asked.cut == "stem"
+    assert not any("--split" in remark for remark in asked.remarks)
+
+
+def test_two_small_branches_at_the_end_are_cut_off_together() -> None:
+    assert own_model(data(two_branches(behind=1)), RAW).cut == "stem"
+
+
 def test_a_last_softmax_becomes_the_probabilities() -> None:
     inputs = noise_inputs(PICTURES, 4)
     model = own_model(data(classifier(softmax=True)), BIRDS)
