@@ -85,14 +85,14 @@ mypy: $(VENV)/.test-installed
 
 types: mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m schemas.generate --check
+	$(BIN)/python -m fleetledger.schemas.generate --check
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
 schemas: $(VENV)/.test-installed
-	$(BIN)/python -m schemas.generate
+	$(BIN)/python -m fleetledger.schemas.generate
 	$(BIN)/python -m tests.docs.command_schemas
 
 # Without benchmarks/gpu, which refuses to measure where no GPU is.

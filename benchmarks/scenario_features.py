@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from simulator.features.interface import FrozenModel
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.simulator.features.interface import FrozenModel
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.offers import DEFAULT_BLOCK_SIZE
-from schemas.zstd_frames import framed
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
+from fleetledger.schemas.zstd_frames import framed
 
 
 def travelling_bytes(payload: bytes) -> int:

@@ -14,45 +14,45 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from coordinator.core.rules import Rules
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.mirror_notes import mirror_problems
-from coordinator.live.file import LiveFile
-from coordinator.making.kept_sums import KeptSums
-from coordinator.making.model_maker import ModelMaker
-from coordinator.making.payload_check import PayloadCheck
-from coordinator.making.workshop import ModelWorkshop, Workshop
-from coordinator.paths import blob_folder
-from coordinator.serving.broker_folders import certificate_watch
-from coordinator.serving.engine import LedgerEngine
-from coordinator.serving.file_server import FileServer
-from coordinator.serving.file_urls import file_urls
-from coordinator.serving.gate import Gate
-from coordinator.serving.intake_desk import IntakeDesk
-from coordinator.serving.live_writer import LiveWriter, SnapshotFile
-from coordinator.serving.operator import OperatorInbox
-from coordinator.serving.quotas import Quotas
-from coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
-from coordinator.serving.snapshotting import SnapshotKeeper
-from coordinator.serving.watch import Look
-from coordinator.serving.workers.connection import Facts, SharedConnection
-from coordinator.serving.workers.processes import IntakeWorkers
-from coordinator.serving.workers.worker import WorkerPlan
-from coordinator.settings import CoordinatorSettings, load, rules_of_serving
-from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
-from coordinator.trust.invitations import Invitations
-from coordinator.trust.keys import coordinator_key, signer_of_notes
-from coordinator.trust.release_key import release_signer
-from schemas.envelope import Sender, encode
-from schemas.keys import SigningKey
-from schemas.presence import CoordinatorDeath
-from schemas.problems import PATIENCE_SECONDS, OpenProblem
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId
-from transport.brokers.log_watch import PasswordMisuse
-from transport.clock import SYSTEM_CLOCK, Clock, steady_time
-from transport.interface import Connection, OutgoingMessage
-from transport.transfer import BlockExchange, Party
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.mirror_notes import mirror_problems
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.making.kept_sums import KeptSums
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.making.payload_check import PayloadCheck
+from fleetledger.coordinator.making.workshop import ModelWorkshop, Workshop
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.serving.broker_folders import certificate_watch
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.serving.file_urls import file_urls
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.intake_desk import IntakeDesk
+from fleetledger.coordinator.serving.live_writer import LiveWriter, SnapshotFile
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
+from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
+from fleetledger.coordinator.serving.watch import Look
+from fleetledger.coordinator.serving.workers.connection import Facts, SharedConnection
+from fleetledger.coordinator.serving.workers.processes import IntakeWorkers
+from fleetledger.coordinator.serving.workers.worker import WorkerPlan
+from fleetledger.coordinator.settings import CoordinatorSettings, load, rules_of_serving
+from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.coordinator.trust.keys import coordinator_key, signer_of_notes
+from fleetledger.coordinator.trust.release_key import release_signer
+from fleetledger.schemas.envelope import Sender, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.presence import CoordinatorDeath
+from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock, steady_time
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.transfer import BlockExchange, Party
 
 log = logging.getLogger("coordinator")
 

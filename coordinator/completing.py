@@ -13,8 +13,8 @@ from pathlib import Path
 
 import typer
 
-from coordinator.paths import ledger_path
-from coordinator.settings import DEFAULT_HOME
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import DEFAULT_HOME
 
 Complete = Callable[[typer.Context, str], list[str]]
 MOST = 500

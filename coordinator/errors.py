@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schemas.errors import FleetledgerError
-from schemas.values import Digest
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import Digest
 
 
 class CoordinatorError(FleetledgerError):

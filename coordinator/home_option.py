@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
-from schemas.shown_commands import OF_OPERATORS, remember_home
+from fleetledger.coordinator.settings import DEFAULT_HOME, HOME_VARIABLE
+from fleetledger.schemas.shown_commands import OF_OPERATORS, remember_home
 
 
 def _given(home: Path) -> Path:

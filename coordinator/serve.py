@@ -12,32 +12,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coordinator.assembling import (
+from fleetledger.coordinator.assembling import (
     AssembledCoordinator,
     Connect,
     CoordinatorSurroundings,
     assemble,
 )
-from coordinator.errors import LedgerLockedError
-from coordinator.serving.broker import mqtt_settings
-from coordinator.serving.broker_watch import BrokerWatch
-from coordinator.serving.shell import Shell
-from coordinator.serving.webhook import Webhook
-from coordinator.serving.workers.connection import SHARED_LEAVES
-from coordinator.serving.workers.worker import WorkerPlan
-from coordinator.settings import FILE_NAME, CoordinatorSettings, load
-from schemas.home_identity import remember
-from schemas.log_lines import LogFormat, LogLevel, about
-from schemas.log_setup import logging_on
-from schemas.private_file import keep_private
-from schemas.service_manager import ServiceManager
-from schemas.topics import FleetTopics
-from transport.clock import SYSTEM_CLOCK
-from transport.interface import Connection, OutgoingMessage
-from transport.mqtt import MqttConnection
+from fleetledger.coordinator.errors import LedgerLockedError
+from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.serving.broker_watch import BrokerWatch
+from fleetledger.coordinator.serving.shell import Shell
+from fleetledger.coordinator.serving.webhook import Webhook
+from fleetledger.coordinator.serving.workers.connection import SHARED_LEAVES
+from fleetledger.coordinator.serving.workers.worker import WorkerPlan
+from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, load
+from fleetledger.schemas.home_identity import remember
+from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
+from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.private_file import keep_private
+from fleetledger.schemas.service_manager import ServiceManager
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.transport.clock import SYSTEM_CLOCK
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
 
 if TYPE_CHECKING:
-    from coordinator.proxy.running import Embedded
+    from fleetledger.coordinator.proxy.running import Embedded
 
 log = logging.getLogger("coordinator")
 LOCKED_SECONDS = 5.0
@@ -128,7 +128,7 @@ def assemble_when_free(
 
 def start_proxy(home: Path, shell: Shell) -> Embedded:
     """Start the proxy that lives in `home` in this process; an error of its ends the shell too."""
-    from coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
+    from fleetledger.coordinator.proxy.running import Embedded  # noqa: PLC0415 - most coordinators have none
 
     said = about("proxy.began", home=str(home))
     log.info("the proxy of %s runs here: this process can read its gradients", home, extra=said)

@@ -11,7 +11,7 @@ import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
 
-from coordinator.core.rules import (
+from fleetledger.coordinator.core.rules import (
     AdapterRules,
     BoundRules,
     DailyRules,
@@ -24,16 +24,16 @@ from coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
-from coordinator.topics.rollouts.plan import plan_content
-from schemas.message import Strict
-from schemas.offers import MAX_URL, HttpsUrl
-from schemas.private_file import make_home
-from schemas.settings_file import SettingsError, find_secret, load_settings
-from schemas.toml_text import toml_value
-from schemas.values import DeviceId, FleetId
-from schemas.whole_file import write_whole
-from transport.mqtt_settings import BrokerHost
-from transport.tls import TLS_LINES, TlsSettings
+from fleetledger.coordinator.topics.rollouts.plan import plan_content
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.offers import MAX_URL, HttpsUrl
+from fleetledger.schemas.private_file import make_home
+from fleetledger.schemas.settings_file import SettingsError, find_secret, load_settings
+from fleetledger.schemas.toml_text import toml_value
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.whole_file import write_whole
+from fleetledger.transport.mqtt_settings import BrokerHost
+from fleetledger.transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"

@@ -1,4 +1,4 @@
-"""`python -m device_agent HOME`: the agent without a command line's machinery, which costs memory.
+"""`python -m fleetledger.device_agent HOME`: the agent without a command line, which costs memory.
 
 `fleetledger agent run` ends up here.
 """
@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from schemas.exit_codes import ExitCode
+from fleetledger.schemas.exit_codes import ExitCode
 
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """A BLAS reserves memory for every thread; these must be set before NumPy is imported."""
@@ -19,13 +19,13 @@ def main(arguments: list[str]) -> int:
     """Run the agent whose home is the one argument; return the exit code."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
-    from device_agent.running import run_agent  # noqa: PLC0415 - after the above
-    from schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
-    from schemas.log_setup import logging_on  # noqa: PLC0415
-    from schemas.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415
+    from fleetledger.device_agent.running import run_agent  # noqa: PLC0415 - after the above
+    from fleetledger.schemas.errors import FleetledgerError  # noqa: PLC0415 - as above
+    from fleetledger.schemas.log_setup import logging_on  # noqa: PLC0415
+    from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes  # noqa: PLC0415
 
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m device_agent HOME\n")
+        sys.stderr.write("usage: python -m fleetledger.device_agent HOME\n")
         return ExitCode.USAGE
     try:
         with logging_on():

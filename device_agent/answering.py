@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.errors import LoadError
-from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
-from schemas.counted import count_of
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
+from fleetledger.schemas.counted import count_of
 
 
 @dataclass(frozen=True, eq=False)

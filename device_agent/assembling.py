@@ -12,36 +12,36 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from device_agent.bench import AgentWorkbench, Bench
-from device_agent.capabilities import find_capabilities
-from device_agent.core.records import EnrollingState
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
-from device_agent.file_urls import https_rules, told_capabilities
-from device_agent.health.machine import Machine
-from device_agent.health.telling import HealthReader, TextfileWriter
-from device_agent.home import AgentHome
-from device_agent.keys import KeyRing
-from device_agent.mail import AgentMail, Signing, make_will
-from device_agent.measuring import detection_of
-from device_agent.pinning import check_taken, pinned_of
-from device_agent.proxy_blocks import ProxyBlocks
-from device_agent.settings import AgentSettings
-from device_agent.shell import Agent, AgentParts, local_minute
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder, make_folder
-from device_agent.store.store import AgentStore
-from device_agent.variants import wanted_variants
-from device_agent.worker import AgentWorker, Answer, WorkerThread
-from schemas.envelope import Sender
-from schemas.offers import DEFAULT_BLOCK_SIZE
-from schemas.presence import Capabilities
-from schemas.topics import FleetTopics
-from schemas.values import BootId
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.elsewhere import HttpsRules
-from transport.interface import Connection, OutgoingMessage
-from transport.meter import Counts
-from transport.transfer import BlockExchange, Exchange, Party
+from fleetledger.device_agent.bench import AgentWorkbench, Bench
+from fleetledger.device_agent.capabilities import find_capabilities
+from fleetledger.device_agent.core.records import EnrollingState
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
+from fleetledger.device_agent.file_urls import https_rules, told_capabilities
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.health.telling import HealthReader, TextfileWriter
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.mail import AgentMail, Signing, make_will
+from fleetledger.device_agent.measuring import detection_of
+from fleetledger.device_agent.pinning import check_taken, pinned_of
+from fleetledger.device_agent.proxy_blocks import ProxyBlocks
+from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.device_agent.shell import Agent, AgentParts, local_minute
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder, make_folder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.variants import wanted_variants
+from fleetledger.device_agent.worker import AgentWorker, Answer, WorkerThread
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.elsewhere import HttpsRules
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import BlockExchange, Exchange, Party
 
 Connect: TypeAlias = "Callable[[str, OutgoingMessage | None], Connection]"
 """Makes the connection of a role (`control`, `data` or `proxy`), with its will."""

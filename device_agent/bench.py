@@ -14,13 +14,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
-from device_agent import evaluation
-from device_agent.chance import part_context
-from device_agent.comparison.comparer import Comparer
-from device_agent.core import inputs
-from device_agent.core.inputs import Input
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import (
+from fleetledger.device_agent import evaluation
+from fleetledger.device_agent.chance import part_context
+from fleetledger.device_agent.comparison.comparer import Comparer
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     Compare,
     ComputePart,
@@ -35,51 +35,51 @@ from device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from device_agent.core.telling import problem
-from device_agent.errors import AgentError, DamagedError
-from device_agent.features.cache import FeatureCache
-from device_agent.features.computing import FrozenExtractor
-from device_agent.features.reading import FeatureReader, ReadFeatures
-from device_agent.health.inferences import InferenceMeter, Inferences
-from device_agent.health.machine import Conditions, Machine
-from device_agent.home import AgentHome
-from device_agent.host import ModelHost, sessions_of
-from device_agent.inference import InstalledModel, SessionSettings
-from device_agent.installing import Guards, Installer
-from device_agent.measuring import measure, measuring_head, read_images
-from device_agent.memory import give_back
-from device_agent.observing import check_novelty, observed
-from device_agent.probation import Probation, comparisons_in
-from device_agent.samples import LocalSamples
-from device_agent.scene_data import read_asked, read_scene_pictures
-from device_agent.scene_evaluation import evaluate_scenes
-from device_agent.serving.published import PublishedModels
-from device_agent.settings import ModelSettings
-from device_agent.slots import ModelSlots
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import SUFFIXES_OF, FolderSource
-from device_agent.sources.nothing import NoSamples
-from device_agent.sources.scene_folder import SceneFolder
-from device_agent.sources.shown import ShownCache
-from device_agent.store.blobs import BlobFolder, OffersPayloads
-from device_agent.training import (
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.errors import AgentError, DamagedError
+from fleetledger.device_agent.features.cache import FeatureCache
+from fleetledger.device_agent.features.computing import FrozenExtractor
+from fleetledger.device_agent.features.reading import FeatureReader, ReadFeatures
+from fleetledger.device_agent.health.inferences import InferenceMeter, Inferences
+from fleetledger.device_agent.health.machine import Conditions, Machine
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.host import ModelHost, sessions_of
+from fleetledger.device_agent.inference import InstalledModel, SessionSettings
+from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.measuring import measure, measuring_head, read_images
+from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.observing import check_novelty, observed
+from fleetledger.device_agent.probation import Probation, comparisons_in
+from fleetledger.device_agent.samples import LocalSamples
+from fleetledger.device_agent.scene_data import read_asked, read_scene_pictures
+from fleetledger.device_agent.scene_evaluation import evaluate_scenes
+from fleetledger.device_agent.serving.published import PublishedModels
+from fleetledger.device_agent.settings import ModelSettings
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from fleetledger.device_agent.sources.nothing import NoSamples
+from fleetledger.device_agent.sources.scene_folder import SceneFolder
+from fleetledger.device_agent.sources.shown import ShownCache
+from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads
+from fleetledger.device_agent.training import (
     answered,
     engine_settings,
     feature_data,
     instruction_of,
     train,
 )
-from device_agent.trial.trying import Trial, TrialSettings
-from device_agent.work import Extracted, extract
-from learning.errors import LearningError
-from learning.numerics.detection import DetectionRules
-from methods.registry import descriptor, statistics_device
-from schemas.counted import count_of
-from schemas.envelope import INLINE_LIMIT
-from schemas.errors import FleetledgerError
-from schemas.reports import Evaluation
-from schemas.values import ClassName, Digest
-from transport.meter import Counts
+from fleetledger.device_agent.trial.trying import Trial, TrialSettings
+from fleetledger.device_agent.work import Extracted, extract
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.methods.registry import descriptor, statistics_device
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.reports import Evaluation
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.transport.meter import Counts
 
 log = logging.getLogger("device_agent.bench")
 MOST_TOLD = 20

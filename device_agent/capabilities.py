@@ -7,11 +7,11 @@ from importlib.util import find_spec
 
 import psutil
 
-from schemas.installed import installed_version
-from schemas.offers import HTTPS
-from schemas.presence import Capabilities
-from schemas.rollouts import SHADOW
-from schemas.variants import VARIANTS
+from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.offers import HTTPS
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.variants import VARIANTS
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 """Packages whose presence decides which phases of which methods can run here."""

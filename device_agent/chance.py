@@ -12,12 +12,12 @@ import os
 import secrets
 from pathlib import Path
 
-from device_agent.core.records import Job
-from device_agent.errors import StoreError
-from device_agent.settings import AgentSettings
-from device_agent.store.blobs import sync_folder
-from methods.part import PartContext
-from schemas.values import DeviceId
+from fleetledger.device_agent.core.records import Job
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.device_agent.store.blobs import sync_folder
+from fleetledger.methods.part import PartContext
+from fleetledger.schemas.values import DeviceId
 
 SECRET_FILE = "secret"  # noqa: S105 - a file name
 SECRET_BYTES = 32

@@ -10,18 +10,18 @@ from typing import Annotated
 
 import typer
 
-from device_agent.errors import MissingError
-from device_agent.home import NewHome, write_home
-from schemas.counted import count_of
-from schemas.exit_codes import ExitCode
-from schemas.installing import pip_install
-from schemas.keys import read_verify_key
-from schemas.log_lines import LogFormat, LogLevel
-from schemas.log_options import FormatOption, LevelOption
-from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from schemas.showing import ActionReport, AsJson, show_action, show_report
-from schemas.shown_commands import ON_DEVICES, remember_home, with_homes
-from schemas.values import DeviceId, FleetId
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.home import NewHome, write_home
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.keys import read_verify_key
+from fleetledger.schemas.log_lines import LogFormat, LogLevel
+from fleetledger.schemas.log_options import FormatOption, LevelOption
+from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
+from fleetledger.schemas.showing import ActionReport, AsJson, show_action, show_report
+from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes
+from fleetledger.schemas.values import DeviceId, FleetId
 
 app = typer.Typer(no_args_is_help=True, help="Contribute from this device, run the fleet's model.")
 
@@ -90,9 +90,9 @@ def init(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Write a commented settings file."""
-    from device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
-    from device_agent.setting_up import tls_settings  # noqa: PLC0415
-    from transport.mqtt_settings import read_host  # noqa: PLC0415
+    from fleetledger.device_agent.pinning import read_root  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.setting_up import tls_settings  # noqa: PLC0415
+    from fleetledger.transport.mqtt_settings import read_host  # noqa: PLC0415
 
     new = NewHome(
         device=DeviceId(device),
@@ -132,7 +132,7 @@ def install(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Set this device up by its kit: home, secrets, settings, enrolment, unit."""
-    from device_agent.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.setting_up import KitInstallation  # noqa: PLC0415 - with what needs it
 
     found = KitInstallation.of(kit, home, unit, user)
     if found.question and not dry_run and not yes:
@@ -160,7 +160,7 @@ def enrol(
     as_json: AsJson = False,
 ) -> None:
     """Give this device a key of its own, by the operator's token; the agent must be stopped."""
-    from device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.enrolling import enrol as enrol_device  # noqa: PLC0415 - with what needs it
 
     _done(enrol_device(home, _read_token() if token is None else token), as_json=as_json)
 
@@ -174,7 +174,7 @@ def _read_token() -> str:
 @app.command("rotate-key")
 def rotate_key(home: Home = HOME, as_json: AsJson = False) -> None:
     """Give this device another key, for which its present one signs; the agent must be stopped."""
-    from device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.enrolling import rotate_key as rotate  # noqa: PLC0415 - with what needs it
 
     _done(rotate(home), as_json=as_json)
 
@@ -188,11 +188,11 @@ def run(
     """Contribute, receive models, measure them, until stopped."""
     os.environ[FORMAT_VARIABLE], os.environ[LEVEL_VARIABLE] = log_format.value, log_level.value
     # The command line's own machinery would stay in memory for as long as the agent runs.
-    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     sys.stdout.flush()
     os.execv(  # noqa: S606 - our own module, no shell
-        sys.executable, [sys.executable, "-m", "device_agent", str(home)]
+        sys.executable, [sys.executable, "-m", __package__, str(home)]
     )
 
 
@@ -205,10 +205,10 @@ def status(
 
     Exits with 3 where no agent answers, and with 4 where one cannot do its work.
     """
-    from device_agent.fitness import hindrances, is_answering  # noqa: PLC0415 - with what needs it
-    from device_agent.home import AgentHome  # noqa: PLC0415
-    from device_agent.report import status_lines  # noqa: PLC0415
-    from device_agent.status import read_status  # noqa: PLC0415
+    from fleetledger.device_agent.fitness import hindrances, is_answering  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415
+    from fleetledger.device_agent.report import status_lines  # noqa: PLC0415
+    from fleetledger.device_agent.status import read_status  # noqa: PLC0415
 
     opened = AgentHome.open(home)
     path = opened.status_file
@@ -245,12 +245,12 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Delete what training keeps here beside the images; the agent must be stopped."""
-    from device_agent.forgetting import (  # noqa: PLC0415
+    from fleetledger.device_agent.forgetting import (  # noqa: PLC0415
         forget_checkpoint,
         forget_trust,
         training_memory,
     )
-    from device_agent.home import AgentHome  # noqa: PLC0415
+    from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415
 
     forgetting = [forget_checkpoint] * checkpoint + [forget_trust] * root
     if forgetting:
@@ -275,8 +275,8 @@ def forget(
 @app.command("resubmit")
 def resubmit_parts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Count the images of refused parts again, in new parts; the agent must be stopped."""
-    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
-    from device_agent.resubmitting import resubmit  # noqa: PLC0415
+    from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.resubmitting import resubmit  # noqa: PLC0415
 
     _done(resubmit(AgentHome.open(home)), as_json=as_json)
 
@@ -291,8 +291,8 @@ def segment(
     as_json: AsJson = False,
 ) -> None:
     """Write what the active model makes of pictures' pixels: masks, overlays, and a legend."""
-    from device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
-    from device_agent.segmenting import active_model, segment  # noqa: PLC0415
+    from fleetledger.device_agent.home import AgentHome  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.segmenting import active_model, segment  # noqa: PLC0415
 
     faults = 0
     for done in segment(active_model(AgentHome.open(home)), pictures, out):
@@ -315,8 +315,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Say what the active model makes of files: classes, probabilities, and how much it doubts."""
-    from device_agent.serving import predicting  # noqa: PLC0415 - with what needs it
-    from device_agent.serving.running_model import RunningModel  # noqa: PLC0415
+    from fleetledger.device_agent.serving import predicting  # noqa: PLC0415 - with what needs it
+    from fleetledger.device_agent.serving.running_model import RunningModel  # noqa: PLC0415
 
     with RunningModel.open(home) as model:
         report = predicting.predict(model.loaded(), files, most)
@@ -342,7 +342,7 @@ def serve(
 ) -> None:
     """Answer applications over HTTP with the active model: predict, segment, embed, events."""
     try:
-        from device_agent.http import listening  # noqa: PLC0415 - needs the extra `serve`
+        from fleetledger.device_agent.http import listening  # noqa: PLC0415 - needs the extra `serve`
     except ModuleNotFoundError as error:
         raise MissingError(f"agent serve needs {error.name}: {pip_install('serve')}") from error
     listening.serve(home, None if tcp is None else listening.address_of(tcp), typer.echo)
@@ -373,8 +373,8 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 ) -> None:
     """Show what the model doubts on a page, where its owner says what it is."""
     try:
-        from device_agent.label_page import serving  # noqa: PLC0415 - needs the extra `label`
-        from transport.pages.serving import ListenAddress  # noqa: PLC0415
+        from fleetledger.device_agent.label_page import serving  # noqa: PLC0415 - needs the extra `label`
+        from fleetledger.transport.pages.serving import ListenAddress  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingError(f"agent label needs {error.name}: {pip_install('label')}") from error
     listening = ListenAddress.of(host, port, allowed_host or (), tls_cert, tls_key)
@@ -387,8 +387,8 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 @app.command()
 def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
-    from device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on
-    from device_agent.report import finding_lines  # noqa: PLC0415
+    from fleetledger.device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on
+    from fleetledger.device_agent.report import finding_lines  # noqa: PLC0415
 
     report = DoctorReport.of(examine(home))
     show_report(

@@ -14,30 +14,29 @@ from pathlib import Path
 from shlex import quote
 from typing import ClassVar, Literal
 
-from device_agent.capabilities import OPTIONAL_FEATURES
-from device_agent.collisions import collisions
-from device_agent.errors import MissingError, SourceError
-from device_agent.execution.jetson import advise, read_jetson
-from device_agent.execution.probing import ProbeAnswer, probe
-from device_agent.execution.providers import CPU
-from device_agent.health.machine import Machine
-from device_agent.home import SETTINGS_FILE, AgentHome
-from device_agent.inference import describe_runtime
-from device_agent.pinning import pinned_of
-from device_agent.running import mqtt_connect
-from device_agent.settings import DEFAULT_PROVIDERS, Samples
-from device_agent.slots import ModelSlots
-from device_agent.sources.folder import SUFFIXES_OF
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
-from device_agent.status import Status, read_status
-from methods.registry import METHODS, descriptor
-from schemas.installing import pip_install
-from schemas.reports import Problem
-from schemas.settings_file import SettingsError
-from schemas.shown import Report
-from transport.certificates import ending
-from transport.errors import TransportError
+from fleetledger.device_agent.capabilities import OPTIONAL_FEATURES
+from fleetledger.device_agent.errors import MissingError, SourceError
+from fleetledger.device_agent.execution.jetson import advise, read_jetson
+from fleetledger.device_agent.execution.probing import ProbeAnswer, probe
+from fleetledger.device_agent.execution.providers import CPU
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
+from fleetledger.device_agent.inference import describe_runtime
+from fleetledger.device_agent.pinning import pinned_of
+from fleetledger.device_agent.running import mqtt_connect
+from fleetledger.device_agent.settings import DEFAULT_PROVIDERS, Samples
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.sources.folder import SUFFIXES_OF
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.methods.registry import METHODS, descriptor
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.shown import Report
+from fleetledger.transport.certificates import ending
+from fleetledger.transport.errors import TransportError
 
 OLDEST_PYTHON = (3, 10)
 LITTLE_SPACE = 500 << 20
@@ -76,7 +75,7 @@ class DoctorReport(Report):
 
 def examine(home_folder: Path) -> list[Finding]:
     """Look at everything that an agent needs; the broker is tried for a few seconds."""
-    findings = [_python(), *_jetson(), *_packages(), _numpy()]
+    findings = [_python(), *_jetson(), _numpy()]
     try:
         home = AgentHome.open(home_folder)
     except SettingsError as error:
@@ -139,13 +138,6 @@ def _way_to_settings(home_folder: Path) -> str:
     if (home_folder / SETTINGS_FILE).exists():
         return f"edit {home_folder / SETTINGS_FILE}"
     return f"fleetledger agent init --device NAME --fleet NAME --home {quote(str(home_folder))}"
-
-
-def _packages() -> Iterator[Finding]:
-    """Tell of other packages that bear the names of ours; nothing where there are none."""
-    for found in collisions():
-        verdict: Verdict = "missing" if found.hides_ours else "note"
-        yield Finding(f"package {found.package}", verdict, found.text, found.way_out)
 
 
 def _numpy() -> Finding:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from device_agent.errors import HomeError
-from device_agent.home import AgentHome, lock_home, write_coordinator_key
-from device_agent.keys import KeyRing
-from schemas.token import Token
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import AgentHome, lock_home, write_coordinator_key
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.schemas.token import Token
 
 
 def enrol(folder: Path, text: str) -> str:

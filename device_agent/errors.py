@@ -22,8 +22,8 @@ AgentError
 
 from __future__ import annotations
 
-from schemas.errors import FleetledgerError
-from schemas.values import Digest
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import Digest
 
 
 class AgentError(FleetledgerError):

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.answering import score_each
-from device_agent.core.standing import UNANSWERED, left_out_text
-from device_agent.images import PictureFile, PictureOutcome, read_pictures
-from device_agent.inference import InstalledModel, SampleScores
-from device_agent.measuring import doubts, head_of, projections_of
-from device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
-from learning.numerics.calibration import add_losses, summed_losses
-from learning.numerics.detection import DetectionRules
-from learning.numerics.shots import Projections
-from schemas.reports import ClassResult
-from schemas.values import ClassName
+from fleetledger.device_agent.answering import score_each
+from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.images import PictureFile, PictureOutcome, read_pictures
+from fleetledger.device_agent.inference import InstalledModel, SampleScores
+from fleetledger.device_agent.measuring import doubts, head_of, projections_of
+from fleetledger.device_agent.sources.folder import SUFFIXES, TEXT_SUFFIXES
+from fleetledger.learning.numerics.calibration import add_losses, summed_losses
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.learning.numerics.shots import Projections
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from device_agent.core import inputs
-from device_agent.home import AgentHome
-from device_agent.settings import FilesSettings
-from schemas.assignments import Assignment
-from schemas.models import DesiredModel
-from schemas.offers import HTTPS
-from schemas.presence import Capabilities
-from schemas.values import Digest
-from transport.elsewhere import HttpsRules
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.settings import FilesSettings
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import HTTPS
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.elsewhere import HttpsRules
 
 Offering = TypeVar("Offering", Assignment, DesiredModel)
 

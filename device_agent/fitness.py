@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from device_agent.home import AgentHome
-from device_agent.status import Status, is_running
-from schemas.problems import HELD
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.status import Status, is_running
+from fleetledger.schemas.problems import HELD
 
 STALE_SECONDS = 30.0
 """A status older than this is of an agent that does not answer any more."""

@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from device_agent.core.changes.proofs import CheckpointForgotten
-from device_agent.core.changes.releases import TrustForgotten
-from device_agent.core.changes.rounds import MemoryForgotten
-from device_agent.core.heard import proven_size
-from device_agent.core.models import files_to_keep
-from device_agent.core.state import AgentRecords
-from device_agent.errors import HomeError
-from device_agent.features.cache import cache_bytes, delete_cache
-from device_agent.home import AgentHome, lock_home
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import AgentStore
-from schemas.counted import count_of
-from schemas.proxy import PrototypeGradients
-from schemas.values import Digest
+from fleetledger.device_agent.core.changes.proofs import CheckpointForgotten
+from fleetledger.device_agent.core.changes.releases import TrustForgotten
+from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
+from fleetledger.device_agent.core.heard import proven_size
+from fleetledger.device_agent.core.models import files_to_keep
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.features.cache import cache_bytes, delete_cache
+from fleetledger.device_agent.home import AgentHome, lock_home
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.values import Digest
 
 
 class TrainingMemory:

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.errors import HomeError
-from device_agent.settings import AgentSettings
-from schemas.keys import VerifyKey
-from schemas.private_file import OWNER_AND_GROUP, make_home
-from schemas.roots import SignedRoot
-from schemas.settings_file import find_secret, load_settings
-from schemas.toml_text import toml_value
-from schemas.user_text import decode_text
-from schemas.values import DeviceId, FleetId
-from schemas.variants import VariantChoice
-from schemas.whole_file import write_whole
-from transport.certificates import WatchedCertificate, certificates_of
-from transport.tls import TLS_LINES, TlsSettings
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.settings_file import find_secret, load_settings
+from fleetledger.schemas.toml_text import toml_value
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.variants import VariantChoice
+from fleetledger.schemas.whole_file import write_whole
+from fleetledger.transport.certificates import WatchedCertificate, certificates_of
+from fleetledger.transport.tls import TLS_LINES, TlsSettings
 
 SETTINGS_FILE = "agent.toml"
 ROOT_FILE = "root.json"

@@ -6,26 +6,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from device_agent.errors import LoadError
-from device_agent.execution.engines import engines_in
-from device_agent.execution.providers import CPU
-from device_agent.home import AgentHome
-from device_agent.inference import (
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.device_agent.execution.engines import engines_in
+from fleetledger.device_agent.execution.providers import CPU
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.inference import (
     Frozen,
     InferenceSession,
     InstalledModel,
     SessionSettings,
     describe_runtime,
 )
-from device_agent.memory import give_back
-from device_agent.model_rules.onnx_file import check_onnx
-from device_agent.model_rules.pinned_files import check_pinned
-from device_agent.store.blobs import BlobFolder
-from schemas.errors import SchemaError
-from schemas.file_reference import FileReference
-from schemas.models import Manifest
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.model_rules.onnx_file import check_onnx
+from fleetledger.device_agent.model_rules.pinned_files import check_pinned
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 _KEPT = 3
 """Sessions that stay loaded: one frozen part, the head in use, and the head being tested; of a

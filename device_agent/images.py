@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from learning.errors import ImageError, SampleError, TextError
-from learning.numerics.preprocessing import preprocess
-from learning.numerics.tokens import MAX_TEXT_BYTES
-from schemas.models import AnyPreprocessing
-from schemas.progress import working_at
-from schemas.regular_files import open_regular
-from schemas.values import Digest
+from fleetledger.learning.errors import ImageError, SampleError, TextError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.learning.numerics.tokens import MAX_TEXT_BYTES
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.regular_files import open_regular
+from fleetledger.schemas.values import Digest
 
 MAX_FILE_BYTES = 64 << 20
 """Larger files are refused before they are read."""

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.errors import LoadError, MissingError
-from device_agent.execution.engines import EngineStore
-from device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
-from schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Manifest
-from schemas.onnx_runtime import onnx_runtime
-from schemas.progress import working_at
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.errors import LoadError, MissingError
+from fleetledger.device_agent.execution.engines import EngineStore
+from fleetledger.device_agent.execution.providers import CPU, TENSORRT, ProvenSession, Provider
+from fleetledger.schemas.models import FEATURES, NOVELTY, SCORES, SMALL_SCORES, Manifest
+from fleetledger.schemas.onnx_runtime import onnx_runtime
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 Floats = npt.NDArray[np.float32]
 Inputs = npt.NDArray[Any]

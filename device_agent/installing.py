@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.releases import ReleaseCheck, check_files
-from device_agent.errors import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.releases import ReleaseCheck, check_files
+from fleetledger.device_agent.errors import (
     DamagedError,
     LoadError,
     ModelError,
@@ -21,16 +21,16 @@ from device_agent.errors import (
     TrialError,
     VariantError,
 )
-from device_agent.host import ModelHost
-from device_agent.inference import Inputs, InstalledModel
-from device_agent.probation import Probation
-from device_agent.self_test import self_test
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
-from device_agent.trial.trying import Trial
-from schemas.errors import SchemaError
-from schemas.models import AnyPreprocessing, DesiredModel, Manifest
-from schemas.variants import VariantName
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import Inputs, InstalledModel
+from fleetledger.device_agent.probation import Probation
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.trial.trying import Trial
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import AnyPreprocessing, DesiredModel, Manifest
+from fleetledger.schemas.variants import VariantName
 
 _MAX_REASON = 400
 """Characters that are kept of what is wrong with a variant."""

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Durable
-from device_agent.core.requests import Request, Say, SendOutboxMessage, Train
-from device_agent.core.saying import Line, contribution_line, of_round, warning
-from device_agent.core.state import AgentState
-from schemas.contributions import Contribution
-from schemas.counted import count_of
-from schemas.log_lines import LogEvent, Scalar
-from schemas.log_setup import EventLog
-from schemas.values import BootId, DeviceId
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.requests import Request, Say, SendOutboxMessage, Train
+from fleetledger.device_agent.core.saying import Line, contribution_line, of_round, warning
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.log_lines import LogEvent, Scalar
+from fleetledger.schemas.log_setup import EventLog
+from fleetledger.schemas.values import BootId, DeviceId
 
 DEVICE_EVENTS = {
     "agent.began": "the agent runs",

@@ -13,15 +13,21 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from device_agent.errors import HomeError
-from device_agent.store.blobs import sync_folder
-from schemas.enrolment import Enrolment, KeyRotation, approve, device_key_name, enrolment_mac
-from schemas.errors import SignatureError
-from schemas.keys import SigningKey
-from schemas.message import Message, Strict
-from schemas.private_file import write_private
-from schemas.token import Token
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.store.blobs import sync_folder
+from fleetledger.schemas.enrolment import (
+    Enrolment,
+    KeyRotation,
+    approve,
+    device_key_name,
+    enrolment_mac,
+)
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.message import Message, Strict
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 
 class _Waiting(Strict):

@@ -13,32 +13,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from device_agent.core import inputs
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution
-from schemas.enrolment import Enrolled
-from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
-from schemas.errors import EnvelopeError, SchemaError, cut
-from schemas.keys import SigningKey, VerifyKey
-from schemas.message import Message
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.enrolment import Enrolled
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
+from fleetledger.schemas.errors import EnvelopeError, SchemaError, cut
+from fleetledger.schemas.keys import SigningKey, VerifyKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import (
     CoordinatorBirth,
     CoordinatorDeath,
     CoordinatorHeartbeat,
     Death,
     Welcome,
 )
-from schemas.proxy import PrototypeGradients
-from schemas.receipts import Receipt
-from schemas.reports import Problem
-from schemas.shown_commands import with_homes
-from schemas.topics import FleetTopics, Topic, UpLeaf, qos_of
-from schemas.values import DeviceId, Digest
-from transport.block_source import BlockSource
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import PayloadTooLargeError
-from transport.interface import Connection, IncomingMessage, OutgoingMessage
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.shown_commands import with_homes
+from fleetledger.schemas.topics import FleetTopics, Topic, UpLeaf, qos_of
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.errors import PayloadTooLargeError
+from fleetledger.transport.interface import Connection, IncomingMessage, OutgoingMessage
 
 _LONGEST_TEXT = 500
 

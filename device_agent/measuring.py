@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from device_agent.answering import score_each
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import Measure
-from device_agent.core.standing import UNANSWERED, left_out_text
-from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
-from device_agent.settings import AgentDetectionSettings
-from learning.errors import NotFiniteError
-from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
-from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
-from learning.numerics.shots import Projections, projected
-from schemas.models import AnyPreprocessing
+from fleetledger.device_agent.answering import score_each
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import Measure
+from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.inference import Floats, Inputs, InstalledModel, SampleScores
+from fleetledger.device_agent.settings import AgentDetectionSettings
+from fleetledger.learning.errors import NotFiniteError
+from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
+from fleetledger.learning.numerics.pixel_uncertainty import (
+    mean_entropy,
+    mean_uncertainty,
+    most_uncertain,
+)
+from fleetledger.learning.numerics.shots import Projections, projected
+from fleetledger.schemas.models import AnyPreprocessing
 
 OF_PIXELS = "relative entropy of all pixels"
 """What `sequential` compares of a model of pixels, in words."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from device_agent.core import inputs
-from device_agent.core.requests import Train
-from device_agent.store.blobs import BlobFolder
-from device_agent.training import load_side
-from methods.errors import MethodError
-from methods.registry import descriptor
-from methods.training import FitInstruction, LocalData, Observed
-from schemas.assignments import Assignment
-from schemas.values import Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.training import load_side
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.training import FitInstruction, LocalData, Observed
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.values import Digest
 
 if TYPE_CHECKING:
-    from learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.settings import TrainingEngineSettings
 
 
 def check_novelty(
@@ -36,11 +36,11 @@ def check_novelty(
         raise MethodError(
             f"round.observes: true, but {method!r} has no devices look; ask this device to train"
         )
-    from methods.training_sides import ObservingDevice  # noqa: PLC0415 - an agent starts without it
+    from fleetledger.methods.training_sides import ObservingDevice  # noqa: PLC0415 - an agent starts without it
 
     to = load_side(assignment)
     assert isinstance(to.side, ObservingDevice)
-    from learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
 
     with memory_watched():
         return to.side.observe(to.assignment, instruction, data, memory, to.pictures, engine())

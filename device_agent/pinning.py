@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.core.state import AgentRecords, Pinned
-from device_agent.errors import HomeError
-from device_agent.home import AgentHome
-from schemas.errors import SchemaError
-from schemas.roots import SignedRoot
-from schemas.settings_file import SettingsError
-from schemas.values import FleetId
+from fleetledger.device_agent.core.state import AgentRecords, Pinned
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import FleetId
 
 
 def pinned_of(home: AgentHome) -> Pinned | None:

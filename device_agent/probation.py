@@ -21,10 +21,10 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from device_agent.errors import ModelError
-from device_agent.store.blobs import sync_folder, write_durably
-from schemas.message import Strict
-from schemas.values import Digest
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.store.blobs import sync_folder, write_durably
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("device_agent.probation")
 

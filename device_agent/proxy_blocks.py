@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from schemas.values import Digest
-from transport.block_source import BlockSource
-from transport.meter import Counts
-from transport.transfer import Exchange
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import Exchange
 
 
 class Serving(Protocol):

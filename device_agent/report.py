@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from device_agent.status import MIB, Status
-from schemas.counted import count_of
+from fleetledger.device_agent.status import MIB, Status
+from fleetledger.schemas.counted import count_of
 
 if TYPE_CHECKING:
-    from device_agent.doctor import Finding
+    from fleetledger.device_agent.doctor import Finding
 
 SHOWN_PAST = 5
 """Problems that are over, of which a line is shown; `--json` has all."""

@@ -8,12 +8,12 @@ part is taken out first, so that nothing counts twice. What the operator retract
 
 from __future__ import annotations
 
-from device_agent.core.changes.contributions import PartsGivenAgain
-from device_agent.core.state import AgentRecords
-from device_agent.forgetting import store_of
-from device_agent.home import AgentHome
-from schemas.contributions import PartKey
-from schemas.counted import agree, count_of
+from fleetledger.device_agent.core.changes.contributions import PartsGivenAgain
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.forgetting import store_of
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.counted import agree, count_of
 
 
 def resubmit(home: AgentHome) -> str:

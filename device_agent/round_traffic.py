@@ -6,8 +6,8 @@ weights down, its answer up, and what else was said meanwhile.
 
 from __future__ import annotations
 
-from device_agent.core.state import AgentState
-from transport.meter import Counts
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.transport.meter import Counts
 
 KEPT = 10
 """Newest rounds that are remembered; since the start of the program only."""

@@ -7,18 +7,18 @@ import os
 import signal
 from pathlib import Path
 
-from device_agent.assembling import AgentSurroundings, Connect, assemble
-from device_agent.home import AgentHome, lock_home
-from device_agent.memory import frugal_allocation, keep_loaded
-from schemas.home_identity import remember
-from schemas.log_lines import about
-from schemas.private_file import OWNER_AND_GROUP, keep_private
-from schemas.service_manager import ServiceManager
-from transport.access import fresh_client_id
-from transport.interface import Connection, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import find_tls
+from fleetledger.device_agent.assembling import AgentSurroundings, Connect, assemble
+from fleetledger.device_agent.home import AgentHome, lock_home
+from fleetledger.device_agent.memory import frugal_allocation, keep_loaded
+from fleetledger.schemas.home_identity import remember
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.private_file import OWNER_AND_GROUP, keep_private
+from fleetledger.schemas.service_manager import ServiceManager
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import find_tls
 
 log = logging.getLogger(__name__)
 

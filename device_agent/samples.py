@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from device_agent.core.inputs import Image
-from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Inputs
-from schemas.models import AnyPreprocessing
+from fleetledger.device_agent.core.inputs import Image
+from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.inference import Inputs
+from fleetledger.schemas.models import AnyPreprocessing
 
 MAX_SAMPLES = 8
 

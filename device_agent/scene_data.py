@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image
 
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import Train
-from device_agent.images import ChangedError, Pixels
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.masks import BACKGROUND, IGNORED, pixels_of, unknown_values
-from device_agent.sources.scene_folder import most_first
-from device_agent.sources.scenes import (
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.images import ChangedError, Pixels
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, pixels_of, unknown_values
+from fleetledger.device_agent.sources.scene_folder import most_first
+from fleetledger.device_agent.sources.scenes import (
     CLASSES,
     IMAGES,
     MASKS,
@@ -25,13 +25,13 @@ from device_agent.sources.scenes import (
     named_files,
     read_files,
 )
-from device_agent.training import ReadImages, read_images
-from learning.errors import ImageError
-from learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
-from methods.registry import descriptor
-from methods.training import LocalData
-from schemas.models import AnyPreprocessing, Preprocessing, of_pictures
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.training import ReadImages, read_images
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing, of_pictures
+from fleetledger.schemas.values import ClassName, Digest
 
 Mask = npt.NDArray[np.uint8]
 FromImage = Callable[[Image, Preprocessing], Pixels]

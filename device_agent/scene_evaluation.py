@@ -18,20 +18,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.core.standing import left_out_text
-from device_agent.evaluation import EvaluationResult
-from device_agent.inference import InstalledModel
-from device_agent.measuring import pixel_uncertainty, require_numbers
-from device_agent.scene_data import sized_scenes
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.masks import IGNORED
-from device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
-from learning.errors import NotFiniteError
-from learning.numerics.detection import DetectionRules, ScoringHead
-from learning.numerics.preprocessing import preprocess
-from schemas.models import of_pictures
-from schemas.reports import ClassResult
-from schemas.values import ClassName
+from fleetledger.device_agent.core.standing import left_out_text
+from fleetledger.device_agent.evaluation import EvaluationResult
+from fleetledger.device_agent.inference import InstalledModel
+from fleetledger.device_agent.measuring import pixel_uncertainty, require_numbers
+from fleetledger.device_agent.scene_data import sized_scenes
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.masks import IGNORED
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, Scene, named_files
+from fleetledger.learning.errors import NotFiniteError
+from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import of_pictures
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import ClassName
 
 Counts = npt.NDArray[np.int64]
 _NOT_ASKED = -1

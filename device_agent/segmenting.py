@@ -18,22 +18,27 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from device_agent.errors import SegmentError
-from device_agent.home import AgentHome
-from device_agent.host import ModelHost, sessions_of
-from device_agent.images import ChangedError
-from device_agent.inference import Floats, InstalledModel
-from device_agent.slots import ModelSlots
-from device_agent.sources.masks import BACKGROUND, IGNORED, values_in
-from device_agent.sources.scenes import CLASSES, MASKS, read_limited
-from device_agent.store.blobs import BlobFolder
-from learning.errors import ImageError
-from learning.numerics.framing import MAX_ROWS, classes_of_pixels, frame_of
-from learning.numerics.palette import voc_colours
-from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture, preprocess
-from schemas.models import of_pictures
-from schemas.toml_text import toml_value
-from schemas.whole_file import write_whole
+from fleetledger.device_agent.errors import SegmentError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.host import ModelHost, sessions_of
+from fleetledger.device_agent.images import ChangedError
+from fleetledger.device_agent.inference import Floats, InstalledModel
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, values_in
+from fleetledger.device_agent.sources.scenes import CLASSES, MASKS, read_limited
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.framing import MAX_ROWS, classes_of_pixels, frame_of
+from fleetledger.learning.numerics.palette import voc_colours
+from fleetledger.learning.numerics.preprocessing import (
+    check_pixels,
+    decode_picture,
+    open_picture,
+    preprocess,
+)
+from fleetledger.schemas.models import of_pictures
+from fleetledger.schemas.toml_text import toml_value
+from fleetledger.schemas.whole_file import write_whole
 
 OVERLAYS = "overlays"
 Mask = npt.NDArray[np.uint8]

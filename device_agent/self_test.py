@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.answering import each_alone
-from device_agent.errors import SelfTestError
-from device_agent.inference import Floats, Inputs, InstalledModel
-from schemas.counted import count_of
-from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
+from fleetledger.device_agent.answering import each_alone
+from fleetledger.device_agent.errors import SelfTestError
+from fleetledger.device_agent.inference import Floats, Inputs, InstalledModel
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, SMALL_SCORES, Manifest
 
 FEATURE_TOLERANCE = 0.05
 """Largest length of the difference to the golden features, as a share of their own length."""

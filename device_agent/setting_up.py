@@ -19,11 +19,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from device_agent.enrolling import enrol
-from device_agent.errors import HomeError
-from device_agent.home import SETTINGS_FILE, AgentHome, NewHome, write_home
-from device_agent.pinning import read_root
-from schemas.kits import (
+from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome, NewHome, write_home
+from fleetledger.device_agent.pinning import read_root
+from fleetledger.schemas.kits import (
     CA_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -34,13 +34,13 @@ from schemas.kits import (
     Kit,
     read_kit,
 )
-from schemas.message import explain
-from schemas.private_file import OWNER_AND_GROUP, make_home, write_private
-from schemas.regular_files import read_regular
-from schemas.settings_file import SettingsError
-from schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
-from schemas.whole_file import write_whole
-from transport.tls import TlsSettings
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home, write_private
+from fleetledger.schemas.regular_files import read_regular
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.systemd_units import DEVICE_UNITS, PROGRAM, ServiceUnit, UnitKind
+from fleetledger.schemas.whole_file import write_whole
+from fleetledger.transport.tls import TlsSettings
 
 _LONGEST_FILE = 1 << 20
 _GPU_GROUPS = ("video", "render")

@@ -8,14 +8,14 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from schemas.keys import VerifyKey
-from schemas.message import Strict
-from schemas.rollouts import MAX_IMAGES
-from schemas.tags import Tags
-from schemas.values import DeviceId, FleetId
-from schemas.variants import VariantChoice
-from transport.mqtt_settings import BrokerHost
-from transport.tls import TlsSettings
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rollouts import MAX_IMAGES
+from fleetledger.schemas.tags import Tags
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.variants import VariantChoice
+from fleetledger.transport.mqtt_settings import BrokerHost
+from fleetledger.transport.tls import TlsSettings
 
 Samples = Literal["pictures", "text", "scenes", "none"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")

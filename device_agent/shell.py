@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from device_agent.bench import WORK, AgentWorkbench
-from device_agent.core import heard, inputs
-from device_agent.core.changes.durable import Durable
-from device_agent.core.records import ActiveModel, OutboxKey
-from device_agent.core.requests import (
+from fleetledger.device_agent.bench import WORK, AgentWorkbench
+from fleetledger.device_agent.core import heard, inputs
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.records import ActiveModel, OutboxKey
+from fleetledger.device_agent.core.requests import (
     AdoptKey,
     CancelFetch,
     CleanFiles,
@@ -36,24 +36,24 @@ from device_agent.core.requests import (
     SendOutboxMessage,
     WakeAt,
 )
-from device_agent.core.session import turn
-from device_agent.core.standing import left_out
-from device_agent.core.state import AgentRecords, AgentState
-from device_agent.errors import DamagedError, HeldError, StoreError
-from device_agent.execution.providers import CPU
-from device_agent.features.cache import cache_bytes
-from device_agent.file_urls import HeardUrls
-from device_agent.health.telling import HealthReader, TextfileWriter, hindered
-from device_agent.health.textfile import AgentNumbers
-from device_agent.home import AgentHome
-from device_agent.journal import AgentJournal
-from device_agent.keys import KeyRing
-from device_agent.mail import AgentMail
-from device_agent.memory import resident_bytes
-from device_agent.proxy_blocks import ProxyBlocks, Serving
-from device_agent.round_traffic import RoundTraffic, asked_round
-from device_agent.slots import ModelSlots
-from device_agent.status import (
+from fleetledger.device_agent.core.session import turn
+from fleetledger.device_agent.core.standing import left_out
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
+from fleetledger.device_agent.execution.providers import CPU
+from fleetledger.device_agent.features.cache import cache_bytes
+from fleetledger.device_agent.file_urls import HeardUrls
+from fleetledger.device_agent.health.telling import HealthReader, TextfileWriter, hindered
+from fleetledger.device_agent.health.textfile import AgentNumbers
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.journal import AgentJournal
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.mail import AgentMail
+from fleetledger.device_agent.memory import resident_bytes
+from fleetledger.device_agent.proxy_blocks import ProxyBlocks, Serving
+from fleetledger.device_agent.round_traffic import RoundTraffic, asked_round
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.status import (
     MIB,
     REMEMBERED,
     Status,
@@ -71,39 +71,39 @@ from device_agent.status import (
     waiting_gradients,
     write_status,
 )
-from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import AgentStore
-from device_agent.watch import ProblemWatch
-from device_agent.worker import AgentWorker
-from schemas.contributions import Contribution
-from schemas.errors import SchemaError
-from schemas.health import DeviceHealth
-from schemas.log_lines import about
-from schemas.offers import Offer
-from schemas.presence import Death, Heartbeat
-from schemas.proxy import PrototypeGradients
-from schemas.service_manager import no_beat
-from schemas.values import Digest
-from transport.block_source import BlockSource
-from transport.certificates import CertificateWatch
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.connection_log import say_connection
-from transport.errors import (
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.device_agent.watch import ProblemWatch
+from fleetledger.device_agent.worker import AgentWorker
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Death, Heartbeat
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.service_manager import no_beat
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.certificates import CertificateWatch
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.connection_log import say_connection
+from fleetledger.transport.errors import (
     BlockError,
     FullDiskError,
     NotConnectedError,
     QueueFullError,
     TransportError,
 )
-from transport.interface import (
+from fleetledger.transport.interface import (
     Connected,
     Connection,
     ConnectionProblem,
     Disconnected,
     IncomingMessage,
 )
-from transport.meter import Counts
-from transport.transfer import Exchange
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import Exchange
 
 log = logging.getLogger("device_agent")
 

@@ -17,13 +17,13 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from device_agent.core.records import ActiveModel
-from device_agent.errors import ModelError
-from device_agent.store.blobs import make_folder, sync_folder, write_durably
-from schemas.message import Strict, is_absent
-from schemas.models import Manifest, Version
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.store.blobs import make_folder, sync_folder, write_durably
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.models import Manifest, Version
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 SlotName = Literal["a", "b"]
 _ACTIVE = "active"

@@ -7,22 +7,22 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from device_agent.core.models import open_action, waits_for_hours
-from device_agent.core.policy import images_asked, refusal, withheld
-from device_agent.core.releases import root_of
-from device_agent.core.state import AgentState
-from device_agent.round_traffic import RoundTraffic
-from device_agent.settings import Exemplars, Samples
-from learning.numerics.detection import ENTROPY, DetectionRules, Detector
-from methods.registry import can_learn
-from schemas.assignments import Assignment
-from schemas.counted import count_of
-from schemas.installing import pip_install
-from schemas.message import Strict
-from schemas.problems import DatedProblem
-from schemas.values import ClassName, DeviceId, Digest, FleetId
-from schemas.variants import VariantName
-from transport.meter import Counts
+from fleetledger.device_agent.core.models import open_action, waits_for_hours
+from fleetledger.device_agent.core.policy import images_asked, refusal, withheld
+from fleetledger.device_agent.core.releases import root_of
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.round_traffic import RoundTraffic
+from fleetledger.device_agent.settings import Exemplars, Samples
+from fleetledger.learning.numerics.detection import ENTROPY, DetectionRules, Detector
+from fleetledger.methods.registry import can_learn
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.variants import VariantName
+from fleetledger.transport.meter import Counts
 
 REMEMBERED = 10
 """Problems and refusals shown."""

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from device_agent.core import inputs
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import Train
-from device_agent.errors import MissingError
-from device_agent.features.reading import ReadFeatures
-from device_agent.images import PictureFile, read_pictures
-from device_agent.settings import AgentTrainingSettings
-from device_agent.store.blobs import BlobFolder, OffersPayloads
-from learning.numerics.preprocessing import sized_pixels
-from methods.registry import descriptor, training_device
-from methods.training import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.features.reading import ReadFeatures
+from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.store.blobs import BlobFolder, OffersPayloads
+from fleetledger.learning.numerics.preprocessing import sized_pixels
+from fleetledger.methods.registry import descriptor, training_device
+from fleetledger.methods.training import (
     BASE,
     ClientUpdate,
     Exemplars,
@@ -33,18 +33,18 @@ from methods.training import (
     FitJob,
     LocalData,
 )
-from schemas.assignments import Assignment
-from schemas.envelope import INLINE_LIMIT
-from schemas.installing import pip_install
-from schemas.models import Preprocessing, of_pictures
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId, Digest
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId, Digest
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
-    from learning.training.settings import TrainingEngineSettings
-    from learning.training.work import Trained
-    from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
+    from fleetledger.learning.networks.pictures import Pictures
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.work import Trained
+    from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
 
 log = logging.getLogger("device_agent.training")
 
@@ -157,7 +157,7 @@ class Loaded:
 def require_torch() -> None:
     """Raise `MissingError` without torch."""
     try:
-        import learning.networks.pictures  # noqa: F401, PLC0415 - needs torch
+        import fleetledger.learning.networks.pictures  # noqa: F401, PLC0415 - needs torch
     except ImportError as error:
         raise MissingError(
             "torch: not installed, and this fleet trains networks; "
@@ -168,7 +168,7 @@ def require_torch() -> None:
 def load_side(assignment: Assignment) -> Loaded:
     """Return what carries out the orders of an assignment; raise `MissingError` without torch."""
     require_torch()
-    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
 
     side = training_device(assignment.method)
     pictures = None
@@ -201,8 +201,8 @@ def engine_settings(settings: AgentTrainingSettings) -> TrainingEngineSettings:
     Raises `MissingError` without torch, `TrainingError` for a GPU that torch does not find.
     """
     require_torch()
-    from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
-    from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415
+    from fleetledger.learning.training.devices import found_device  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.settings import TrainingEngineSettings  # noqa: PLC0415
 
     return TrainingEngineSettings(
         device=found_device(settings.device),
@@ -224,7 +224,7 @@ def train(
     """
     began = time.perf_counter()
     engine = engine_settings(settings)
-    from learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.devices import memory_watched  # noqa: PLC0415 - needs torch
 
     with memory_watched():
         session = begin(request, instruction, data, memory, engine)
@@ -235,7 +235,7 @@ def train(
 def _carried_out(
     session: TrainingSession, instruction: FitInstruction, engine: TrainingEngineSettings
 ) -> ClientUpdate:
-    from learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.loop import train_alone  # noqa: PLC0415 - needs torch
 
     trained: Trained | None = None
     works = 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from device_agent.errors import MissingError
-from device_agent.execution.providers import CPU
-from device_agent.inference import describe_runtime
-from device_agent.settings import ModelSettings
-from schemas.variants import VariantName
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.execution.providers import CPU
+from fleetledger.device_agent.inference import describe_runtime
+from fleetledger.device_agent.settings import ModelSettings
+from fleetledger.schemas.variants import VariantName
 
 
 def wanted_variants(settings: ModelSettings) -> tuple[VariantName, ...]:

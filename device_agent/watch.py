@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from device_agent.core.standing import standing_problems
-from device_agent.core.state import AgentState
-from device_agent.worker import AgentWorker
-from schemas.log_lines import about
-from schemas.problems import CERTIFICATE, PATIENCE_SECONDS, OpenProblem, ProblemBook
-from schemas.values import DeviceId
-from transport.clock import Clock
-from transport.errors import BrokerLimitError, NotAuthorisedError, TlsError, TransportError
-from transport.transfer import Exchange
+from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.worker import AgentWorker
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.problems import CERTIFICATE, PATIENCE_SECONDS, OpenProblem, ProblemBook
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.errors import (
+    BrokerLimitError,
+    NotAuthorisedError,
+    TlsError,
+    TransportError,
+)
+from fleetledger.transport.transfer import Exchange
 
 log = logging.getLogger("device_agent")
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.core.records import ImageToCount
-from device_agent.features.computing import FrozenExtractor
-from device_agent.inference import Floats, Frozen
-from schemas.assignments import Assignment
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.features.computing import FrozenExtractor
+from fleetledger.device_agent.inference import Floats, Frozen
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True)

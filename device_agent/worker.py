@@ -11,8 +11,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from device_agent.core.inputs import Input
-from device_agent.core.requests import (
+from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     Compare,
     ComputePart,
@@ -27,8 +27,8 @@ from device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from schemas.progress import JobProgress
-from transport.errors import ThreadEndedError
+from fleetledger.schemas.progress import JobProgress
+from fleetledger.transport.errors import ThreadEndedError
 
 _JOBS: dict[type[object], str] = {
     Scan: "scan of the data folder",

@@ -15,11 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto
 
-from export.builder import GraphBuilder, float_value
-from export.cutting import Cutting
-from export.errors import ModelFileError
-from export.graph import BATCH, MAX_OPSET, MIN_OPSET, clean, opset_of, prefix_names, write
-from export.incoming import (
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.cutting import Cutting
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import (
+    BATCH,
+    MAX_OPSET,
+    MIN_OPSET,
+    clean,
+    opset_of,
+    prefix_names,
+    write,
+)
+from fleetledger.export.incoming import (
     as_it_takes,
     check_input,
     check_output,
@@ -30,14 +38,14 @@ from export.incoming import (
     outputs_of,
     with_usual_types,
 )
-from export.meaning import whole_of
-from export.noise import noise_inputs
-from export.one_by_one import ONE_BY_ONE, runs_one_by_one
-from export.preprocessing_file import remarks_on_units
-from export.rules import STANDARD_DOMAINS, check, read_model
-from export.runtime import LoadedModel
-from schemas.models import MAX_FEATURES, AnyPreprocessing
-from schemas.values import Digest
+from fleetledger.export.meaning import whole_of
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.one_by_one import ONE_BY_ONE, runs_one_by_one
+from fleetledger.export.preprocessing_file import remarks_on_units
+from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import MAX_FEATURES, AnyPreprocessing
+from fleetledger.schemas.values import Digest
 
 PREFIX = "backbone/"
 _RESERVED = (PREFIX, "pool/", "map/")

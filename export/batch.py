@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from export.builder import typed_value
-from export.graph import BATCH, nested_graphs
+from fleetledger.export.builder import typed_value
+from fleetledger.export.graph import BATCH, nested_graphs
 
 
 def batch_candidates(model: ModelProto, shape: tuple[int, ...]) -> Iterator[ModelProto]:

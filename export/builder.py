@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from export.graph import IR_VERSION, write
-from export.rules import check
+from fleetledger.export.graph import IR_VERSION, write
+from fleetledger.export.rules import check
 
 OPSET = 17
 """Of graphs that are all our own."""

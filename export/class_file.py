@@ -9,13 +9,13 @@ import json
 import sys
 from pathlib import Path
 
-from export.errors import ClassFileError
-from schemas.canonical import parse_json
-from schemas.class_names import fault_of, look_alike
-from schemas.contributions import MAX_CLASSES
-from schemas.errors import SchemaError, cut
-from schemas.user_text import decode_text, lines_of
-from schemas.values import ClassName
+from fleetledger.export.errors import ClassFileError
+from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.class_names import fault_of, look_alike
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.errors import SchemaError, cut
+from fleetledger.schemas.user_text import decode_text, lines_of
+from fleetledger.schemas.values import ClassName
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
 
-from export.errors import ModelFileError
-from export.graph import nested_graphs
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import nested_graphs
 
 VALUES = "value/"
 """Prefix of every name that the halves have inside."""

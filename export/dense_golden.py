@@ -14,11 +14,11 @@ import numpy.typing as npt
 import safetensors.numpy
 from PIL import Image
 
-from export.errors import ModelFileError
-from export.golden import golden_inputs
-from export.noise import noise_inputs
-from learning.numerics.preprocessing import preprocess
-from schemas.models import GOLDEN_INPUTS, SMALL_SCORES, AnyPreprocessing, Preprocessing
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import golden_inputs
+from fleetledger.export.noise import noise_inputs
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import GOLDEN_INPUTS, SMALL_SCORES, AnyPreprocessing, Preprocessing
 
 SAMPLES = 2
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from export.onnx_layers import GraphValue, OnnxLayers
-from learning.networks.segmentation.layers import Curve
+from fleetledger.export.onnx_layers import GraphValue, OnnxLayers
+from fleetledger.learning.networks.segmentation.layers import Curve
 
 
 class OnnxDenseLayers(OnnxLayers):

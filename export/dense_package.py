@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from export.dense_golden import read_dense_golden, write_dense_scores
-from export.dense_parity import measure_dense_parity
-from export.errors import ModelFileError
-from export.golden import frozen_features
-from export.graph import output_shape
-from export.network_head import NETWORK_RULES
-from export.package import (
+from fleetledger.export.dense_golden import read_dense_golden, write_dense_scores
+from fleetledger.export.dense_parity import measure_dense_parity
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import frozen_features
+from fleetledger.export.graph import output_shape
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.package import (
     ExportedModel,
     ExportRules,
     Lineage,
@@ -20,11 +20,11 @@ from export.package import (
     described,
     require_golden,
 )
-from export.parity import require_parity
-from export.rules import check
-from export.runtime import LoadedModel
-from export.segmentation import DenseHead
-from schemas.models import BACKGROUND, FEATURES, SMALL_SCORES, of_pictures
+from fleetledger.export.parity import require_parity
+from fleetledger.export.rules import check
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import DenseHead
+from fleetledger.schemas.models import BACKGROUND, FEATURES, SMALL_SCORES, of_pictures
 
 Floats = npt.NDArray[np.float32]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from export.runtime import LoadedModel, describe_runtime
-from export.segmentation import DenseHead
-from learning.numerics.bilinear import resized
-from schemas.models import FEATURES, SCORES, SMALL_SCORES, Parity
+from fleetledger.export.runtime import LoadedModel, describe_runtime
+from fleetledger.export.segmentation import DenseHead
+from fleetledger.learning.numerics.bilinear import resized
+from fleetledger.schemas.models import FEATURES, SCORES, SMALL_SCORES, Parity
 
 Floats = npt.NDArray[np.float32]
 

@@ -16,7 +16,7 @@ FleetledgerError
 
 from __future__ import annotations
 
-from schemas.errors import FleetledgerError
+from fleetledger.schemas.errors import FleetledgerError
 
 
 class ExportError(FleetledgerError):

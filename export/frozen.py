@@ -20,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, TensorProto
 
-from export.builder import GraphBuilder, float_value
-from export.errors import ModelFileError
-from export.graph import BATCH, clean, opset_of, output_width, write
-from export.rules import STANDARD_DOMAINS, check, read_model
-from learning.errors import RangeError
-from learning.numerics.integer_features import (
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH, clean, opset_of, output_width, write
+from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.integer_features import (
     QUANTISED_LARGEST,
     exact_product_type,
     largest_feature,
 )
-from schemas.models import FEATURES, MAX_FEATURES
+from fleetledger.schemas.models import FEATURES, MAX_FEATURES
 
 MapKind = Literal["integer", "gaussian", "none"]
 _AXES_ARE_INPUTS = 18

@@ -17,11 +17,11 @@ import safetensors
 import safetensors.numpy
 from PIL import Image
 
-from export.errors import ModelFileError
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from learning.numerics.preprocessing import preprocess
-from schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, AnyPreprocessing
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import FEATURES, GOLDEN_INPUTS, SCORES, AnyPreprocessing
 
 SAMPLES = 8
 _Floats = npt.NDArray[np.float32]

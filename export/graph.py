@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from export.errors import ModelFileError
+from fleetledger.export.errors import ModelFileError
 
 IR_VERSION = 9
 MAX_IR_VERSION = 10

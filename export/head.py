@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from export.builder import GraphBuilder, float_value
-from export.errors import ModelFileError
-from export.graph import BATCH
-from export.runtime import LoadedModel
-from learning.numerics.score_novelty import ScoreNovelty
-from schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
 
 DEFAULT_LOGIT_SCALE = 10.0
 """Ridge scores are nearly flat under a plain softmax; ten spreads them."""

@@ -16,14 +16,22 @@ import numpy.typing as npt
 import onnx.version_converter
 from onnx import ModelProto, TensorProto, helper
 
-from export.batch import batch_candidates
-from export.builder import typed_value
-from export.errors import ModelFileError
-from export.graph import BATCH, MAX_OPSET, MIN_OPSET, nested_graphs, nodes_of, opset_of, write
-from export.noise import flat_inputs, noise_inputs
-from export.one_by_one import run_one_by_one
-from export.runtime import LoadedModel
-from schemas.models import FEATURES, AnyPreprocessing, levels_alone
+from fleetledger.export.batch import batch_candidates
+from fleetledger.export.builder import typed_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import (
+    BATCH,
+    MAX_OPSET,
+    MIN_OPSET,
+    nested_graphs,
+    nodes_of,
+    opset_of,
+    write,
+)
+from fleetledger.export.noise import flat_inputs, noise_inputs
+from fleetledger.export.one_by_one import run_one_by_one
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing, levels_alone
 
 Values = npt.NDArray[np.float32]
 _PROBES = 3

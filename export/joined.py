@@ -16,12 +16,12 @@ import numpy.typing as npt
 import onnx.version_converter
 from onnx import GraphProto, ModelProto
 
-from export.cutting import reads
-from export.errors import ModelFileError, ParityError
-from export.graph import clean, opset_of, prefix_names, write
-from export.rules import STANDARD_DOMAINS, check
-from export.runtime import LoadedModel
-from schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
+from fleetledger.export.cutting import reads
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.graph import clean, opset_of, prefix_names, write
+from fleetledger.export.rules import STANDARD_DOMAINS, check
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import FEATURES, NOVELTY, PROBABILITIES, SCORES
 
 PREFIX = "head/"
 _OUTPUTS = (SCORES, PROBABILITIES)

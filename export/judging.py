@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import psutil
 
-from export.backbone import ImportedBackbone
-from export.errors import ModelFileError
-from export.judging_messages import (
+from fleetledger.export.backbone import ImportedBackbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.judging_messages import (
     BackboneRequest,
     GoldenFile,
     GoldenRequest,
@@ -26,14 +26,14 @@ from export.judging_messages import (
     Wanted,
     read_answer,
 )
-from export.own_model import CutModel, OwnModelRequest
-from learning.onnx_files.reading import MAX_MODEL_BYTES
-from schemas.child_limits import child_environment
-from schemas.models import AnyPreprocessing
+from fleetledger.export.own_model import CutModel, OwnModelRequest
+from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.schemas.child_limits import child_environment
+from fleetledger.schemas.models import AnyPreprocessing
 
 MOST_ANSWERED = 3 * MAX_MODEL_BYTES
 """Bytes of an answer: two halves of a file, and what is measured of them."""
-_COMMAND = (sys.executable, "-m", "export.judging_child")
+_COMMAND = (sys.executable, "-m", "fleetledger.export.judging_child")
 _BY_THE_CLOCK = 4
 """Times the processor's seconds after which a child is ended that sleeps or waits."""
 _LAST_WORDS = 300

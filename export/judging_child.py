@@ -1,4 +1,4 @@
-"""`python -m export.judging_child`: takes in the file that standard input brings, and answers.
+"""`python -m fleetledger.export.judging_child`: take in the file that standard input brings.
 
 The answer goes to the file that standard output is.
 """
@@ -9,11 +9,11 @@ import os
 import sys
 from typing import Any
 
-from export.backbone import import_backbone
-from export.errors import ExportError
-from export.golden import build_golden
-from export.judging import MOST_ANSWERED
-from export.judging_messages import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ExportError
+from fleetledger.export.golden import build_golden
+from fleetledger.export.judging import MOST_ANSWERED
+from fleetledger.export.judging_messages import (
     BackboneRequest,
     GoldenFile,
     GoldenRequest,
@@ -21,12 +21,12 @@ from export.judging_messages import (
     JudgingRequest,
     written_answer,
 )
-from export.layers import looking_backbone
-from export.own_model import own_model
-from export.runtime import describe_runtime
-from learning.errors import LearningError
-from schemas.child_limits import contain, limit
-from schemas.errors import FleetledgerError
+from fleetledger.export.layers import looking_backbone
+from fleetledger.export.own_model import own_model
+from fleetledger.export.runtime import describe_runtime
+from fleetledger.learning.errors import LearningError
+from fleetledger.schemas.child_limits import contain, limit
+from fleetledger.schemas.errors import FleetledgerError
 
 _NO_MEMORY = ("bad_alloc", "allocate", "out of memory")
 

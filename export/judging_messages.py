@@ -15,14 +15,14 @@ import safetensors.numpy
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from export import errors as export_errors
-from export.backbone import ImportedBackbone
-from export.errors import ModelFileError
-from export.layers import AS_IT_IS, Looking
-from export.own_model import CutModel, OwnModelRequest
-from learning import errors as learning_errors
-from schemas.models import AnyPreprocessing
-from schemas.values import ClassName
+from fleetledger.export import errors as export_errors
+from fleetledger.export.backbone import ImportedBackbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.layers import AS_IT_IS, Looking
+from fleetledger.export.own_model import CutModel, OwnModelRequest
+from fleetledger.learning import errors as learning_errors
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import ClassName
 
 _FACTS, _DATA, _SAMPLE = "facts", "data", "sample"
 _PREPROCESSING: TypeAdapter[AnyPreprocessing] = TypeAdapter(AnyPreprocessing)

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from export.builder import GraphBuilder, float_value
-from export.cutting import Cutting
-from export.errors import ModelFileError
-from export.graph import BATCH, clean, opset_of, write
-from export.incoming import check_input, in_range, with_usual_types
-from export.noise import noise_inputs
-from export.rules import check, read_model
-from export.runtime import LoadedModel
-from schemas.models import AnyPreprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.cutting import Cutting
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH, clean, opset_of, write
+from fleetledger.export.incoming import check_input, in_range, with_usual_types
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.rules import check, read_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import AnyPreprocessing
 
 PREFIX = "layers/"
 _AXES_ARE_INPUTS = 18

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from export.cutting import Cutting
-from export.errors import ModelFileError
-from export.graph import write
-from export.runtime import LoadedModel
-from learning.numerics.entropy import softmax
-from schemas.models import Gives
+from fleetledger.export.cutting import Cutting
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import write
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.entropy import softmax
+from fleetledger.schemas.models import Gives
 
 Values = npt.NDArray[Any]
 Reading = Literal["scores", "logarithms", "margin", "share"]

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from export.builder import GraphBuilder, float_value
-from export.errors import NetworkExportError, WeightsError
-from export.graph import BATCH
-from schemas.models import Preprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.errors import NetworkExportError, WeightsError
+from fleetledger.export.graph import BATCH
+from fleetledger.schemas.models import Preprocessing
 
 WIDTH = 1280
 INPUT_NAME = "image"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from export.errors import ModelFileError
-from learning.errors import GraphFileError
-from learning.onnx_files.beside import Part, parts_beside, with_parts
-from learning.onnx_files.reading import MAX_MODEL_BYTES
-from schemas.regular_files import open_regular, regular_status
+from fleetledger.export.errors import ModelFileError
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.beside import Part, parts_beside, with_parts
+from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.schemas.regular_files import open_regular, regular_status
 
 _ONE_FILE = (
     "copy it there, or save the model as one file: torch.onnx.export(..., external_data=False), "

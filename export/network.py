@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.builder import GraphBuilder, float_value
-from export.errors import ModelFileError
-from export.graph import BATCH
-from export.onnx_layers import GraphValue, OnnxLayers
-from learning.errors import LearningError
-from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
-from learning.networks.network import Network
-from schemas.models import FEATURES, AnyPreprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH
+from fleetledger.export.onnx_layers import GraphValue, OnnxLayers
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
+from fleetledger.learning.networks.network import Network
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

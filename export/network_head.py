@@ -13,16 +13,16 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from export.builder import GraphBuilder
-from export.head import finish_head
-from export.network import add_trunk, check_network, head_rows
-from export.numpy_layers import Floats, NumpyLayers
-from export.onnx_layers import GraphValue
-from export.package import ExportRules
-from learning.networks.body import Layers
-from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
-from learning.networks.network import Network
-from schemas.models import FEATURES, SCORES
+from fleetledger.export.builder import GraphBuilder
+from fleetledger.export.head import finish_head
+from fleetledger.export.network import add_trunk, check_network, head_rows
+from fleetledger.export.numpy_layers import Floats, NumpyLayers
+from fleetledger.export.onnx_layers import GraphValue
+from fleetledger.export.package import ExportRules
+from fleetledger.learning.networks.body import Layers
+from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
+from fleetledger.learning.networks.network import Network
+from fleetledger.schemas.models import FEATURES, SCORES
 
 NETWORK_RULES = ExportRules(relative=True)
 """Limits of a network's export."""

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from learning.numerics.preprocessing import preprocess
-from schemas.models import AnyPreprocessing
-from schemas.text import TextPreprocessing
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.text import TextPreprocessing
 
 _PATCHES = 8
 """Coloured patches along a side: smooth after resizing, nearer to a photograph than white noise."""

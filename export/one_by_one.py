@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, ModelProto, helper, numpy_helper
 
-from export.builder import float_value, typed_value
-from export.errors import ModelFileError
-from export.graph import BATCH, prefix_names, write
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from schemas.models import AnyPreprocessing
+from fleetledger.export.builder import float_value, typed_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH, prefix_names, write
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import AnyPreprocessing
 
 PREFIX = "one_by_one/"
 _SCAN = PREFIX + "scan"

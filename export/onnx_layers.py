@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.builder import GraphBuilder
-from learning.networks.body import EPSILON, MOMENTUM
+from fleetledger.export.builder import GraphBuilder
+from fleetledger.learning.networks.body import EPSILON, MOMENTUM
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

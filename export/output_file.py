@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from export.errors import OutputFileError
-from schemas.whole_file import write_whole
+from fleetledger.export.errors import OutputFileError
+from fleetledger.schemas.whole_file import write_whole
 
 
 def check_place(path: Path) -> None:

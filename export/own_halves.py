@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto, ModelProto, helper
 
-from export.builder import GraphBuilder, float_value
-from export.cutting import VALUES, Half
-from export.graph import BATCH, IR_VERSION, nodes_of, opset_of, write
-from export.meaning import Meaning
-from export.rules import check
-from schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.cutting import VALUES, Half
+from fleetledger.export.graph import BATCH, IR_VERSION, nodes_of, opset_of, write
+from fleetledger.export.meaning import Meaning
+from fleetledger.export.rules import check
+from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
 
 _FEATURES, _SCORES = VALUES + "features", VALUES + "scores"
 _SMALL_SIDE = 64

@@ -22,12 +22,12 @@ import numpy.typing as npt
 from onnx import ModelProto, helper, numpy_helper
 from PIL import Image
 
-from export.cutting import VALUES, Cutting
-from export.dense_golden import build_dense_golden, write_dense_scores
-from export.errors import ModelFileError, ParityError
-from export.golden import build_golden, golden_inputs, write_golden_scores
-from export.graph import clean, nested_graphs, nodes_of, tensors_of, write
-from export.incoming import (
+from fleetledger.export.cutting import VALUES, Cutting
+from fleetledger.export.dense_golden import build_dense_golden, write_dense_scores
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.golden import build_golden, golden_inputs, write_golden_scores
+from fleetledger.export.graph import clean, nested_graphs, nodes_of, tensors_of, write
+from fleetledger.export.incoming import (
     Values,
     as_it_takes,
     as_pictures,
@@ -39,18 +39,18 @@ from export.incoming import (
     remarks_on_rows,
     with_usual_types,
 )
-from export.meaning import SAME, Meaning, meaning_of
-from export.network_head import NETWORK_RULES
-from export.noise import noise_inputs
-from export.one_by_one import ONE_BY_ONE, runs_one_by_one
-from export.own_halves import CutValue, OwnFiles
-from export.parity import DEFAULT_TOLERANCE, require_parity
-from export.preprocessing_file import remarks_on_units
-from export.rules import STANDARD_DOMAINS, read_model
-from export.runtime import LoadedModel, describe_runtime
-from export.segmentation import MAX_MAP_NUMBERS
-from learning.numerics.preprocessing import preprocess
-from schemas.models import (
+from fleetledger.export.meaning import SAME, Meaning, meaning_of
+from fleetledger.export.network_head import NETWORK_RULES
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.one_by_one import ONE_BY_ONE, runs_one_by_one
+from fleetledger.export.own_halves import CutValue, OwnFiles
+from fleetledger.export.parity import DEFAULT_TOLERANCE, require_parity
+from fleetledger.export.preprocessing_file import remarks_on_units
+from fleetledger.export.rules import STANDARD_DOMAINS, read_model
+from fleetledger.export.runtime import LoadedModel, describe_runtime
+from fleetledger.export.segmentation import MAX_MAP_NUMBERS
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import (
     BACKGROUND,
     FEATURES,
     MAX_FEATURES,
@@ -62,7 +62,7 @@ from schemas.models import (
     Gives,
     Parity,
 )
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
 
 Inputs = npt.NDArray[Any]
 _RESERVED = frozenset({SCORES, SMALL_SCORES, "probabilities"})

@@ -9,18 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.errors import ModelFileError, ParityError
-from export.golden import Golden, frozen_features, read_golden, write_golden_scores
-from export.graph import output_width
-from export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
-from export.parity import DEFAULT_TOLERANCE, measure_parity, require_novelty, require_parity
-from export.rules import STANDARD_DOMAINS, check
-from export.runtime import LoadedModel
-from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge
-from export.variants.measuring import VariantFeatures
-from schemas.file_reference import FileReference
-from schemas.models import Answers, AnyPreprocessing, Manifest, Parity
-from schemas.values import ClassName, Digest
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.golden import Golden, frozen_features, read_golden, write_golden_scores
+from fleetledger.export.graph import output_width
+from fleetledger.export.head import DEFAULT_LOGIT_SCALE, Head, RowsHead, head_scores
+from fleetledger.export.parity import (
+    DEFAULT_TOLERANCE,
+    measure_parity,
+    require_novelty,
+    require_parity,
+)
+from fleetledger.export.rules import STANDARD_DOMAINS, check
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.gate import (
+    NO_VARIANTS,
+    HeadToJudge,
+    JudgedVariants,
+    VariantFile,
+    judge,
+)
+from fleetledger.export.variants.measuring import VariantFeatures
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Answers, AnyPreprocessing, Manifest, Parity
+from fleetledger.schemas.values import ClassName, Digest
 
 DEFAULT_DEVICE_TOLERANCE = 0.05
 """A device's processor rounds the backbone otherwise; a flipped step of the grid moves a score."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from export.errors import ParityError
-from export.head import Head, head_scores
-from export.runtime import LoadedModel, describe_runtime
-from learning.numerics.score_novelty import ScoreNovelty
-from schemas.models import FEATURES, NOVELTY, SCORES, Parity
+from fleetledger.export.errors import ParityError
+from fleetledger.export.head import Head, head_scores
+from fleetledger.export.runtime import LoadedModel, describe_runtime
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.schemas.models import FEATURES, NOVELTY, SCORES, Parity
 
 DEFAULT_TOLERANCE = 1e-3
 """Ridge scores lie around 0 to 1; float32 sums of 5,000 terms differ by some 1e-5."""

@@ -10,12 +10,12 @@ from typing import Any
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
-from export.errors import PreprocessingFileError
-from schemas.canonical import parse_json
-from schemas.errors import SchemaError, cut
-from schemas.message import explain
-from schemas.models import AnyPreprocessing
-from schemas.user_text import decode_text
+from fleetledger.export.errors import PreprocessingFileError
+from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.errors import SchemaError, cut
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,10 +12,10 @@ import re
 import onnx
 from onnx import ModelProto
 
-from export.errors import ModelFileError
-from export.graph import MAX_IR_VERSION, MAX_OPSET, opset_of
-from learning.errors import GraphFileError
-from learning.onnx_files.reading import read_onnx
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import MAX_IR_VERSION, MAX_OPSET, opset_of
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.reading import read_onnx
 
 STANDARD_DOMAINS = frozenset({""})
 _FIRST_BYTE = b"\x08"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.errors import ModelFileError, RuntimeMissingError
-from schemas.installing import pip_install
-from schemas.onnx_runtime import onnx_runtime, onnx_runtime_tools
+from fleetledger.export.errors import ModelFileError, RuntimeMissingError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.onnx_runtime import onnx_runtime, onnx_runtime_tools
 
 _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4

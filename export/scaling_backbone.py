@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from export.builder import GraphBuilder, float_value
-from export.graph import BATCH
-from schemas.models import Preprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.graph import BATCH
+from fleetledger.schemas.models import Preprocessing
 
 
 def scaling_backbone(preprocessing: Preprocessing, factor: float = 1.0) -> bytes:

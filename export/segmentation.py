@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.builder import GraphBuilder, float_value
-from export.dense_layers import OnnxDenseLayers
-from export.errors import ModelFileError
-from export.graph import BATCH
-from export.onnx_layers import GraphValue
-from learning.errors import LearningError
-from learning.networks.head import BIAS, WEIGHT
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.numerics.bilinear import resized
-from schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.dense_layers import OnnxDenseLayers
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH
+from fleetledger.export.onnx_layers import GraphValue
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.head import BIAS, WEIGHT
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.numerics.bilinear import resized
+from fleetledger.schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Size = tuple[int, int]

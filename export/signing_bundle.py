@@ -20,10 +20,10 @@ from typing import Any
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from export.errors import SigningKeyError
-from schemas.canonical import canonical_json
-from schemas.private_file import write_private
-from schemas.whole_file import write_whole
+from fleetledger.export.errors import SigningKeyError
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.whole_file import write_whole
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"

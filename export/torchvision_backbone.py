@@ -19,24 +19,24 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkExportError, ParityError
-from export.graph import BATCH, clean, write
-from export.noise import noise_inputs
-from export.output_file import write_described
-from export.preprocessing_file import preprocessing_toml
-from export.rules import read_model
-from export.runtime import LoadedModel, describe_runtime
-from export.torchvision_network import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError, NetworkExportError, ParityError
+from fleetledger.export.graph import BATCH, clean, write
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.output_file import write_described
+from fleetledger.export.preprocessing_file import preprocessing_toml
+from fleetledger.export.rules import read_model
+from fleetledger.export.runtime import LoadedModel, describe_runtime
+from fleetledger.export.torchvision_network import (
     INPUT_NAME,
     FeatureNetwork,
     build_network,
     find_recipe,
     sized,
 )
-from export.torchvision_weights import load_weights
-from learning.onnx_files.reading import MAX_MODEL_BYTES
-from schemas.models import Preprocessing
+from fleetledger.export.torchvision_weights import load_weights
+from fleetledger.learning.onnx_files.reading import MAX_MODEL_BYTES
+from fleetledger.schemas.models import Preprocessing
 
 OPSET = 17
 """The first with layer normalisation, the last that torch's exporter writes without helpers."""

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import library, nn
 
-from export.errors import NetworkExportError
-from schemas.models import MAX_SIDE, Preprocessing
+from fleetledger.export.errors import NetworkExportError
+from fleetledger.schemas.models import MAX_SIDE, Preprocessing
 
 INPUT_NAME = "image"
 _CLASSIFIERS = ("classifier", "fc", "heads", "head")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from export.errors import WeightsError
-from export.torchvision_network import FeatureNetwork
-from export.weights_file import State, keep_versions, listed, read_weights
-from learning.networks.vit_weights import is_of_timm, under_present_names
+from fleetledger.export.errors import WeightsError
+from fleetledger.export.torchvision_network import FeatureNetwork
+from fleetledger.export.weights_file import State, keep_versions, listed, read_weights
+from fleetledger.learning.networks.vit_weights import is_of_timm, under_present_names
 
 _POSITIONS = "encoder.pos_embedding"
 _OLD_DENSENET_NAME = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12])\.")

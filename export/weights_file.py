@@ -13,7 +13,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from export.errors import WeightsError
+from fleetledger.export.errors import WeightsError
 
 State = OrderedDict[str, torch.Tensor]
 """Tensors by name; torch hangs the versions of the layers on it as `_metadata`."""

@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 from pydantic import Field
 from typing_extensions import Self
 
-from methods.errors import MethodError
-from methods.part_settings import PartSettings
-from schemas.contributions import MAX_CLASSES
-from schemas.errors import SchemaError
-from schemas.message import Message
-from schemas.models import MAX_FEATURES
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.part_settings import PartSettings
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import MAX_FEATURES
+from fleetledger.schemas.values import ClassName
 
 SettingsT_co = TypeVar("SettingsT_co", bound=PartSettings, covariant=True)
 

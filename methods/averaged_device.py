@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from learning.errors import LearningError
-from methods.client_updates import UpdateFrame
-from methods.errors import MethodError
-from methods.training import ClientUpdate, FitJob
-from methods.training_sides import Assignment, State, TrainingDevice
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training import ClientUpdate, FitJob
+from fleetledger.methods.training_sides import Assignment, State, TrainingDevice
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from learning.training.work import Trained
+    from fleetledger.learning.training.work import Trained
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Answer:
 
     def encode(self) -> bytes:
         """Return it as a payload; raise `MethodError` where training left the numbers."""
-        from learning.networks.conversion import to_arrays  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.networks.conversion import to_arrays  # noqa: PLC0415 - needs torch
 
         try:
             return self.frame.encode(to_arrays(self.weights))

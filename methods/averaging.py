@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
-from methods.client_updates import Mean, UpdateFrame, UpdateSum
-from methods.network_weights import Arrays, encode_weights
-from methods.once import OncePerRound
-from methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
-from methods.training_sides import Assignment, TrainingCoordinator
+from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
+from fleetledger.methods.network_weights import Arrays, encode_weights
+from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.training import CountedUpdate, RoundConfig, RoundOutcome, Summing
+from fleetledger.methods.training_sides import Assignment, TrainingCoordinator
 
 
 class AveragingCoordinator(TrainingCoordinator[Assignment]):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from methods.statistics import StatisticsAssignment
-from schemas.contributions import MAX_CLASSES
-from schemas.errors import TensorError
-from schemas.values import ClassName
+from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.values import ClassName
 
 
 def check_classes(

@@ -19,27 +19,27 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from learning.errors import LearningError
-from learning.numerics.gram import check_integers, class_sums
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from methods.class_counts import check_classes, most_classes
-from methods.errors import ContributionError, MethodError
-from methods.labels import check_samples, count_classes, index_classes
-from methods.part import NO_CONTEXT, PartContext
-from methods.statistics import (
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.gram import check_integers, class_sums
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.methods.class_counts import check_classes, most_classes
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.labels import check_samples, count_classes, index_classes
+from fleetledger.methods.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics import (
     Assignment,
     Features,
     MadeContribution,
     StatisticsAssignment,
     StatisticsDevice,
 )
-from schemas.bitpacking import PackedIntegers, smallest_bits
-from schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from schemas.errors import SchemaError, TensorError
-from schemas.message import Message
-from schemas.tensor_header import MAX_HEADER_BYTES
-from schemas.tensors import PACKED, Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import ClassName
+from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
+from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from fleetledger.schemas.errors import SchemaError, TensorError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
+from fleetledger.schemas.tensors import PACKED, Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]
 

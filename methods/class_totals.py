@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.numerics.exact_sum import ScaledIntegers
-from methods.errors import MethodError
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True, eq=False)

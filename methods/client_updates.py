@@ -21,17 +21,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.grids import Grid, Integers
-from learning.numerics.weights import SumLimits, WeightSum
-from methods.errors import ContributionError, MethodError
-from methods.spread import Spread, SpreadBlock, spread_partial
-from methods.training import CountedUpdate, Partial, Summing
-from methods.update_forms import FORMS, Upload
-from schemas.canonical import canonical_json
-from schemas.errors import SchemaError
-from schemas.tensors import plain_body
-from schemas.values import Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.grids import Grid, Integers
+from fleetledger.learning.numerics.weights import SumLimits, WeightSum
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.spread import Spread, SpreadBlock, spread_partial
+from fleetledger.methods.training import CountedUpdate, Partial, Summing
+from fleetledger.methods.update_forms import FORMS, Upload
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import plain_body
+from fleetledger.schemas.values import Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.contributions import PayloadKind
+from fleetledger.schemas.contributions import PayloadKind
 
 LEARN = "learn"
 """The phase that every method has: local data become contributions."""

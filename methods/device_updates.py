@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from methods.training import ClientUpdate, FitJob
+from fleetledger.methods.training import ClientUpdate, FitJob
 
 if TYPE_CHECKING:
-    from learning.training.work import Trained
+    from fleetledger.learning.training.work import Trained
 
 
 class Remembered(Protocol):

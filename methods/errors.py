@@ -7,7 +7,7 @@ MethodError
 
 from __future__ import annotations
 
-from schemas.errors import FleetledgerError
+from fleetledger.schemas.errors import FleetledgerError
 
 
 class MethodError(FleetledgerError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain, zip_longest
 
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.values import ClassName, Digest
 
 Digests = tuple[Digest, ...]
 

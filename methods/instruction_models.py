@@ -14,11 +14,11 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from learning.networks.conversion import to_tensors
-from learning.networks.network import AnyNetwork
-from methods.network_weights import Arrays, decode_weights
-from methods.training import FitInstruction
-from schemas.values import ClassName
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.network import AnyNetwork
+from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import ClassName
 
 _KEPT = 2
 """Models of a kind that stay in memory."""

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from methods.errors import MethodError
-from schemas.errors import SchemaError
-from schemas.message import Strict, explain
-from schemas.tensors import Expectation, Expected, UpTo, read_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.tensors import Expectation, Expected, UpTo, read_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 FactsT = TypeVar("FactsT", bound=Strict)
 Arrays = dict[str, npt.NDArray[Any]]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from methods.errors import MethodError
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.values import ClassName
 
 T = TypeVar("T")
 Parts = Mapping[bytes, tuple[T, int]]

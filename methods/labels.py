@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.errors import MethodError
-from methods.statistics import StatisticsAssignment
-from schemas.errors import InvalidValueError
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.errors import MethodError
-from schemas.values import ClassName
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.values import ClassName
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from learning.networks.head import ROWS, grow_head
-from learning.networks.network import AnyNetwork
-from methods.errors import ContributionError
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, encode_tensors, read_tensors
-from schemas.values import ClassName
+from fleetledger.learning.networks.head import ROWS, grow_head
+from fleetledger.learning.networks.network import AnyNetwork
+from fleetledger.methods.errors import ContributionError
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName
 
 Arrays = dict[str, npt.NDArray[Any]]
 

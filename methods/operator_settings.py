@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ValidationError
 
-from methods.errors import MethodError
-from schemas.setting_faults import model_in, tell
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.setting_faults import model_in, tell
 
 SECTION = "method.settings"
 

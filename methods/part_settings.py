@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 
 class PartSettings(Strict):

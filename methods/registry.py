@@ -11,19 +11,19 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from methods.descriptor import LEARN, Descriptor
-from methods.errors import UnknownMethodError
-from methods.statistics import (
+from fleetledger.methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.errors import UnknownMethodError
+from fleetledger.methods.statistics import (
     CheckedStatistics,
     ExactAggregate,
     StatisticsAssignment,
     StatisticsCoordinator,
     StatisticsDevice,
 )
-from schemas.presence import Capabilities
+from fleetledger.schemas.presence import Capabilities
 
 if TYPE_CHECKING:
-    from methods.training_sides import AnyTrainingCoordinator, AnyTrainingDevice
+    from fleetledger.methods.training_sides import AnyTrainingCoordinator, AnyTrainingDevice
 
 AnyStatisticsCoordinator = StatisticsCoordinator[
     StatisticsAssignment, CheckedStatistics, ExactAggregate
@@ -72,7 +72,7 @@ def statistics_coordinator(name: str) -> AnyStatisticsCoordinator:
 
 def training_device(name: str) -> AnyTrainingDevice:
     """Import and return the device side of a method that trains; needs torch."""
-    from methods.training_sides import TrainingDevice  # noqa: PLC0415 - few devices train
+    from fleetledger.methods.training_sides import TrainingDevice  # noqa: PLC0415 - few devices train
 
     found = _module(name, ".device").DEVICE
     assert isinstance(found, TrainingDevice)
@@ -81,7 +81,7 @@ def training_device(name: str) -> AnyTrainingDevice:
 
 def training_coordinator(name: str) -> AnyTrainingCoordinator:
     """Import and return the coordinator side of a method that trains."""
-    from methods.training_sides import TrainingCoordinator  # noqa: PLC0415 - as above
+    from fleetledger.methods.training_sides import TrainingCoordinator  # noqa: PLC0415 - as above
 
     found = _module(name, ".coordinator").COORDINATOR
     assert isinstance(found, TrainingCoordinator)
@@ -103,7 +103,7 @@ def _module(name: str, side: str) -> ModuleType:
         raise UnknownMethodError(
             f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}"
         )
-    return _imported(f"methods.{name}{side}")
+    return _imported(f"{__package__}.{name}{side}")
 
 
 @cache

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.errors import MethodError
-from methods.statistics import SolvedClassifier
-from schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.statistics import SolvedClassifier
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 
 _MAX_BYTES = 1 << 30
 _WEIGHTS, _CLASSES = "weights", "novelty_classes"

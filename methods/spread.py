@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.plan import is_buffer
-from learning.numerics.grids import Grid
-from methods.training import Partial
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.numerics.grids import Grid
+from fleetledger.methods.training import Partial
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

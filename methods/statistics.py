@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.numerics.influence import Moments
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.assignment import FeatureAssignment
-from methods.errors import MethodError
-from methods.operator_settings import refuse_unknown
-from methods.part import NO_CONTEXT, PartContext
-from methods.part_settings import PartSettings
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.influence import Moments
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.operator_settings import refuse_unknown
+from fleetledger.methods.part import NO_CONTEXT, PartContext
+from fleetledger.methods.part_settings import PartSettings
+from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.generic]
 """Features h (n, M) as `frozen.onnx` puts them out; a method says which numbers it takes."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from schemas.rounds import Observation, RoundOrder
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.rounds import Observation, RoundOrder
+from fleetledger.schemas.values import ClassName, Digest
 
 if TYPE_CHECKING:
-    from learning.training.resident import ResidentSamples
-    from learning.training.work import Trained, Work
+    from fleetledger.learning.training.resident import ResidentSamples
+    from fleetledger.learning.training.work import Trained, Work
 
 State_co = TypeVar("State_co", covariant=True)
 

@@ -9,14 +9,14 @@ from typing import Generic, Literal, TypeVar
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.networks.head import HeadKind
-from learning.networks.network import Network
-from learning.networks.registry import build_network
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.errors import MethodError
-from schemas.message import Message, Strict, explain
-from schemas.rounds import TRAIN
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.message import Message, Strict, explain
+from fleetledger.schemas.rounds import TRAIN
 
 
 class AveragedSettings(Strict):

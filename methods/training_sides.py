@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.network import Network
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.errors import MethodError
-from methods.network_weights import Arrays, decode_weights, encode_weights
-from methods.operator_settings import refuse_unknown
-from methods.training import (
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays, decode_weights, encode_weights
+from fleetledger.methods.operator_settings import refuse_unknown
+from fleetledger.methods.training import (
     ClientUpdate,
     CountedUpdate,
     FitInstruction,
@@ -31,14 +31,14 @@ from methods.training import (
     RoundParts,
     Summing,
 )
-from methods.training_assignment import AveragedSettings, TrainingAssignment
-from schemas.values import ClassName
+from fleetledger.methods.training_assignment import AveragedSettings, TrainingAssignment
+from fleetledger.schemas.values import ClassName
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
-    from learning.training.settings import TrainingEngineSettings
-    from learning.training.shared_inference import InferenceRequest
-    from learning.training.work import Trained
+    from fleetledger.learning.networks.pictures import Pictures
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.shared_inference import InferenceRequest
+    from fleetledger.learning.training.work import Trained
 
 AnyTrainingAssignment = TrainingAssignment[AveragedSettings]
 """What both sides of any method that trains are told."""

@@ -17,12 +17,12 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.differences import DifferenceGrid, Differences
-from learning.numerics.grids import Grid, Integers
-from learning.numerics.weights import WeightGrid
-from schemas.errors import TensorError
-from schemas.tensor_header import TensorEntry, TensorHeader
-from schemas.tensors import Expected, read_tensors
+from fleetledger.learning.numerics.differences import DifferenceGrid, Differences
+from fleetledger.learning.numerics.grids import Grid, Integers
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.tensor_header import TensorEntry, TensorHeader
+from fleetledger.schemas.tensors import Expected, read_tensors
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from schemas.contributions import MAX_CLASSES
-from schemas.message import Items, Message, is_absent
-from schemas.models import AnyPreprocessing
-from schemas.offers import MAX_FILE_URLS, FileUrl, Offer
-from schemas.rounds import PhaseName, RoundOrder
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.message import Items, Message, is_absent
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.offers import MAX_FILE_URLS, FileUrl, Offer
+from fleetledger.schemas.rounds import PhaseName, RoundOrder
+from fleetledger.schemas.values import ClassName, Digest
 
 MAX_NAME_BYTES = 40_000
 """Bytes of all class names together: an assignment lists them twice and must fit one header."""

@@ -12,8 +12,8 @@ import inspect
 import json
 from typing import Any
 
-from schemas.catalogue import CATALOGUE, CatalogueEntry
-from schemas.topics import PROTOCOL_VERSION, ROOT, qos_of
+from fleetledger.schemas.catalogue import CATALOGUE, CatalogueEntry
+from fleetledger.schemas.topics import PROTOCOL_VERSION, ROOT, qos_of
 
 FILE_NAME = "asyncapi.json"
 VERSION = "3.0.0"
@@ -39,7 +39,7 @@ def _document() -> Json:
             "title": "fleetledger",
             "version": str(PROTOCOL_VERSION),
             "description": "What a device of a fleet and its coordinator say to each other. Seen "
-            "from the device; written by `python -m schemas.generate`.",
+            "from the device; written by `python -m fleetledger.schemas.generate`.",
             "license": {"name": "Apache-2.0"},
         },
         "servers": {"broker": _server()},

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from schemas.errors import TensorError
+from fleetledger.schemas.errors import TensorError
 
 MIN_BITS = 2
 MAX_BITS = 48

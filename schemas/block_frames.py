@@ -14,11 +14,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from schemas.envelope import MAX_ATTACHMENT_BYTES, Sender, attached
-from schemas.errors import EnvelopeError
-from schemas.offers import MAX_BLOCKS, BlockData
-from schemas.seals import SCHEMA_VERSION
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.envelope import MAX_ATTACHMENT_BYTES, Sender, attached
+from fleetledger.schemas.errors import EnvelopeError
+from fleetledger.schemas.offers import MAX_BLOCKS, BlockData
+from fleetledger.schemas.seals import SCHEMA_VERSION
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 _DIGEST = Digest.pattern.pattern
 _NUMBER = "0|[1-9][0-9]{0,17}"

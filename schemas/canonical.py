@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from schemas.errors import SchemaError, shorten
+from fleetledger.schemas.errors import SchemaError, shorten
 
 MAX_DEPTH = 32
 """Lists and objects inside each other; messages of this project need less than ten."""

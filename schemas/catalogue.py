@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.enrolment import Enrolled, Enrolment, KeyRotation
-from schemas.health import DeviceHealth
-from schemas.message import Message
-from schemas.models import DesiredModel, ModelStatus
-from schemas.offers import BlockData, BlockRefusal, BlockRequest
-from schemas.presence import (
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.enrolment import Enrolled, Enrolment, KeyRotation
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest
+from fleetledger.schemas.presence import (
     Birth,
     CoordinatorBirth,
     CoordinatorDeath,
@@ -25,10 +25,10 @@ from schemas.presence import (
     Heartbeat,
     Welcome,
 )
-from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
-from schemas.receipts import Receipt
-from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
-from schemas.rollouts import ModelComparison
+from fleetledger.schemas.proxy import PrototypeGradients, Scored, ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Evaluation, Problem, Transition, WaitingClasses
+from fleetledger.schemas.rollouts import ModelComparison
 
 Sender = Literal["device", "coordinator", "proxy", "both"]
 

@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.envelope import INLINE_LIMIT
-from schemas.message import Message, Strict
-from schemas.offers import Offer
-from schemas.rounds import Observation, RoundAnswer, RoundNumber
-from schemas.values import Digest, PerClass
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.message import Message, Strict
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundNumber
+from fleetledger.schemas.values import Digest, PerClass
 
 MAX_PAYLOAD_BYTES = 1 << 30
 """No contribution may be larger than 1 GiB; a method's own limit is usually far below."""

@@ -15,7 +15,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 
 def describe_fields() -> None:

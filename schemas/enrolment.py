@@ -14,11 +14,11 @@ import hashlib
 import hmac
 from typing import ClassVar
 
-from schemas.canonical import canonical_json
-from schemas.errors import SignatureError
-from schemas.keys import KeyName, SignatureText, SigningKey, VerifyKey, signed_bytes
-from schemas.message import Message
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.keys import KeyName, SignatureText, SigningKey, VerifyKey, signed_bytes
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 SECRET_BYTES = 32
 _ENROLMENT = "fleetledger/enrolment/1"

@@ -26,11 +26,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from schemas.canonical import canonical_json, parse_json, write_checked
-from schemas.errors import EnvelopeError, FrameError, SchemaError, shorten
-from schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
-from schemas.message import Message, Strict, explain
-from schemas.seals import (
+from fleetledger.schemas.canonical import canonical_json, parse_json, write_checked
+from fleetledger.schemas.errors import EnvelopeError, FrameError, SchemaError, shorten
+from fleetledger.schemas.keys import KeyHash, SignatureText, SigningKey, VerifyKey
+from fleetledger.schemas.message import Message, Strict, explain
+from fleetledger.schemas.seals import (
     DOMAIN,
     SCHEMA_VERSION,
     Seal,
@@ -38,9 +38,9 @@ from schemas.seals import (
     read_seal,
     with_signature,
 )
-from schemas.topics import Topic
-from schemas.values import BootId, DeviceId, Digest, FleetId, ValidatedText
-from schemas.zstd_frames import MAGIC, framed, unframed
+from fleetledger.schemas.topics import Topic
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId, ValidatedText
+from fleetledger.schemas.zstd_frames import MAGIC, framed, unframed
 
 MAX_HEADER_BYTES = 128 * 1024
 MAX_HEADER_VALUES = 1 << 14

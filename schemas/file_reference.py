@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 from typing_extensions import Self
 
-from schemas.message import Strict
-from schemas.offers import MAX_OFFER_SIZE
-from schemas.values import Digest
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.offers import MAX_OFFER_SIZE
+from fleetledger.schemas.values import Digest
 
 
 class FileReference(Strict):

@@ -1,7 +1,7 @@
 """Writes docs/protocol: a JSON Schema for each message, an AsyncAPI document, and two pages.
 
-`python -m schemas.generate` writes, `python -m schemas.generate --check` only tells what is stale
-and exits with 1 then. Run it from the root of the source tree, or name the folder.
+`python -m fleetledger.schemas.generate` writes; with `--check` it only tells what is stale and
+exits with 1 then. Run it from the root of the source tree, or name the folder.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from schemas import asyncapi
-from schemas.catalogue import CATALOGUE
-from schemas.describing import describe_fields
-from schemas.envelope import Header
-from schemas.protocol_pages import envelope_page, readme
+from fleetledger.schemas import asyncapi
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.describing import describe_fields
+from fleetledger.schemas.envelope import Header
+from fleetledger.schemas.protocol_pages import envelope_page, readme
 
 FOLDER = Path("docs") / "protocol"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -58,7 +58,9 @@ def write(folder: Path) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m schemas.generate", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m fleetledger.schemas.generate", description=__doc__
+    )
     parser.add_argument("--check", action="store_true", help="only tell what is stale")
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     options = parser.parse_args(arguments)

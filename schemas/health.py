@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from schemas.message import Items, Message, Strict
+from fleetledger.schemas.message import Items, Message, Strict
 
 MAX_ZONES = 32
 """Thermal zones of one message."""

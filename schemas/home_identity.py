@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemas.private_file import write_private
-from schemas.settings_file import SettingsError
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.settings_file import SettingsError
 
 FILE_NAME = "identity.json"
 

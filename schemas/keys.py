@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from schemas.errors import InvalidValueError, SignatureError, shorten
-from schemas.values import ValidatedText
+from fleetledger.schemas.errors import InvalidValueError, SignatureError, shorten
+from fleetledger.schemas.values import ValidatedText
 
 if TYPE_CHECKING:  # an agent that checks no proof starts without it
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

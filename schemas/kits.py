@@ -19,10 +19,10 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from schemas.message import Strict
-from schemas.settings_file import load_settings
-from schemas.values import DeviceId, FleetId
-from schemas.variants import VariantChoice
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.settings_file import load_settings
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.schemas.variants import VariantChoice
 
 KIT_FILE = "kit.toml"
 CA_FILE = "ca.pem"

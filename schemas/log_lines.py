@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from schemas.shown_commands import with_homes
+from fleetledger.schemas.shown_commands import with_homes
 
 Scalar = str | int | float | bool | None
 

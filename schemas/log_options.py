@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from schemas.log_lines import LogFormat, LogLevel
-from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
+from fleetledger.schemas.log_lines import LogFormat, LogLevel
+from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 FormatOption = Annotated[
     LogFormat,

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TextIO, TypeVar
 
-from schemas.errors import FleetledgerError
-from schemas.log_lines import FORMATTERS, LogEvent, LogFormat, LogLevel
-from schemas.log_repeats import Repeats
-from schemas.log_writer import SECONDS, LineWriter, summary
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.log_lines import FORMATTERS, LogEvent, LogFormat, LogLevel
+from fleetledger.schemas.log_repeats import Repeats
+from fleetledger.schemas.log_writer import SECONDS, LineWriter, summary
 
 FORMAT_VARIABLE = "FLEETLEDGER_LOG_FORMAT"
 LEVEL_VARIABLE = "FLEETLEDGER_LOG_LEVEL"

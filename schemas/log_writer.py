@@ -15,8 +15,8 @@ import time
 from collections import deque
 from typing import TextIO
 
-from schemas.log_lines import LogEvent, event_of
-from schemas.log_repeats import HeldBack, Repeats
+from fleetledger.schemas.log_lines import LogEvent, event_of
+from fleetledger.schemas.log_repeats import HeldBack, Repeats
 
 MOST_WAITING = 10_000
 """Lines that wait to be written; more are lost."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
 from typing_extensions import Self
 
-from schemas.canonical import canonical_json
-from schemas.errors import SchemaError, cut, shorten
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import SchemaError, cut, shorten
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

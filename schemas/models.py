@@ -12,18 +12,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from typing_extensions import Self
 
-from schemas.canonical import canonical_json, parse_json
-from schemas.contributions import MAX_CLASSES
-from schemas.errors import SchemaError
-from schemas.file_reference import FileReference
-from schemas.message import Items, Message, Strict, explain, is_absent
-from schemas.offers import MAX_FILE_URLS, FileUrl, Offer
-from schemas.releases import SignedRelease
-from schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber
-from schemas.roots import MAX_ROOTS, SignedRoot
-from schemas.text import TensorName, TextPreprocessing
-from schemas.values import ClassName, Digest
-from schemas.variants import MAX_VARIANTS, Variant, VariantName, VariantOffer
+from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.message import Items, Message, Strict, explain, is_absent
+from fleetledger.schemas.offers import MAX_FILE_URLS, FileUrl, Offer
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.rollouts import Count, GroupNumber, LocalHours, Mode, RolloutNumber
+from fleetledger.schemas.roots import MAX_ROOTS, SignedRoot
+from fleetledger.schemas.text import TensorName, TextPreprocessing
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.schemas.variants import MAX_VARIANTS, Variant, VariantName, VariantOffer
 
 FEATURES = "features"
 """Output of `frozen.onnx`, input of `head.onnx`, tensor of the golden batch."""

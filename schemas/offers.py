@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.message import Items, Message, Strict
-from schemas.values import Digest
+from fleetledger.schemas.message import Items, Message, Strict
+from fleetledger.schemas.values import Digest
 
 HASH_BYTES = 32
 MIN_BLOCK_SIZE = 4 * 1024

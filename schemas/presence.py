@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import FailFast, Field, PlainSerializer
 
-from schemas.contributions import HeldPart
-from schemas.message import Items, Message, Strict, is_absent
-from schemas.tags import Tags
-from schemas.values import BootId, Digest
+from fleetledger.schemas.contributions import HeldPart
+from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.tags import Tags
+from fleetledger.schemas.values import BootId, Digest
 
 MAX_FORMER_RUNS = 20
 """Earlier runs of an installation that a birth names, newest first."""

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from schemas.whole_file import write_whole
+from fleetledger.schemas.whole_file import write_whole
 
 OWNER_ALONE, OWNER_AND_GROUP = 0o700, 0o750
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from schemas.message import Strict
-from schemas.shown_commands import with_homes
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.shown_commands import with_homes
 
 PATIENCE_SECONDS = 60.0
 """For so long a program may be kept waiting before that is a problem."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 
-from schemas import envelope, seals
-from schemas.canonical import MAX_DEPTH
-from schemas.catalogue import CATALOGUE, CatalogueEntry
-from schemas.envelope import Envelope, Header, Sender, encode
-from schemas.presence import Heartbeat
-from schemas.topics import ROOT
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.schemas import envelope, seals
+from fleetledger.schemas.canonical import MAX_DEPTH
+from fleetledger.schemas.catalogue import CATALOGUE, CatalogueEntry
+from fleetledger.schemas.envelope import Envelope, Header, Sender, encode
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.topics import ROOT
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
 
 _README = """\
 # The protocol
 
-Written by `python -m schemas.generate`; edit the models in `schemas/`, not this page.
+Written by `python -m fleetledger.schemas.generate`; edit the models in `schemas/`, not this page.
 
 A device and the coordinator of its fleet talk over MQTT (5, or 3.1.1) in
 [envelopes](envelope.md): a line of JSON, then raw bytes. Every topic begins with
@@ -42,7 +42,7 @@ blocks (`block.request`, `block.data`) on a second connection and checks each by
 _ENVELOPE = """\
 # The envelope
 
-Written by `python -m schemas.generate`; edit `schemas/envelope.py`, not this page.
+Written by `python -m fleetledger.schemas.generate`; edit `schemas/envelope.py`, not this page.
 
     <header: canonical JSON in one line> LF <attachment: raw bytes, possibly none>
 

@@ -12,13 +12,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.contributions import MAX_PAYLOAD_BYTES, PartKey
-from schemas.envelope import INLINE_LIMIT
-from schemas.message import Items, Message, Strict
-from schemas.models import Preprocessing
-from schemas.offers import Offer
-from schemas.rounds import MAX_HEAD_CLASSES, RoundNumber
-from schemas.values import ClassName, Digest, PerClass
+from fleetledger.schemas.contributions import MAX_PAYLOAD_BYTES, PartKey
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.message import Items, Message, Strict
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, RoundNumber
+from fleetledger.schemas.values import ClassName, Digest, PerClass
 
 MAX_SCORED = 100_000
 Score = Annotated[float, Field(ge=0, le=1)]

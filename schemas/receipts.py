@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from schemas.contributions import PartKey
-from schemas.message import Items, Message, Strict, is_absent
-from schemas.proofs.consistency import ConsistencyProof
-from schemas.proofs.entry import EntryProof
-from schemas.proofs.shards import MAX_LINKS, ShardLink
-from schemas.values import Digest
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.proofs.consistency import ConsistencyProof
+from fleetledger.schemas.proofs.entry import EntryProof
+from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink
+from fleetledger.schemas.values import Digest
 
 RETRACTED = "retracted: "
 """How the reason of a refusal begins that is due to a retraction."""

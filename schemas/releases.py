@@ -18,14 +18,14 @@ from collections.abc import Iterable
 from pydantic import Field
 from typing_extensions import Self
 
-from schemas.canonical import canonical_json
-from schemas.errors import ReleaseError, SignatureError
-from schemas.keys import SigningKey, VerifyKey
-from schemas.message import Strict, is_absent
-from schemas.rollouts import Share
-from schemas.roots import RootDocument, named_keys
-from schemas.signatures import KeySignature, name_of, signers
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import ReleaseError, SignatureError
+from fleetledger.schemas.keys import SigningKey, VerifyKey
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.rollouts import Share
+from fleetledger.schemas.roots import RootDocument, named_keys
+from fleetledger.schemas.signatures import KeySignature, name_of, signers
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 DOMAIN = "fleetledger/release/1"
 MAX_NAMED_DEVICES = 1000

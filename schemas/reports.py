@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.contributions import MAX_CLASSES
-from schemas.message import Items, Message, Strict, is_absent
-from schemas.values import BootId, Digest, PerClass
-from schemas.variants import VariantName
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.values import BootId, Digest, PerClass
+from fleetledger.schemas.variants import VariantName
 
 MAX_WAITING_CLASSES = 1000
 """Class names that one message may carry."""

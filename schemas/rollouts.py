@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.contributions import MAX_CLASSES, PartKey
-from schemas.message import Items, Message, Strict, is_absent
-from schemas.values import ClassName, DeviceId, Digest, PerClass
+from fleetledger.schemas.contributions import MAX_CLASSES, PartKey
+from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.values import ClassName, DeviceId, Digest, PerClass
 
 SHADOW = "shadow"
 """Among the features of a device that can compare a candidate before it switches."""

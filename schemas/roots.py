@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from pydantic import Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from schemas.canonical import canonical_json, parse_json
-from schemas.errors import ReleaseError, SchemaError, SignatureError
-from schemas.keys import SigningKey, VerifyKey
-from schemas.message import Items, Strict, explain
-from schemas.signatures import KeySignature, name_of, signers
-from schemas.values import Digest, FleetId
+from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.schemas.keys import SigningKey, VerifyKey
+from fleetledger.schemas.message import Items, Strict, explain
+from fleetledger.schemas.signatures import KeySignature, name_of, signers
+from fleetledger.schemas.values import Digest, FleetId
 
 DOMAIN = "fleetledger/root/1"
 MAX_KEYS = 8

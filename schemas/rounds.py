@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from schemas.message import Items, Strict
-from schemas.offers import Offer
-from schemas.values import ClassName, PerClass
+from fleetledger.schemas.message import Items, Strict
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import ClassName, PerClass
 
 MAX_HEAD_CLASSES = 10_000
 

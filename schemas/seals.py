@@ -15,10 +15,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.errors import EnvelopeError, SignatureError, shorten
-from schemas.keys import KeyHash, SignatureText, VerifyKey
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.errors import EnvelopeError, SignatureError, shorten
+from fleetledger.schemas.keys import KeyHash, SignatureText, VerifyKey
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 DOMAIN = "fleetledger/envelope/1"
 """What signatures of envelopes are for, see `schemas.keys`."""

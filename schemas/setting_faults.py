@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from schemas.errors import InvalidValueError, cut, shorten
-from schemas.message import MAX_FAULTS
+from fleetledger.schemas.errors import InvalidValueError, cut, shorten
+from fleetledger.schemas.message import MAX_FAULTS
 
 Location = tuple[int | str, ...]
 _LONGEST_REASON = 400

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from schemas.errors import FleetledgerError
-from schemas.regular_files import read_regular, regular_status
-from schemas.setting_faults import tell
-from schemas.user_text import decode_text, lines_of
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.regular_files import read_regular, regular_status
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.user_text import decode_text, lines_of
 
 if sys.version_info >= (3, 11):
     import tomllib

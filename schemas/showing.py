@@ -7,9 +7,9 @@ from typing import Annotated, NoReturn, TypeVar
 
 import typer
 
-from schemas.exit_codes import ExitCode
-from schemas.shown import Report, output_form, write_plain
-from schemas.shown_commands import with_homes
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.shown import Report, output_form, write_plain
+from fleetledger.schemas.shown_commands import with_homes
 
 
 class ActionReport(Report):

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel
 
-from schemas.errors import SchemaError
-from schemas.message import Strict
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import Strict
 
 OUTPUT_VARIABLE = "FLEETLEDGER_OUTPUT"
 """Environment variable that takes the place of what standard output would decide."""

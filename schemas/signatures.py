@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pydantic import Field
 from typing_extensions import Self
 
-from schemas.errors import SignatureError, shorten
-from schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
-from schemas.message import Strict
+from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
+from fleetledger.schemas.message import Strict
 
 
 class KeySignature(Strict):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from schemas.errors import InvalidValueError
+from fleetledger.schemas.errors import InvalidValueError
 
 PROGRAM = Path("/opt/fleetledger/bin/fleetledger")
 """Where the documented ways of installing put it."""

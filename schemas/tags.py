@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import Self
 
-from schemas.errors import SchemaError
-from schemas.message import Strict
-from schemas.values import ValidatedText
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ValidatedText
 
 MAX_TAGS = 32
 """Of one device, from each of owner and operator."""

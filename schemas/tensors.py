@@ -26,9 +26,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from schemas.bitpacking import PackedIntegers
-from schemas.errors import FrameError, TensorError
-from schemas.tensor_header import (
+from fleetledger.schemas.bitpacking import PackedIntegers
+from fleetledger.schemas.errors import FrameError, TensorError
+from fleetledger.schemas.tensor_header import (
     DTYPES,
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
@@ -38,7 +38,7 @@ from schemas.tensor_header import (
     check_name,
     read_header,
 )
-from schemas.zstd_frames import MAGIC, declared_size, first_bytes, unframed
+from fleetledger.schemas.zstd_frames import MAGIC, declared_size, first_bytes, unframed
 
 Array = npt.NDArray[Any]
 

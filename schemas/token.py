@@ -11,12 +11,12 @@ import secrets
 from pydantic import Field
 from typing_extensions import Self
 
-from schemas.canonical import canonical_json, parse_json
-from schemas.enrolment import SECRET_BYTES
-from schemas.errors import SchemaError
-from schemas.keys import VerifyKey
-from schemas.message import Strict
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.enrolment import SECRET_BYTES
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 PREFIX = "fl1."
 MAX_TOKEN = 2000

@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from schemas.errors import InvalidValueError
-from schemas.values import DeviceId, FleetId, ValidatedText
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import DeviceId, FleetId, ValidatedText
 
 PROTOCOL_VERSION = 1
 ROOT = f"fleetledger/{PROTOCOL_VERSION}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
+from fleetledger.schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 
 def unit(

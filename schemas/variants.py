@@ -12,10 +12,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.file_reference import FileReference
-from schemas.message import Strict, is_absent
-from schemas.offers import Offer
-from schemas.values import Digest
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
 
 VariantName = Literal["fp16", "int8"]
 VARIANT_NAMES: tuple[VariantName, ...] = ("fp16", "int8")

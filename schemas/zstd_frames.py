@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from schemas.errors import FrameError
+from fleetledger.schemas.errors import FrameError
 
 if TYPE_CHECKING:
     import zstandard

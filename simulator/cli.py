@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from schemas.showing import AsJson
+from fleetledger.schemas.showing import AsJson
 
 if TYPE_CHECKING:
-    from simulator.simulating import Showing
+    from fleetledger.simulator.simulating import Showing
 
 DEFAULT_COMMAND = "run"
 
@@ -141,7 +141,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917 - each is one option of the command 
 
     The word `run` may be left out: fleetledger simulate digits
     """
-    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
     _only_one({"SCENARIO": scenario, "--resume": resume, "--list": list_shipped, "--show": show})
     if address:
@@ -187,7 +187,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Put runs side by side in one table and one plot."""
-    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
     simulating.compare(runs, out, as_json=as_json)
 
@@ -231,8 +231,8 @@ def sweep(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: ListAsJson = False,
 ) -> None:
     """Run scenarios with many values and seeds: one table, one plot, with confidence intervals."""
-    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
-    from simulator.sweep.running import Beside  # noqa: PLC0415
+    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator.sweep.running import Beside  # noqa: PLC0415
 
     _only_one({"SCENARIO": scenarios, "--resume": resume, "--list": list_studies})
     _json_goes_with(list_studies, as_json=as_json)
@@ -305,7 +305,7 @@ def demo(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
     The scenario `demo` of `fleetledger simulate`, with these options as settings of it.
     """
-    from simulator import simulating  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator import simulating  # noqa: PLC0415 - the help page needs none of this
 
     showing = _showing(wanted=dashboard, port=dashboard_port)
     _stop_in_order()
@@ -314,7 +314,7 @@ def demo(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
 def _showing(*, wanted: bool, port: int | None) -> Showing | None:
     """Return whether and where a dashboard is wanted; refuse a port without one."""
-    from simulator.simulating import Showing  # noqa: PLC0415 - as above
+    from fleetledger.simulator.simulating import Showing  # noqa: PLC0415 - as above
 
     if port is not None and not wanted:
         raise typer.BadParameter("--dashboard-port says where --dashboard is; give both")

@@ -17,7 +17,7 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 
 from __future__ import annotations
 
-from schemas.errors import FleetledgerError
+from fleetledger.schemas.errors import FleetledgerError
 
 
 class SimulatorError(FleetledgerError):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from schemas.installing import pip_install
-from simulator.errors import EngineError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.errors import EngineError
 
 LOCAL = "local"
 """The address of a cluster that is started on this machine."""

@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.plan.fleet_plan import Group
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.plan.fleet_plan import Group
 
 
 class DeviceRecord(Strict):

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.sources.masks import IGNORED
-from schemas.values import ClassName
-from simulator.errors import MetricsError
-from simulator.metrics.npz_files import read_npz
+from fleetledger.device_agent.sources.masks import IGNORED
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.npz_files import read_npz
 
 SCENES_FILE = "scenes.npz"
 """In a seed's folder."""

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from schemas.console import console_for_people
-from schemas.showing import ActionReport, show_action, show_report
-from simulator.errors import ScenarioError
-from simulator.metrics.results import RunResults
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
-from simulator.scenario.studies import study_names, study_text
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.showing import ActionReport, show_action, show_report
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.shipped import SUFFIX, shipped_names, shipped_text
+from fleetledger.simulator.scenario.studies import study_names, study_text
 
 if TYPE_CHECKING:
-    from simulator.chaos.report import ChaosReport
-    from simulator.run.shown import RunDashboard
-    from simulator.sweep.cases import Case
-    from simulator.sweep.running import Beside
+    from fleetledger.simulator.chaos.report import ChaosReport
+    from fleetledger.simulator.run.shown import RunDashboard
+    from fleetledger.simulator.sweep.cases import Case
+    from fleetledger.simulator.sweep.running import Beside
 
 RUNS = Path("runs")
 
@@ -48,8 +48,8 @@ def simulate(
     tiny: bool = False,
 ) -> None:
     """Run a scenario or a tiny step of it, for so many seconds at most, and print what came out."""
-    from simulator.run.budget import Budget  # noqa: PLC0415 - as below
-    from simulator.run.running import run_scenario  # noqa: PLC0415 - the listing needs none of it
+    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from fleetledger.simulator.run.running import run_scenario  # noqa: PLC0415 - the listing needs none of it
 
     loaded = load_scenario(scenario, overrides)
     if tiny:
@@ -64,8 +64,8 @@ def simulate(
 
 def _tiny(scenario: Scenario) -> Scenario:
     """Return a scenario cut to a tiny step, and tell on stderr what was done to it."""
-    from simulator.run.at_hand import absent_here  # noqa: PLC0415 - as above
-    from simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.at_hand import absent_here  # noqa: PLC0415 - as above
+    from fleetledger.simulator.scenario.tiny import tiny_step  # noqa: PLC0415 - as above
 
     step = tiny_step(scenario, absent_here(scenario))
     console = console_for_people(stderr=True)
@@ -76,9 +76,9 @@ def _tiny(scenario: Scenario) -> Scenario:
 
 def resume(root: Path, budget: float | None = None, showing: Showing | None = None) -> None:
     """Go on with a run, for so many seconds at most, and print what came out."""
-    from simulator.run.budget import Budget  # noqa: PLC0415 - as below
-    from simulator.run.folder import RunFolder  # noqa: PLC0415
-    from simulator.run.running import resume_run  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.budget import Budget  # noqa: PLC0415 - as below
+    from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
+    from fleetledger.simulator.run.running import resume_run  # noqa: PLC0415 - as above
 
     console = console_for_people()
     stored = load_scenario(str(RunFolder.open(root).scenario), ())
@@ -89,7 +89,7 @@ def resume(root: Path, budget: float | None = None, showing: Showing | None = No
 
 
 def _shown(console: Console, scenario: Scenario, showing: Showing | None) -> RunDashboard:
-    from simulator.run.shown import RunDashboard  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.shown import RunDashboard  # noqa: PLC0415 - as above
 
     shown = RunDashboard(console, scenario)
     if showing is not None:
@@ -105,8 +105,8 @@ def trouble(
     What the fleet left stays in `out`, where one is given. Raises `ChaosError` where a promise was
     broken.
     """
-    from simulator.chaos.running import fast_folder  # noqa: PLC0415 - as above
-    from simulator.run.folder import RunFolder  # noqa: PLC0415
+    from fleetledger.simulator.chaos.running import fast_folder  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.folder import RunFolder  # noqa: PLC0415
 
     loaded = load_scenario(scenario, overrides)
     if tiny:
@@ -120,8 +120,8 @@ def trouble(
 
 
 def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> ChaosReport:
-    from simulator.chaos.material import prepare  # noqa: PLC0415 - as above
-    from simulator.chaos.running import run_chaos, run_undisturbed  # noqa: PLC0415
+    from fleetledger.simulator.chaos.material import prepare  # noqa: PLC0415 - as above
+    from fleetledger.simulator.chaos.running import run_chaos, run_undisturbed  # noqa: PLC0415
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -140,7 +140,7 @@ def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> C
 
 def list_shipped(*, as_json: bool = False) -> None:
     """Print the scenarios that ship."""
-    from simulator.scenario.listing import (  # noqa: PLC0415 - as above
+    from fleetledger.simulator.scenario.listing import (  # noqa: PLC0415 - as above
         ScenariosReport,
         shipped_rows,
         shipped_table,
@@ -176,7 +176,7 @@ def sweep(
     tiny: bool = False,
 ) -> None:
     """Run scenarios and studies with all values and seeds, or a tiny step of each, and compare."""
-    from simulator.sweep.cases import Axis, make_cases, write_cases  # noqa: PLC0415 - as above
+    from fleetledger.simulator.sweep.cases import Axis, make_cases, write_cases  # noqa: PLC0415 - as above
 
     folder = out or RUNS / f"sweep-{_now()}"
     cases = make_cases(folder, scenarios, overrides, [Axis.read(text) for text in vary])
@@ -188,7 +188,7 @@ def sweep(
 
 def list_studies(*, as_json: bool = False) -> None:
     """Print the studies that ship."""
-    from simulator.scenario.listing import (  # noqa: PLC0415 - as above
+    from fleetledger.simulator.scenario.listing import (  # noqa: PLC0415 - as above
         StudiesReport,
         studies_table,
         study_rows,
@@ -203,14 +203,14 @@ def list_studies(*, as_json: bool = False) -> None:
 
 def resume_sweep(folder: Path, beside: Beside) -> None:
     """Go on with a sweep: what is done stays."""
-    from simulator.sweep.cases import read_cases  # noqa: PLC0415 - as above
+    from fleetledger.simulator.sweep.cases import read_cases  # noqa: PLC0415 - as above
 
     _sweep(folder, read_cases(folder), beside)
 
 
 def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
-    from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
-    from simulator.sweep.running import carry_out  # noqa: PLC0415 - as above
+    from fleetledger.simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.sweep.running import carry_out  # noqa: PLC0415 - as above
 
     console = console_for_people()
 
@@ -224,7 +224,7 @@ def _sweep(folder: Path, cases: Sequence[Case], beside: Beside) -> None:
 
 def compare(runs: Sequence[Path], out: Path | None, *, as_json: bool = False) -> None:
     """Put runs side by side; print the table and where table and plot are."""
-    from simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.comparing import compare_runs  # noqa: PLC0415 - matplotlib is heavy
 
     folder = out or RUNS / f"compare-{_now()}"
     console = console_for_people(stderr=as_json)
@@ -235,7 +235,7 @@ def compare(runs: Sequence[Path], out: Path | None, *, as_json: bool = False) ->
 
 
 def _print_end(console: Console, results: RunResults, folder: Path) -> None:
-    from simulator.run.summary import summary_table, summary_title  # noqa: PLC0415 - as above
+    from fleetledger.simulator.run.summary import summary_table, summary_title  # noqa: PLC0415 - as above
 
     console.print(f"\n{summary_title(results)}", markup=False, highlight=False, soft_wrap=True)
     console.print(summary_table(results))

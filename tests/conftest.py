@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from schemas import shown_commands
-from transport.brokers import MosquittoBroker, find_mosquitto
+from fleetledger.schemas import shown_commands
+from fleetledger.transport.brokers import MosquittoBroker, find_mosquitto
 
 settings.register_profile("any machine", deadline=None)  # a busy one takes longer than 200 ms
 settings.load_profile("any machine")

@@ -10,9 +10,10 @@ from typing import Annotated
 import pytest
 import typer
 
-import fleetledger
-from schemas.errors import FleetledgerError
-from schemas.installing import pip_install
+from fleetledger import command_line
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.installing import pip_install
+from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "onnx", "onnxruntime", "pydantic", "sqlite_utils", "paho", "PIL")
@@ -69,8 +70,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run `main` here, with a stand-in behind `agent` and a function behind `demo`."""
-    monkeypatch.setitem(fleetledger.VERBS, "agent", fleetledger.Verb(f"{__name__}:stand_in", "x"))
-    monkeypatch.setitem(fleetledger.VERBS, "demo", fleetledger.Verb(f"{__name__}:greet", "x"))
+    monkeypatch.setitem(command_line.VERBS, "agent", command_line.Verb(f"{__name__}:stand_in", "x"))
+    monkeypatch.setitem(command_line.VERBS, "demo", command_line.Verb(f"{__name__}:greet", "x"))
     return leave(monkeypatch, *arguments)
 
 
@@ -78,7 +79,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run `main` here and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["fleetledger", *arguments])
     with pytest.raises(SystemExit) as leaving:
-        fleetledger.main()
+        command_line.main()
     return int(leaving.value.code or 0)
 
 
@@ -97,7 +98,7 @@ def test_help_lists_every_verb_with_its_purpose() -> None:
     page = " ".join(ANSI.sub("", run("--help").stdout).replace("│", " ").split())
     for verb in ("agent", "coordinator", "class", "model", "ledger", "demo", "version"):
         assert f" {verb} " in page
-    for verb in fleetledger.VERBS.values():
+    for verb in command_line.VERBS.values():
         assert verb.help in page
 
 
@@ -108,18 +109,18 @@ def test_help_takes_less_than_half_a_second_of_cpu_time() -> None:
 
 def test_help_imports_no_heavy_package_and_no_room() -> None:
     program = (
-        "import sys, fleetledger\n"
+        "import sys\nfrom fleetledger import command_line\n"
         "sys.argv = ['fleetledger', '--help']\n"
-        "try: fleetledger.main()\n"
+        "try: command_line.main()\n"
         "except SystemExit: pass\n"
-        "print('IMPORTED', *{name.partition('.')[0] for name in sys.modules})\n"
+        "print('IMPORTED', *sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     imported = set(done.stdout.partition("IMPORTED")[2].split())
     assert "typer" in imported
-    assert not imported & {*HEAVY, "schemas", "device_agent", "coordinator", "simulator"}
+    assert not imported & {*HEAVY, *(f"fleetledger.{room}" for room in ROOMS)}
 
 
 def test_a_wrong_verb_is_named_and_gives_exit_code_two() -> None:
@@ -152,7 +153,7 @@ def test_the_help_of_a_verb_is_that_of_its_room(
 def test_an_error_on_purpose_is_its_text_without_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(fleetledger.DEBUG_VARIABLE, raising=False)
+    monkeypatch.delenv(command_line.DEBUG_VARIABLE, raising=False)
     assert call(monkeypatch, "agent", "refuse") == 1
     heard = capsys.readouterr()
     assert heard.err == (
@@ -161,25 +162,25 @@ def test_an_error_on_purpose_is_its_text_without_traceback(
     assert heard.out == ""
 
 
-@pytest.mark.parametrize("package", sorted(fleetledger.EXTRAS))
+@pytest.mark.parametrize("package", sorted(command_line.EXTRAS))
 def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
     package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(fleetledger.DEBUG_VARIABLE, raising=False)
+    monkeypatch.delenv(command_line.DEBUG_VARIABLE, raising=False)
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     assert call(monkeypatch, "agent", "import-what", package) == 1
     text = capsys.readouterr().err
     assert text.count("\n") == 1
-    assert pip_install(fleetledger.EXTRAS[package]) in text
+    assert pip_install(command_line.EXTRAS[package]) in text
 
 
 def test_every_extra_that_is_named_exists() -> None:
     declared = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert set(fleetledger.EXTRAS.values()) <= set(declared)
+    assert set(command_line.EXTRAS.values()) <= set(declared)
 
 
 def test_the_debug_option_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(fleetledger.DEBUG_VARIABLE, "0")  # so that it is put back afterwards
+    monkeypatch.setenv(command_line.DEBUG_VARIABLE, "0")  # so that it is put back afterwards
     with pytest.raises(FleetledgerError, match="stage: 7"):
         call(monkeypatch, "--debug", "agent", "refuse")
 
@@ -190,13 +191,13 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_module_of_our_own_is_a_bug() -> None:
-    assert fleetledger.explain(ModuleNotFoundError("no", name="coordinator.nowhere")) is None
+    assert command_line.explain(ModuleNotFoundError("no", name="fleetledger.nowhere")) is None
 
 
 def status(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Run `fleetledger status` here, with stand-ins for what it asks."""
-    for verb in fleetledger.HOMES:
-        monkeypatch.setitem(fleetledger.VERBS, verb, fleetledger.Verb(f"{__name__}:homes", "x"))
+    for verb in command_line.HOMES:
+        monkeypatch.setitem(command_line.VERBS, verb, command_line.Verb(f"{__name__}:homes", "x"))
     return leave(monkeypatch, "status", *arguments)
 
 
@@ -224,7 +225,7 @@ def test_status_is_that_of_the_home_that_lies_here(
 def test_status_names_the_device_beside_the_fleet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for variable, _, settings in fleetledger.HOMES.values():
+    for variable, _, settings in command_line.HOMES.values():
         (tmp_path / settings).touch()
         monkeypatch.setenv(variable, str(tmp_path))
     assert status(monkeypatch) == 0

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.cli.tables import print_table
-from simulator.scenario.listing import shipped_rows, shipped_table
+from fleetledger import command_line
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.simulator.scenario.listing import shipped_rows, shipped_table
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_docs import all_commands
 
@@ -29,7 +29,7 @@ HEADS = {
 
 
 def said(*words: str) -> str:
-    return CliRunner().invoke(fleetledger.app, words, env=NARROW, catch_exceptions=False).output
+    return CliRunner().invoke(command_line.app, words, env=NARROW, catch_exceptions=False).output
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,32 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from tests.rooms import ROOMS
+
 ROOT = Path(__file__).parents[1]
-ROOMS = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
 NOT_ON_A_BARE_DEVICE = {"torch", "torchvision", "onnx", "onnxruntime", "onnxruntime-gpu", "amqtt"}
+
+
+def copy_source(target: Path) -> None:
+    """Copy what a wheel is built of, and what shall not come into it."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for room in (*ROOMS, "src", "tests", "benchmarks"):
+        shutil.copytree(ROOT / room, target / room, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, target / name)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """Build the wheel from a copy, so that no build folder is left in the source tree."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for room in (*ROOMS, "tests", "benchmarks"):
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "fleetledger.py"):
-        shutil.copy(ROOT / name, source / name)
+    copy_source(source)
     build = [
         sys.executable,
         "-m",
@@ -54,24 +62,27 @@ def required(metadata: Message, extra: str | None = None) -> set[str]:
     return {re.split(r"[^A-Za-z0-9_.-]", line)[0].lower() for line in chosen}
 
 
+def in_the_wheel(paths: Iterable[Path]) -> set[str]:
+    return {f"fleetledger/{path.relative_to(ROOT).as_posix()}" for path in paths}
+
+
 def test_neither_tests_nor_benchmarks_are_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {*ROOMS, "fleetledger.py"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"fleetledger"}
 
 
 def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
-    modules = {
-        path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.py")
-    }
-    assert modules <= set(wheel.namelist())
+    modules = {path for room in ROOMS for path in in_the_wheel((ROOT / room).rglob("*.py"))}
+    assert modules | {"fleetledger/__main__.py"} <= set(wheel.namelist())
 
 
-def test_every_room_in_the_wheel_is_typed(wheel: zipfile.ZipFile) -> None:
-    assert {f"{room}/py.typed" for room in ROOMS} <= set(wheel.namelist())
+def test_the_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
+    assert "fleetledger/py.typed" in wheel.namelist()
 
 
 def test_the_pages_of_the_methods_travel_with_them(wheel: zipfile.ZipFile) -> None:
-    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "methods").rglob("*.md")}
+    pages = in_the_wheel((ROOT / "methods").rglob("*.md"))
+    assert pages
     assert pages <= set(wheel.namelist())
 
 
@@ -79,7 +90,7 @@ def test_the_templates_of_the_reports_travel_with_them(wheel: zipfile.ZipFile) -
     folder = ROOT / "simulator" / "report" / "pages"
     templates = [path for path in folder.iterdir() if path.suffix in (".html", ".css")]
     assert templates
-    assert {path.relative_to(ROOT).as_posix() for path in templates} <= set(wheel.namelist())
+    assert in_the_wheel(templates) <= set(wheel.namelist())
 
 
 def test_the_license_is_in_the_wheel(wheel: zipfile.ZipFile, metadata: Message) -> None:
@@ -89,7 +100,7 @@ def test_the_license_is_in_the_wheel(wheel: zipfile.ZipFile, metadata: Message) 
 
 def test_the_digits_and_their_licence_are_in_the_wheel(wheel: zipfile.ZipFile) -> None:
     folder = "simulator/datasets/optdigits"
-    assert f"{folder}/optdigits.tes.gz" in wheel.namelist()
+    assert f"fleetledger/{folder}/optdigits.tes.gz" in wheel.namelist()
     assert any(name.endswith(f"licenses/{folder}/LICENSE") for name in wheel.namelist())
 
 
@@ -100,7 +111,7 @@ def test_the_demo_brings_neither_scikit_learn_nor_scipy(metadata: Message) -> No
 
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
     name = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert b"fleetledger = fleetledger:main" in wheel.read(name)
+    assert b"fleetledger = fleetledger.command_line:main" in wheel.read(name)
 
 
 def test_the_base_install_has_neither_torch_nor_an_onnx_runtime(metadata: Message) -> None:

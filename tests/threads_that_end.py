@@ -15,13 +15,13 @@ import sys
 def broken(*_, **__):
     raise OSError(28, "No space left on device")
 {breaking}
-from fleetledger import main
+from fleetledger.command_line import main
 sys.argv = ["fleetledger", *sys.argv[1:]]
 main()
 """
 BREAKING = {
-    "blocks": "from transport.fetches import Fetches; Fetches.requests = broken",
-    "mqtt": "from transport.mqtt import MqttConnection; MqttConnection._open = broken",
+    "blocks": "from fleetledger.transport.fetches import Fetches; Fetches.requests = broken",
+    "mqtt": "from fleetledger.transport.mqtt import MqttConnection; MqttConnection._open = broken",
 }
 """By thread, what has its next turn raise."""
 

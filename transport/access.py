@@ -20,9 +20,15 @@ import secrets
 from collections.abc import Iterable
 from typing import Literal
 
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.topics import DOWN_LEAVES, PROXY_DOWN_LEAVES, PROXY_UP_LEAVES, ROOT, UP_LEAVES
-from transport.filters import covers
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.topics import (
+    DOWN_LEAVES,
+    PROXY_DOWN_LEAVES,
+    PROXY_UP_LEAVES,
+    ROOT,
+    UP_LEAVES,
+)
+from fleetledger.transport.filters import covers
 
 Action = Literal["publish", "receive"]
 

@@ -23,7 +23,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.offers import (
+from fleetledger.schemas.offers import (
     HASH_BYTES,
     MAX_INDICES,
     BlockData,
@@ -31,12 +31,12 @@ from schemas.offers import (
     Offer,
     Section,
 )
-from schemas.values import Digest
-from transport.elsewhere import BlockSourceElsewhere, OpenElsewhere
-from transport.errors import BlockError, FullDiskError, StalledError
-from transport.pacing import Pacer
-from transport.part_file import PartFile, file_digest
-from transport.wanted import Wanted
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.elsewhere import BlockSourceElsewhere, OpenElsewhere
+from fleetledger.transport.errors import BlockError, FullDiskError, StalledError
+from fleetledger.transport.pacing import Pacer
+from fleetledger.transport.part_file import PartFile, file_digest
+from fleetledger.transport.wanted import Wanted
 
 log = logging.getLogger("transport.blocks")
 

@@ -7,9 +7,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from schemas.values import DeviceId
-from transport.errors import NotConnectedError, QueueFullError, TransportError
-from transport.interface import OutgoingMessage
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.errors import NotConnectedError, QueueFullError, TransportError
+from fleetledger.transport.interface import OutgoingMessage
 
 log = logging.getLogger("transport.blocks")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from schemas.offers import (
+from fleetledger.schemas.offers import (
     DEFAULT_BLOCK_SIZE,
     HASH_BYTES,
     BlockData,
@@ -17,8 +17,8 @@ from schemas.offers import (
     Offer,
     Section,
 )
-from schemas.values import Digest
-from transport.errors import BlockError
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.errors import BlockError
 
 
 class BlockSource:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.block_frames import read_block, write_block
-from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
-from schemas.errors import EnvelopeError
-from schemas.message import Message
-from schemas.offers import BlockData, BlockRefusal, BlockRequest
-from schemas.topics import DeviceTopic, FleetTopics
-from schemas.values import DeviceId, Digest, FleetId
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.schemas.block_frames import read_block, write_block
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
+from fleetledger.schemas.errors import EnvelopeError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest
+from fleetledger.schemas.topics import DeviceTopic, FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
 
 _LONGEST_HEADER = 4 * 1024
 """Bytes of a header line; of a request for 64 blocks they are some 1,300."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from schemas.problems import CERTIFICATE, OpenProblem
-from transport.clock import Clock
-from transport.tls import TlsSettings
+from fleetledger.schemas.problems import CERTIFICATE, OpenProblem
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.tls import TlsSettings
 
 SOON = timedelta(days=30)
 LOOK_SECONDS = 60.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from schemas.log_lines import LogEvent
-from schemas.log_setup import EventLog
-from transport.interface import Connected, ConnectionProblem, Disconnected
+from fleetledger.schemas.log_lines import LogEvent
+from fleetledger.schemas.log_setup import EventLog
+from fleetledger.transport.interface import Connected, ConnectionProblem, Disconnected
 
 BROKER_EVENTS = {
     "broker.connected": "the connection is there",

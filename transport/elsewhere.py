@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from schemas.offers import MAX_URL, Offer
-from transport.errors import BlockError, TlsError
+from fleetledger.schemas.offers import MAX_URL, Offer
+from fleetledger.transport.errors import BlockError, TlsError
 
 if TYPE_CHECKING:
     import ssl

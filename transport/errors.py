@@ -25,7 +25,7 @@ TransportError                      (a schemas.errors.FleetledgerError)
 
 from __future__ import annotations
 
-from schemas.errors import FleetledgerError
+from fleetledger.schemas.errors import FleetledgerError
 
 
 class TransportError(FleetledgerError):

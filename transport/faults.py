@@ -6,7 +6,7 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-from transport.interface import IncomingMessage
+from fleetledger.transport.interface import IncomingMessage
 
 
 @dataclass

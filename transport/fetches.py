@@ -21,11 +21,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
-from schemas.values import DeviceId, Digest
-from transport.block_receiver import BlockReceiver, FetchedFile
-from transport.elsewhere import OpenElsewhere
-from transport.errors import BlockError, NotWantedError, StalledError
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.block_receiver import BlockReceiver, FetchedFile
+from fleetledger.transport.elsewhere import OpenElsewhere
+from fleetledger.transport.errors import BlockError, NotWantedError, StalledError
 
 _MAX_ACTIVE = 32
 _ACTIVE_OF_PEER = 2

@@ -22,9 +22,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urljoin
 
-from schemas.offers import Offer
-from transport.elsewhere import HttpsRules
-from transport.errors import BlockError
+from fleetledger.schemas.offers import Offer
+from fleetledger.transport.elsewhere import HttpsRules
+from fleetledger.transport.errors import BlockError
 
 ANSWER_SECONDS = 10.0
 """For a connection, and for anything to come on it."""

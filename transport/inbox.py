@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 
-from transport.interface import ConnectionProblem, Event, IncomingMessage
+from fleetledger.transport.interface import ConnectionProblem, Event, IncomingMessage
 
 
 class Inbox:

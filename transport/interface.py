@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from transport.errors import TransportError
-from transport.meter import Meter
+from fleetledger.transport.errors import TransportError
+from fleetledger.transport.meter import Meter
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.envelope import MAX_ENVELOPE_BYTES
-from schemas.offers import MAX_BLOCK_SIZE
-from transport.access import Action, is_allowed
-from transport.errors import NotAuthorisedError
-from transport.faults import Faults
-from transport.filters import matches
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory_connection import ClientCredentials, InMemoryConnection
-from transport.subscriptions import Subscriptions, is_wild
+from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
+from fleetledger.schemas.offers import MAX_BLOCK_SIZE
+from fleetledger.transport.access import Action, is_allowed
+from fleetledger.transport.errors import NotAuthorisedError
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.filters import matches
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory_connection import ClientCredentials, InMemoryConnection
+from fleetledger.transport.subscriptions import Subscriptions, is_wild
 
 BLOCK_SIZE = MAX_BLOCK_SIZE
 """Bytes of a block that goes through memory: as many as may be, for nothing waits on a link behind

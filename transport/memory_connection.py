@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from transport.errors import (
+from fleetledger.transport.errors import (
     BrokerUnreachableError,
     NotAuthorisedError,
     NotConnectedError,
     PayloadTooLargeError,
     TransportError,
 )
-from transport.interface import (
+from fleetledger.transport.interface import (
     Connected,
     ConnectionProblem,
     Disconnected,
@@ -22,10 +22,10 @@ from transport.interface import (
     IncomingMessage,
     OutgoingMessage,
 )
-from transport.meter import Meter
+from fleetledger.transport.meter import Meter
 
 if TYPE_CHECKING:
-    from transport.memory import InMemoryBroker
+    from fleetledger.transport.memory import InMemoryBroker
 
 
 @dataclass(frozen=True)

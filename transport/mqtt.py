@@ -11,10 +11,10 @@ import threading
 import time
 from dataclasses import replace
 
-from schemas.envelope import compressed
-from schemas.offers import DEFAULT_BLOCK_SIZE
-from transport.backoff import Returns
-from transport.errors import (
+from fleetledger.schemas.envelope import compressed
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
+from fleetledger.transport.backoff import Returns
+from fleetledger.transport.errors import (
     BrokerLimitError,
     BrokerUnreachableError,
     InboxFullError,
@@ -24,8 +24,8 @@ from transport.errors import (
     ThreadEndedError,
     TransportError,
 )
-from transport.inbox import Inbox
-from transport.interface import (
+from fleetledger.transport.inbox import Inbox
+from fleetledger.transport.interface import (
     Connected,
     ConnectionProblem,
     Disconnected,
@@ -33,9 +33,14 @@ from transport.interface import (
     IncomingMessage,
     OutgoingMessage,
 )
-from transport.meter import Meter
-from transport.mqtt_settings import MqttSettings
-from transport.paho_link import DeliveryToken, NoAnswerError, OtherVersionError, PahoLink
+from fleetledger.transport.meter import Meter
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.paho_link import (
+    DeliveryToken,
+    NoAnswerError,
+    OtherVersionError,
+    PahoLink,
+)
 
 log = logging.getLogger("transport.mqtt")
 

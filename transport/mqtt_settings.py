@@ -10,11 +10,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from schemas.envelope import MAX_ENVELOPE_BYTES
-from schemas.errors import InvalidValueError
-from schemas.settings_file import SettingsError, read_secret
-from transport.errors import PasswordFileError
-from transport.tls import TlsFiles
+from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.settings_file import SettingsError, read_secret
+from fleetledger.transport.errors import PasswordFileError
+from fleetledger.transport.tls import TlsFiles
 
 MQTT_5 = 5
 MQTT_3_1_1 = 4

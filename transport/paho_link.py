@@ -27,7 +27,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from transport.errors import (
+from fleetledger.transport.errors import (
     BrokerUnreachableError,
     CallbackError,
     ConnectionRefusedByBrokerError,
@@ -36,10 +36,10 @@ from transport.errors import (
     QueueFullError,
     TransportError,
 )
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.mqtt_settings import MqttSettings
-from transport.pending import PendingBytes
-from transport.tls_failures import explain_handshake, hint_for_closing
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.pending import PendingBytes
+from fleetledger.transport.tls_failures import explain_handshake, hint_for_closing
 
 log = logging.getLogger("transport.mqtt")
 

@@ -16,9 +16,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from schemas.offers import Offer
-from schemas.values import Digest
-from transport.errors import BlockError
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.errors import BlockError
 
 _PIECE_BYTES = 1 << 20
 """Read at once where a whole file is hashed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from transport.errors import QueueFullError
+from fleetledger.transport.errors import QueueFullError
 
 
 class PendingBytes:

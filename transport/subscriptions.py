@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from transport.filters import matches
+from fleetledger.transport.filters import matches
 
 
 class Subscriptions:

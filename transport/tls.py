@@ -15,8 +15,8 @@ import tomli_w
 from pydantic import model_validator
 from typing_extensions import Self
 
-from schemas.message import Strict
-from transport.errors import TlsError
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.errors import TlsError
 
 TLS_LINES = """\
 # [broker.tls]                     # encrypts the connection; see docs/transport.md

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ssl
 from datetime import datetime, timezone
 
-from transport.certificates import end_of
-from transport.errors import TlsError
-from transport.tls import TlsFiles
+from fleetledger.transport.certificates import end_of
+from fleetledger.transport.errors import TlsError
+from fleetledger.transport.tls import TlsFiles
 
 _NOT_YET_VALID, _EXPIRED, _OTHER_NAME, _OTHER_ADDRESS = 9, 10, 62, 64
 """OpenSSL's `X509_V_ERR_…`."""

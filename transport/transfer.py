@@ -17,19 +17,19 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from schemas.envelope import Sender
-from schemas.errors import SchemaError
-from schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, Digest
-from transport.block_replies import BlockReplies
-from transport.block_source import BlockSource
-from transport.block_wire import BlockWire
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.elsewhere import BlockSourceElsewhere, HttpsRules
-from transport.errors import BlockError, ThreadEndedError, TlsError, TransportError
-from transport.fetches import Fetch, Fetches
-from transport.interface import (
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.block_replies import BlockReplies
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.block_wire import BlockWire
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.elsewhere import BlockSourceElsewhere, HttpsRules
+from fleetledger.transport.errors import BlockError, ThreadEndedError, TlsError, TransportError
+from fleetledger.transport.fetches import Fetch, Fetches
+from fleetledger.transport.interface import (
     Connected,
     Connection,
     ConnectionProblem,
@@ -37,7 +37,7 @@ from transport.interface import (
     Event,
     IncomingMessage,
 )
-from transport.meter import Counts
+from fleetledger.transport.meter import Counts
 
 log = logging.getLogger("transport.blocks")
 
@@ -222,7 +222,7 @@ class BlockExchange:
     def _begin_https(
         self, url: str, offer: Offer, missing: Sequence[int]
     ) -> BlockSourceElsewhere | None:
-        from transport.https_source import HttpsSource  # noqa: PLC0415 - few pay for it
+        from fleetledger.transport.https_source import HttpsSource  # noqa: PLC0415 - few pay for it
 
         assert self.https is not None  # `fetch` asks
         over = [source for source in self._https_sources if source.ended is not None]

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from transport.pacing import Pacer, RequestedBlock
+from fleetledger.transport.pacing import Pacer, RequestedBlock
 
 
 class Wanted:

@@ -34,10 +34,10 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.machine import describe_machine
 from benchmarks.scenario_features import ScenarioFeatures
-from learning.numerics.calibration import best_scale, summed_losses
-from learning.numerics.ridge import solve_ridge
-from methods.linear_head import whitened_weights
-from methods.stsa.settings import StsaSettings
+from fleetledger.learning.numerics.calibration import best_scale, summed_losses
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.methods.linear_head import whitened_weights
+from fleetledger.methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "adapter_on_top.json"
 RATES = (1e-4, 3e-4, 1e-3)

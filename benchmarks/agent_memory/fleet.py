@@ -15,29 +15,29 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from coordinator.core.commands import Command
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.making.backbones import prepare_backbone
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
-from coordinator.settings import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     MethodSection,
     write_new,
 )
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import OpenStage
-from export.layers import AS_IT_IS, Looking
-from export.mobilenet_v2 import (
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.export.layers import AS_IT_IS, Looking
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from schemas.values import ClassName, DeviceId, FleetId
-from simulator.scenario.loading import load_scenario
-from transport.brokers import Broker, start_child_broker
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.transport.brokers import Broker, start_child_broker
 
 FLEET, DEVICE = FleetId("bench"), DeviceId("device")
 CLASSES = tuple(ClassName(name) for name in ("bolt", "nail", "nut", "screw"))

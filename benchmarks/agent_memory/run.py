@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks.agent_memory.fleet import Case, fleet, until
 from benchmarks.machine import describe_machine
-from coordinator.ledger.reader import LedgerReader
-from device_agent.status import read_status
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.device_agent.status import read_status
 
 PACKAGES = ("numpy", "onnxruntime", "paho-mqtt", "pydantic")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "agent_memory.json"

@@ -15,8 +15,8 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from benchmarks.transport_rate.raw import Peer
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId
 
 PATIENCE_SECONDS = 120.0
 _MISC_SECONDS = 1.0

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from coordinator.core.commands import Command
-from coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadStored
-from coordinator.core.requests import AnswerOperator
-from coordinator.core.rules import IntakeRules, ModelRules, StageRules
-from coordinator.making.backbones import prepare_backbone
-from coordinator.serving.engine import LedgerEngine
-from coordinator.settings import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.inputs import EnrolmentProven, OperatorCommand, PayloadStored
+from fleetledger.coordinator.core.requests import AnswerOperator
+from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, StageRules
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     MethodSection,
@@ -24,23 +24,23 @@ from coordinator.settings import (
     load,
     write_new,
 )
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.keys.commands import InviteDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.stages.commands import OpenStage
-from export.scaling_backbone import scaling_backbone
-from methods.registry import statistics_coordinator, statistics_device
-from schemas.contributions import Contribution, PartKey
-from schemas.enrolment import device_key_name
-from schemas.envelope import Envelope, Sender, decode, encode
-from schemas.keys import SigningKey
-from schemas.models import Preprocessing
-from schemas.private_file import write_private
-from schemas.receipts import Accepted, Receipt
-from schemas.topics import FleetTopics
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.keys.commands import InviteDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.methods.registry import statistics_coordinator, statistics_device
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.envelope import Envelope, Sender, decode, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.transport.brokers import MosquittoBroker
 
 FLEET = FleetId("rate")
 CLASSES = tuple(ClassName(f"class-{index}") for index in range(5))

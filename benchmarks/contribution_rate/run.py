@@ -45,12 +45,12 @@ from benchmarks.contribution_rate.load import (
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from schemas.keys import SigningKey
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, FleetId
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "contribution_rate.json"
 TOPICS = FleetTopics(FLEET)

@@ -13,10 +13,10 @@ from pathlib import Path
 from paho.mqtt.client import MQTTMessage
 
 from benchmarks.transport_rate.raw import Peer, bare_client
-from schemas.envelope import decode
-from schemas.topics import FleetTopics
-from schemas.values import Digest
-from transport.brokers import MosquittoBroker
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.brokers import MosquittoBroker
 
 PATIENCE_SECONDS = 60.0
 _BIRTH = b'"kind":"coordinator.birth"'

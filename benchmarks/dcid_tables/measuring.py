@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.run_folders import processor_seconds
-from simulator.metrics.over_seeds import summary
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.metrics.over_seeds import summary
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 
 KINDS = ("images", "logits", "weights")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.dcid_tables.norm_cases import BESIDE, CASES, ICARL, SEEDS, TUNED_ON, key_of
-from simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 Run = Mapping[str, Any]
 BySeed = Mapping[int, Run]

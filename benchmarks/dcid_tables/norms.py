@@ -37,8 +37,8 @@ from benchmarks.dcid_tables.norm_cases import (
 from benchmarks.dcid_tables.norm_tables import tables
 from benchmarks.machine import describe_machine
 from benchmarks.run_folders import processor_seconds, run_case
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "dcid_norms.json"
 

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from device_agent.inference import InferenceSession, SessionSettings
-from export.mobilenet_v2 import build_mobilenet_v2, imagenet_preprocessing, load_weights
-from learning.numerics.preprocessing import preprocess
-from simulator.scenario.loading import DATA_VARIABLE
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.export.mobilenet_v2 import build_mobilenet_v2, imagenet_preprocessing, load_weights
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.simulator.scenario.loading import DATA_VARIABLE
 
 SIZE = 96
 POOLED = "pooled"

@@ -32,8 +32,8 @@ from benchmarks.detection.streams import (
     half_new_films,
     half_new_singles,
 )
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.detection import (
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     ScoringHead,
@@ -42,9 +42,9 @@ from learning.numerics.detection import (
     seeded,
     softmax,
 )
-from learning.numerics.integer_features import quantise_features
-from learning.numerics.shots import projected
-from methods.stsa.settings import StsaSettings
+from fleetledger.learning.numerics.integer_features import quantise_features
+from fleetledger.learning.numerics.shots import projected
+from fleetledger.methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_films.json"
 KNOWN = (10, 50, 90)

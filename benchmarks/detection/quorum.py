@@ -20,8 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.detection.sequences import wilson
-from learning.numerics.conformal import first_number
-from learning.numerics.sequential_detection import ChangeEvidence, gathered, with_reference
+from fleetledger.learning.numerics.conformal import first_number
+from fleetledger.learning.numerics.sequential_detection import (
+    ChangeEvidence,
+    gathered,
+    with_reference,
+)
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_quorum.json"
 QUIET_IMAGES = 1000

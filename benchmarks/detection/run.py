@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.calibration import best_scale, summed_losses
-from learning.numerics.detection import (
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.calibration import best_scale, summed_losses
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     ScoringHead,
@@ -35,12 +35,12 @@ from learning.numerics.detection import (
     seeded,
     uncertainty,
 )
-from learning.numerics.integer_features import project_integer, quantise_features
-from learning.numerics.ridge import solve_ridge
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.linear_head import whitened_weights
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.settings import StsaSettings
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.linear_head import whitened_weights
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection.json"
 DEFAULT_SCALE = 10.0

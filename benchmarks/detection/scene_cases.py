@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.detection.scene_models import SceneValues, TaskModel, models_of_run
 from benchmarks.detection.sequences import Images
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.metrics.results import RunResults
-from simulator.run.preparing import PreparedSeed
-from simulator.virtual.scenes import SizedScenes
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.virtual.scenes import SizedScenes
 
 FEWEST = 12
 """Scenes of either kind without which a network is left out."""

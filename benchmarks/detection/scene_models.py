@@ -11,28 +11,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coordinator.core.state import read_entry
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened
-from learning.networks.conversion import to_tensors
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from learning.numerics.entropy import Floats
-from learning.numerics.pixel_uncertainty import (
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.learning.numerics.entropy import Floats
+from fleetledger.learning.numerics.pixel_uncertainty import (
     mean_entropy,
     mean_uncertainty,
     most_uncertain,
 )
-from methods.fbl.assignment import FblAssignment
-from methods.fbl.growth import grown
-from methods.network_weights import decode_weights
-from schemas.models import Preprocessing
-from schemas.values import ClassName
+from fleetledger.methods.fbl.assignment import FblAssignment
+from fleetledger.methods.fbl.growth import grown
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
 
 _BACKGROUND = "background"
 _TOGETHER = 16

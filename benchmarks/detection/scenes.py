@@ -40,9 +40,9 @@ from benchmarks.detection.sequences import (
     watch,
     watch_sequentially,
 )
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.conformal import counts_of, is_stranger
-from learning.numerics.detection import DetectionRules
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.conformal import counts_of, is_stranger
+from fleetledger.learning.numerics.detection import DetectionRules
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_scenes.json"
 QUIET_IMAGES = (30, 100, 300, 1000)

@@ -39,8 +39,8 @@ from benchmarks.detection.run import (
 )
 from benchmarks.scenario_features import ScenarioFeatures
 from benchmarks.stsa_forms.run import digits
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.detection import (
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     ScoringHead,
@@ -48,8 +48,12 @@ from learning.numerics.detection import (
     seeded,
     uncertainty,
 )
-from learning.numerics.sequential_detection import ChangeEvidence, gathered, with_reference
-from methods.stsa.settings import StsaSettings
+from fleetledger.learning.numerics.sequential_detection import (
+    ChangeEvidence,
+    gathered,
+    with_reference,
+)
+from fleetledger.methods.stsa.settings import StsaSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "detection_delays.json"
 SEEDS = (1, 2, 3)

@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from benchmarks.machine import describe_machine
 from benchmarks.travelling import travelling_bytes
-from learning.numerics.blas import one_blas_thread, platform_fingerprint
-from learning.numerics.gram import class_sums, gram_triangle
-from learning.numerics.integer_features import project_integer, quantise_features
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.device import DEVICE
-from methods.stsa.messages import StsaAssignment
+from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
+from fleetledger.learning.numerics.gram import class_sums, gram_triangle
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.messages import StsaAssignment
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "device_statistics.json"
 FEATURE_WIDTH = 1280

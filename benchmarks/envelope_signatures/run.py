@@ -22,19 +22,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.machine import describe_machine
-from coordinator.core.inputs import DeviceMessage
-from coordinator.core.state import State
-from coordinator.serving.gate import Gate
-from coordinator.topics.devices.state import Device
-from coordinator.topics.keys.state import DeviceKeys
-from schemas.contributions import Contribution, PartKey
-from schemas.enrolment import device_key_name
-from schemas.envelope import Sender, decode, encode
-from schemas.keys import SigningKey
-from schemas.message import Message
-from schemas.presence import Heartbeat
-from schemas.topics import FleetTopics, UpLeaf
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.coordinator.core.inputs import DeviceMessage
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.topics.devices.state import Device
+from fleetledger.coordinator.topics.keys.state import DeviceKeys
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.envelope import Sender, decode, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.topics import FleetTopics, UpLeaf
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "envelope_signatures.json"
 FLEET, DEVICE = FleetId("rate"), DeviceId("device-7")

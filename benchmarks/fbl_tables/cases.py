@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from methods.fbl.settings import PRESETS, LossSettings, ShareSettings
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
+from fleetledger.methods.fbl.settings import PRESETS, LossSettings, ShareSettings
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
 
 AS_PRINTED = "as-printed"
 """FBL without what a scenario changes in its loss."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fbl_tables.cases import CASES
-from methods.fbl.settings import ShareSettings
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
+from fleetledger.methods.fbl.settings import ShareSettings
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
 
 _RHO = {name: found.default for name, found in ShareSettings.model_fields.items()}
 _EVERY_GUESS: Mapping[str, Any] = {"unsure": "ignore", "share_start": 1.0, "share_most": 1.0}

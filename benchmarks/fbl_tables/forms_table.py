@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.fbl_tables.forms import FOOTINGS, FORMS
-from simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 Run = Mapping[str, Any]
 _BESIDE = "every-guess"

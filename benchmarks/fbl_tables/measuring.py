@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run_folders import processor_seconds
-from simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.results import RunResults
 
 _NOTICING = ("began", "at_once", "late", "missed", "false_alarms")
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.fbl_tables.cases import METHODS
-from simulator.metrics.results import RunResults
-from simulator.report.comparing import compare_runs
-from simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
-from simulator.report.pictures.style import as_png
-from simulator.shown_scenes import SCENES_FILE, ShownScenes
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.comparing import compare_runs
+from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
+from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 _SHOWN = ("fbl", "finetuning", "mib", "plop")
 _SCENES = 5

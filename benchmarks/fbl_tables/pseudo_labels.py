@@ -20,32 +20,32 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coordinator.core.state import read_entry
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened
-from learning.losses.segmentation.pseudo_labels import adaptive_labels
-from learning.losses.segmentation.thresholds import adaptive_thresholds
-from learning.networks.conversion import to_tensors
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from learning.numerics.preprocessing import sized_mask
-from methods.fbl.assignment import OLD_MODEL, FblAssignment
-from methods.network_weights import decode_weights
-from schemas.models import Preprocessing
-from schemas.values import ClassName
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import BACKGROUND, value_of
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.metrics.results import RunResults
-from simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
-from simulator.report.pictures.style import as_png
-from simulator.run.preparing import PreparedSeed
-from simulator.virtual.scenes import SizedScenes
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.learning.losses.segmentation.pseudo_labels import adaptive_labels
+from fleetledger.learning.losses.segmentation.thresholds import adaptive_thresholds
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.learning.numerics.preprocessing import sized_mask
+from fleetledger.methods.fbl.assignment import OLD_MODEL, FblAssignment
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, value_of
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
+from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.virtual.scenes import SizedScenes
 
 SHARES = (0.2, 0.8)
 """rho in the first epoch of the paper, and from the seventh on."""

@@ -13,8 +13,8 @@ from benchmarks.fbl_tables.cases import CASES
 from benchmarks.fbl_tables.pictures import draw_curves, draw_scenes
 from benchmarks.fbl_tables.tables import table
 from benchmarks.machine import describe_machine
-from simulator.metrics.results import FILE_NAME
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.metrics.results import FILE_NAME
+from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 _MADE_HERE = "digits"

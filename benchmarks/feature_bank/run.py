@@ -24,23 +24,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.machine import describe_machine
-from device_agent.inference import InferenceSession, SessionSettings
-from export.backbone import import_backbone
-from export.frozen import MapKind, build_frozen
-from export.mobilenet_v2 import (
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import MapKind, build_frozen
+from fleetledger.export.mobilenet_v2 import (
     WIDTH,
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from learning.numerics.counter_generator import integer_map
-from learning.numerics.preprocessing import preprocess
-from schemas.values import ClassName
-from simulator.backbones.backbone import Backbone
-from simulator.datasets import LabelledImages, Split
-from simulator.features.bank import open_bank
-from simulator.features.extraction import AGENT_BATCH, cores
-from simulator.features.interface import FrozenModel
+from fleetledger.learning.numerics.counter_generator import integer_map
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.extraction import AGENT_BATCH, cores
+from fleetledger.simulator.features.interface import FrozenModel
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "feature_bank.json"
 SIDE, SIZE, COLUMNS = 32, 112, 5000

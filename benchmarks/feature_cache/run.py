@@ -24,20 +24,20 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.machine import describe_machine
-from device_agent.core.records import ImageToCount
-from device_agent.features.cache import FeatureCache, cache_bytes
-from device_agent.features.computing import FrozenExtractor
-from device_agent.features.reading import FeatureReader
-from device_agent.inference import Frozen, InferenceSession, SessionSettings
-from device_agent.store.blobs import BlobFolder
-from export.backbone import import_backbone
-from export.frozen import plain_frozen
-from export.mobilenet_v2 import (
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.features.cache import FeatureCache, cache_bytes
+from fleetledger.device_agent.features.computing import FrozenExtractor
+from fleetledger.device_agent.features.reading import FeatureReader
+from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.values import ClassName, Digest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "feature_cache.json"
 SIZE, SIDE, BATCH = 112, 128, 8

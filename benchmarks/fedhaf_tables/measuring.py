@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.run_folders import processor_seconds
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.run.folder import RunFolder
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.run.folder import RunFolder
 
 _COMPARED = 9
 """Tasks whose mean the paper prints."""

@@ -21,10 +21,10 @@ from rich.console import Console
 
 from benchmarks.fedhaf_tables.cases import SCENARIO, Material
 from benchmarks.machine import describe_machine
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.run.preparing import PreparedSeed
-from simulator.run.progress import Screen
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_agent_memory.json"
 CASES = {"stsa": ["method.settings.map_width=1250"], "fedhaf": []}
@@ -53,7 +53,7 @@ def memory_of(method: str, material: Material, folder: Path) -> dict[str, float]
             (agent,) = (
                 process
                 for process in psutil.process_iter(["cmdline"])
-                if {"-m", "device_agent"} <= set(process.info["cmdline"] or ())
+                if {"-m", "fleetledger.device_agent"} <= set(process.info["cmdline"] or ())
                 and any(str(folder) in part for part in process.info["cmdline"])
             )
             status = Path(f"/proc/{agent.pid}/status").read_text(encoding="utf-8").splitlines()

@@ -30,8 +30,8 @@ from benchmarks.fedhaf_tables.run import machine
 from benchmarks.fedhaf_tables.second_stage import Run, difference, line, mean
 from benchmarks.one_table.material import held_out
 from benchmarks.run_folders import run_case
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.npz import load_npz, save_npz
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import load_npz, save_npz
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_own_rates.json"
 RATES = (0.01, 0.02, 0.05)

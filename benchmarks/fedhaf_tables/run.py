@@ -27,7 +27,7 @@ from benchmarks.fedhaf_tables.sizes import CLASSES, trained_numbers, whole_netwo
 from benchmarks.fedhaf_tables.tables import tables
 from benchmarks.machine import describe_machine
 from benchmarks.run_folders import run_case
-from learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_tables.json"
 TASKS = 10

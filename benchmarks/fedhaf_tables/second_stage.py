@@ -27,7 +27,7 @@ from benchmarks.arguments import names_among
 from benchmarks.fedhaf_tables.measuring import measured
 from benchmarks.machine import describe_machine
 from benchmarks.run_folders import run_case
-from simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fedhaf_second_stage.json"
 SCENARIO = "digits-fedhaf"

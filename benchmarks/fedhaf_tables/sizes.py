@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 
 from benchmarks.fedhaf_tables.cases import Case
-from learning.networks.registry import build_network
-from methods.registry import training_coordinator
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.registry import training_coordinator
 
 CLASSES, FEATURES = 100, 1280
 """Of CIFAR-100, and of MobileNetV2."""

@@ -13,15 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
-from learning.networks.conversion import to_tensors
-from learning.networks.network import Network
-from learning.networks.plan import is_buffer
-from learning.networks.registry import build_network
-from learning.training.chance import Chance
-from learning.training.schedules import constant_rates
-from learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import (
+    CrossEntropy,
+    Divergence,
+    FeatureBalance,
+    FeatureDistance,
+)
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.schedules import constant_rates
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
 
 HEAD_EPOCHS, BODY_EPOCHS, BATCH = 10, 2, 64
 HEAD_RATE, BODY_RATE = 0.02, 1e-3

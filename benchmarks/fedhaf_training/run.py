@@ -30,11 +30,11 @@ import torch
 from benchmarks.fedhaf_training.fleet import Size, body_works, head_works, sent_numbers
 from benchmarks.fedhaf_training.uploads import measure_uploads
 from benchmarks.machine import describe_machine
-from learning.training.devices import moved_together
-from learning.training.engine import train
-from learning.training.memory import agents_per_stack
-from learning.training.settings import EngineName, TrainingEngineSettings
-from learning.training.work import Trained, Work
+from fleetledger.learning.training.devices import moved_together
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.memory import agents_per_stack
+from fleetledger.learning.training.settings import EngineName, TrainingEngineSettings
+from fleetledger.learning.training.work import Trained, Work
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 GIB = 1 << 30

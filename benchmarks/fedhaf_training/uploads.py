@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.travelling import travelling_bytes
-from learning.losses.composing import FIXED
-from learning.networks.conversion import to_arrays
-from learning.networks.plan import is_buffer
-from learning.training.work import Trained, Work
-from methods.client_updates import UpdateFrame
-from methods.training import CountedUpdate
-from methods.update_forms import FORMS, Upload
+from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.networks.conversion import to_arrays
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.training.work import Trained, Work
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.training import CountedUpdate
+from fleetledger.methods.update_forms import FORMS, Upload
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.contribution_rate.fleet import Fleet
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
-from schemas.values import DeviceId
-from transport.brokers import MosquittoBroker
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fleet_scale.json"
 

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable, Sequence
 from random import Random
 
-from schemas.contributions import Nothing
-from schemas.envelope import Sender, decode, encode
-from schemas.message import Message
-from schemas.presence import Birth, Capabilities, CoordinatorBirth, Heartbeat, Welcome
-from schemas.receipts import Receipt
-from schemas.topics import FleetTopics, UpLeaf, qos_of
-from schemas.values import BootId, DeviceId
-from transport.errors import TransportError
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import Sender, decode, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Birth, Capabilities, CoordinatorBirth, Heartbeat, Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.topics import FleetTopics, UpLeaf, qos_of
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.errors import TransportError
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 
 PATIENCE_SECONDS = 900.0
 _AGAIN_SECONDS = 30.0

@@ -23,15 +23,15 @@ from benchmarks.contribution_rate.load import FLEET, Plan, make_home
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.fleet_size.fleet import ScriptedFleet, connected_as
 from benchmarks.machine import describe_machine
-from coordinator.core.inputs import OperatorCommand
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.serving.engine import LedgerEngine
-from coordinator.settings import load
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fleet_size.json"
 TOPICS = FleetTopics(FLEET)

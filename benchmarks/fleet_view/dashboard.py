@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from coordinator.dashboard.pages import PAGES
-from schemas.values import DeviceId
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.schemas.values import DeviceId
 
 PATIENCE_SECONDS = 60.0
 _ADDRESS = re.compile(rb"http://[0-9.]+:[0-9]+")

@@ -10,39 +10,39 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.contribution_rate.load import LONG_SECONDS, PREPROCESSING
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.making.backbones import prepare_backbone
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     MethodSection,
     write_new,
 )
-from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.topics.classes.entries import ClassNamed
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.models.entries import (
     DeviceEvaluated,
     DeviceModelStatus,
     ModelDesired,
     ModelExported,
     ModelSolved,
 )
-from coordinator.topics.stages.entries import StageClosed, StageOpened
-from export.scaling_backbone import scaling_backbone
-from schemas.contributions import PartKey
-from schemas.models import Parity
-from schemas.offers import Offer
-from schemas.presence import Capabilities
-from schemas.reports import ClassResult
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.models import Parity
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 FLEET = FleetId("rate")
 """That of the contributions of `benchmarks.contribution_rate`."""

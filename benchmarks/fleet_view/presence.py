@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.fleet_view.history import FLEET, History
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.entries import DeviceProblem
-from schemas.health import DeviceHealth, ThermalZone
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
 
 WRITE_SECONDS = 2.0
 ENTRIES = 20

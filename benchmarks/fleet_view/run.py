@@ -36,11 +36,11 @@ from benchmarks.fleet_view.history import FLEET, History, home_with, lineage_of,
 from benchmarks.fleet_view.presence import presence
 from benchmarks.machine import describe_machine
 from benchmarks.transport_rate.raw import Peer
-from coordinator.settings import CoordinatorBrokerSettings
-from schemas.private_file import write_private
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.settings import CoordinatorBrokerSettings
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "fleet_view.json"
 TOPICS = FleetTopics(FLEET)

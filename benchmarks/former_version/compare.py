@@ -37,8 +37,8 @@ from typing import Any
 from benchmarks.contribution_rate.load import FLEET, Plan, fill, make_home
 from benchmarks.contribution_rate.run import spread
 from benchmarks.machine import describe_machine
-from coordinator.settings import FILE_NAME
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.settings import FILE_NAME
+from fleetledger.transport.brokers import MosquittoBroker
 
 NOW = Path(__file__).resolve().parents[2]
 RESULTS = NOW / "benchmarks" / "results" / "former_version.json"

@@ -24,22 +24,22 @@ from PIL import Image
 
 from benchmarks.machine import describe_machine
 from benchmarks.packs.to_npz import decode
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden, read_golden
-from export.head import build_head, head_scores
-from export.preprocessing_file import load_preprocessing
-from export.runtime import LoadedModel
-from export.variants.gate import HeadToJudge, VariantFile, judge
-from export.variants.making import made_variants
-from export.variants.measuring import VariantFeatures, features_of, strays
-from learning.numerics.preprocessing import preprocess
-from learning.numerics.ridge import solve_ridge
-from methods.stsa.coordinator import COORDINATOR
-from schemas.file_reference import FileReference
-from schemas.models import FEATURES, AnyPreprocessing
-from schemas.values import ClassName
-from schemas.variants import VariantName
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden, read_golden
+from fleetledger.export.head import build_head, head_scores
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.gate import HeadToJudge, VariantFile, judge
+from fleetledger.export.variants.making import made_variants
+from fleetledger.export.variants.measuring import VariantFeatures, features_of, strays
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing
+from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.variants import VariantName
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "frozen_variants.json"
 Floats = npt.NDArray[np.float32]

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from benchmarks.fedhaf_training.fleet import Size, body_works, head_works
 from benchmarks.lga_training.works import PICTURES, assignment, drawn, order, works
-from learning.training.devices import moved_together
-from learning.training.engine import train
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Trained, Tree, Work, shortened
-from methods.rounds.coordinator import COORDINATOR
-from methods.rounds.device import DEVICE
-from schemas.values import ClassName
+from fleetledger.learning.training.devices import moved_together
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Trained, Tree, Work, shortened
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.rounds.device import DEVICE
+from fleetledger.schemas.values import ClassName
 
 FIRST_STAGE: Mapping[str, Any] = {
     "preset": "fedavg",

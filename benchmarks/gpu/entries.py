@@ -19,11 +19,11 @@ from benchmarks.gpu.budget import Share
 from benchmarks.gpu.cases import CASES, Case, LocalRound
 from benchmarks.gpu.machine import Precision, forget_peaks, peaks, precise, settle
 from benchmarks.gpu.profile import RUNS, gpu_share
-from learning.training.engine import train
-from learning.training.memory import agents_per_stack
-from learning.training.settings import EngineName, StepsName, TrainingEngineSettings
-from learning.training.stepping import LEAST_STEPS
-from learning.training.work import Trained, Work
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.memory import agents_per_stack
+from fleetledger.learning.training.settings import EngineName, StepsName, TrainingEngineSettings
+from fleetledger.learning.training.stepping import LEAST_STEPS
+from fleetledger.learning.training.work import Trained, Work
 
 GIB = 1 << 30
 MOST_RUNS = 7

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from benchmarks.machine import describe_machine
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.settings import TrainingEngineSettings
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """`float32` has TF32 off everywhere, `tf32` on everywhere, `bfloat16` is the engine's autocast."""

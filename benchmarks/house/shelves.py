@@ -60,7 +60,8 @@ def _layers(source: Source) -> dict[str, int] | None:
     text = (source.root / "pyproject.toml").read_text(encoding="utf-8")
     contracts: list[dict[str, Any]] = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
     for contract in contracts:
-        named = [re.split(r"[ :|]+", layer) for layer in contract.get("layers", ())]
+        layers = (layer.replace("fleetledger.", "") for layer in contract.get("layers", ()))
+        named = [re.split(r"[ :|]+", layer) for layer in layers]
         if named and all(module.startswith(_ROOM) for layer in named for module in layer):
             return {
                 module: place for place, layer in enumerate(reversed(named)) for module in layer

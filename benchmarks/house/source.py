@@ -51,13 +51,15 @@ class Source:
     @classmethod
     def read(cls, root: Path) -> Source:
         """Read a checkout: all packages at its top but tests and benchmarks, and the door."""
-        paths = [root / "fleetledger.py"]
+        paths = [root / "fleetledger.py", *sorted((root / "src" / "fleetledger").glob("*.py"))]
         for package in sorted(root.glob("*/__init__.py")):
             if package.parent.name not in ("tests", "benchmarks"):
                 paths += sorted(package.parent.rglob("*.py"))
         found = {}
-        for path in paths:
-            parts = path.relative_to(root).with_suffix("").parts
+        for path in filter(Path.is_file, paths):
+            parts = (
+                path.relative_to(root).with_suffix("").parts[path.is_relative_to(root / "src") :]
+            )
             module = ".".join(part for part in parts if part != "__init__")
             found[module] = File(module, path.read_text(encoding="utf-8"))
         return cls(found, root)
@@ -74,9 +76,10 @@ class Source:
         for node in file.nodes:
             if not isinstance(node, ast.ImportFrom) or node.module is None or node.level:
                 continue
+            module = node.module.removeprefix("fleetledger.")
             for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
+                whole = f"{module}.{alias.name}"
                 if whole in self.files:
                     yield whole, ""
-                elif node.module in self.files:
-                    yield node.module, alias.name
+                elif module in self.files:
+                    yield module, alias.name

@@ -43,7 +43,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from learning.networks.pictures import normaliser
+from fleetledger.learning.networks.pictures import normaliser
 
 DEVICE = "meta"
 """The name of the fake accelerator, as torch and the engine's settings have it."""

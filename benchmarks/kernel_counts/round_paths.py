@@ -16,35 +16,35 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.lga_training.works import drawn, order
-from device_agent.training import TrainingSession
-from learning.networks.pictures import Pictures
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from methods.dcid.assignment import DISTIL, ENSEMBLE, MEANS, TRAIN_ALONE, DcidAssignment
-from methods.dcid.coordinator import COORDINATOR as DCID
-from methods.dcid.device import DEVICE as SITE
-from methods.dcid.images import encode_images
-from methods.dcid.messages import encode_ensemble
-from methods.dcid.model import Beginning
-from methods.fbl.coordinator import COORDINATOR as FBL
-from methods.fbl.device import DEVICE as FBL_DEVICE
-from methods.lga.assignment import OLD_MODEL, LgaAssignment
-from methods.lga.coordinator import COORDINATOR as LGA
-from methods.lga.device import DEVICE as LGA_DEVICE
-from methods.lga.encoding import Encoding
-from methods.lga.inversion import SEARCH, InversionSettings, invert
-from methods.lga.messages import received as lga_received
-from methods.network_weights import decode_weights, encode_weights, grown
-from methods.rounds.assignment import FISHER
-from methods.rounds.coordinator import COORDINATOR as ROUNDS
-from methods.rounds.device import DEVICE as ROUNDS_DEVICE
-from methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
-from methods.training_assignment import TrainingAssignment
-from schemas.rounds import TRAIN
-from schemas.values import ClassName, DeviceId
-from simulator.virtual import looking
-from simulator.virtual.answers import Finishing
+from fleetledger.device_agent.training import TrainingSession
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.methods.dcid.assignment import DISTIL, ENSEMBLE, MEANS, TRAIN_ALONE, DcidAssignment
+from fleetledger.methods.dcid.coordinator import COORDINATOR as DCID
+from fleetledger.methods.dcid.device import DEVICE as SITE
+from fleetledger.methods.dcid.images import encode_images
+from fleetledger.methods.dcid.messages import encode_ensemble
+from fleetledger.methods.dcid.model import Beginning
+from fleetledger.methods.fbl.coordinator import COORDINATOR as FBL
+from fleetledger.methods.fbl.device import DEVICE as FBL_DEVICE
+from fleetledger.methods.lga.assignment import OLD_MODEL, LgaAssignment
+from fleetledger.methods.lga.coordinator import COORDINATOR as LGA
+from fleetledger.methods.lga.device import DEVICE as LGA_DEVICE
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.inversion import SEARCH, InversionSettings, invert
+from fleetledger.methods.lga.messages import received as lga_received
+from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
+from fleetledger.methods.rounds.assignment import FISHER
+from fleetledger.methods.rounds.coordinator import COORDINATOR as ROUNDS
+from fleetledger.methods.rounds.device import DEVICE as ROUNDS_DEVICE
+from fleetledger.methods.training import SHARED, ClientUpdate, FitInstruction, LocalData
+from fleetledger.methods.training_assignment import TrainingAssignment
+from fleetledger.schemas.rounds import TRAIN
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.virtual import looking
+from fleetledger.simulator.virtual.answers import Finishing
 
 _SIDE = 8
 _SHAPE = (3, _SIDE, _SIDE)

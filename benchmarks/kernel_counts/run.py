@@ -23,7 +23,7 @@ from benchmarks.kernel_counts.accelerator import DEVICE, counted
 from benchmarks.kernel_counts.counting import costs_of
 from benchmarks.kernel_counts.round_paths import RoundPath, round_paths
 from benchmarks.kernel_counts.training_paths import TrainingPath, training_paths
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.settings import TrainingEngineSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "kernel_counts.json"
 

@@ -21,17 +21,17 @@ from benchmarks.kernel_counts.round_paths import (
 )
 from benchmarks.kernel_counts.training_paths import training_paths
 from benchmarks.lga_training.works import works
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Work
-from methods.dcid.images import encode_images
-from methods.fbl.assignment import OLD_MODEL as FBL_OLD_MODEL
-from methods.lga.coordinator import COORDINATOR as LGA
-from methods.network_weights import decode_weights
-from methods.rounds.assignment import FISHER
-from methods.rounds.assignment import OLD_MODEL as ROUNDS_OLD_MODEL
-from methods.rounds.fisher import encode_fisher, unit_zeros
-from methods.training import SHARED
-from schemas.rounds import TRAIN
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.dcid.images import encode_images
+from fleetledger.methods.fbl.assignment import OLD_MODEL as FBL_OLD_MODEL
+from fleetledger.methods.lga.coordinator import COORDINATOR as LGA
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.rounds.assignment import FISHER
+from fleetledger.methods.rounds.assignment import OLD_MODEL as ROUNDS_OLD_MODEL
+from fleetledger.methods.rounds.fisher import encode_fisher, unit_zeros
+from fleetledger.methods.training import SHARED
+from fleetledger.schemas.rounds import TRAIN
 
 _LGA = ("lga", "glfc", "without-sdl")
 _FBL = ("fbl", "without-apl", "ilt", "mib", "plop")

@@ -17,22 +17,22 @@ from benchmarks.kernel_counts.accelerator import CountedGraphs
 from benchmarks.lga_training.works import assignment, works
 from benchmarks.segmentation_training.lesson import build_work
 from benchmarks.segmentation_training.plans import Plan
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.networks.conversion import to_tensors
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import build_network
-from learning.networks.vision_transformer import VisionTransformer
-from learning.training import stepping
-from learning.training.chance import Chance
-from learning.training.engine import train_in_loop
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stepping import CapturedSteps
-from learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.learning.training import stepping
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.engine import train_in_loop
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stepping import CapturedSteps
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
 
 _BATCH, _AGENTS, _CLASSES = 8, 3, 10
 _FEATURES = 16

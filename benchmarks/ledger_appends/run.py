@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe_machine
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.store import Ledger
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.values import DeviceId, Digest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ledger_appends.json"
 DIGEST = Digest.of(b"payload")

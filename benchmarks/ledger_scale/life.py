@@ -15,18 +15,18 @@ from pathlib import Path
 
 from benchmarks.contribution_rate.load import PREPROCESSING
 from benchmarks.fleet_view.history import FLEET, History, Told, write_settings
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.making.backbones import prepare_backbone
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceAdmitted
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.stages.entries import StageClosed, TransitionReported
-from coordinator.trust.keys import note_signer
-from export.scaling_backbone import scaling_backbone
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.stages.entries import StageClosed, TransitionReported
+from fleetledger.coordinator.trust.keys import note_signer
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _GROUP = 32
 """Entries of a commit, each with a signed checkpoint."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from coordinator.serving.engine import LedgerEngine
-from coordinator.settings import load
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.settings import load
 
 
 def main() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import read_entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 
 
 def bodies_of(home: Path) -> list[EntryBody]:

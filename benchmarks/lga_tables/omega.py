@@ -32,10 +32,10 @@ import torch
 from rich.console import Console
 
 from benchmarks.machine import describe_machine
-from methods.lga import proxy
-from methods.lga.scoring import AugmentationSettings, Floats, augmented, bounded_noise
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.methods.lga import proxy
+from fleetledger.methods.lga.scoring import AugmentationSettings, Floats, augmented, bounded_noise
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "lga_omega.json"
 _DRAWS = 20

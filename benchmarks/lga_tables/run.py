@@ -25,10 +25,10 @@ from rich.console import Console
 from benchmarks.lga_tables.ledger import bodies_of, choices
 from benchmarks.lga_tables.tables import Case, case_of, choice_table, seeds_table, table
 from benchmarks.machine import describe_machine
-from methods.lga.settings import MODES, PRESETS
-from simulator.run.folder import RunFolder
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.methods.lga.settings import MODES, PRESETS
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 PRINTED_PERCENT = 0.364

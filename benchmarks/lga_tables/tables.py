@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from methods.lga.settings import MODES, PRESETS
-from simulator.metrics.over_seeds import paired_difference, summary
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.methods.lga.settings import MODES, PRESETS
+from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 
 _HEAD = (
     "case",

@@ -24,10 +24,10 @@ import torch
 from benchmarks.lga_training.bare import BareResNet, Loss, Settings, distilled, labelled, train
 from benchmarks.lga_training.works import CLASSES, assignment, works
 from benchmarks.machine import describe_machine
-from learning.training.devices import moved
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Work
+from fleetledger.learning.training.devices import moved
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Work
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 CLOCKS: dict[str, Callable[[], float]] = {

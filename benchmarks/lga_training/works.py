@@ -6,18 +6,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from learning.networks.pictures import Pictures
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Work
-from methods.lga.assignment import OLD_MODEL, LgaAssignment
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.device import DEVICE
-from methods.lga.messages import received
-from methods.network_weights import encode_weights
-from methods.training import FitInstruction, LocalData
-from schemas.offers import Offer
-from schemas.rounds import TRAIN, RoundOrder
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.lga.assignment import OLD_MODEL, LgaAssignment
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.device import DEVICE
+from fleetledger.methods.lga.messages import received
+from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rounds import TRAIN, RoundOrder
+from fleetledger.schemas.values import ClassName, Digest
 
 CLASSES = 20
 """Of a task; the later one has as many old ones."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.contribution_rate.load import PREPROCESSING
-from coordinator.making.offering import offer_of
-from device_agent.core import inputs
-from device_agent.core.records import Job
-from device_agent.core.requests import Request
-from device_agent.core.session import turn
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from device_agent.settings import AgentDataSettings
-from device_agent.store.store import AgentStore
-from schemas.assignments import Assignment
-from schemas.presence import Capabilities, CoordinatorBirth, Welcome
-from schemas.receipts import Accepted, Receipt
-from schemas.values import BootId, ClassName, Digest
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import Job
+from fleetledger.device_agent.core.requests import Request
+from fleetledger.device_agent.core.session import turn
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.settings import AgentDataSettings
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.presence import Capabilities, CoordinatorBirth, Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import BootId, ClassName, Digest
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -12,37 +12,48 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.contribution_rate.load import CLASSES, PREPROCESSING
-from coordinator.assembling import BackOffice, open_office
-from coordinator.core.commands import Command
-from coordinator.core.inputs import DeviceMessage, Input, OperatorCommand, PayloadStored, Tick
-from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.work import ExportHead, SolveHead
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.mirror import Mirror
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.restore import LedgerOwner, restore
-from coordinator.making.backbones import prepare_backbone
-from coordinator.reading.tables import TABLES
-from coordinator.serving.folding import folded, keep_snapshot, snapshots_of
-from coordinator.settings import FILE_NAME, CoordinatorSettings, MethodSection, write_new
-from coordinator.topics.contributions.commands import SettleEarlier
-from coordinator.topics.devices.commands import AdmitDevice, RetireDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.topics.stages.commands import OpenStage
-from coordinator.trust.keys import note_reader, public_key
-from export.scaling_backbone import scaling_backbone
-from methods.registry import statistics_coordinator, statistics_device
-from methods.statistics import MadeContribution
-from schemas.contributions import Contribution, PartKey
-from schemas.envelope import Sender
-from schemas.message import Message
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Birth, Capabilities, Welcome
-from schemas.reports import ClassResult, Evaluation
-from schemas.rollouts import SHADOW, ModelComparison, Pairs
-from schemas.values import BootId, DeviceId, Digest, FleetId
-from simulator.virtual.clock import VirtualClock
+from fleetledger.coordinator.assembling import BackOffice, open_office
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.inputs import (
+    DeviceMessage,
+    Input,
+    OperatorCommand,
+    PayloadStored,
+    Tick,
+)
+from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.work import ExportHead, SolveHead
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.mirror import Mirror
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.folding import folded, keep_snapshot, snapshots_of
+from fleetledger.coordinator.settings import (
+    FILE_NAME,
+    CoordinatorSettings,
+    MethodSection,
+    write_new,
+)
+from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, RetireDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.coordinator.trust.keys import note_reader, public_key
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.methods.registry import statistics_coordinator, statistics_device
+from fleetledger.methods.statistics import MadeContribution
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import Birth, Capabilities, Welcome
+from fleetledger.schemas.reports import ClassResult, Evaluation
+from fleetledger.schemas.rollouts import SHADOW, ModelComparison, Pairs
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.simulator.virtual.clock import VirtualClock
 
 FLEET = FleetId("orchard")
 HOUR = 3600.0

@@ -30,21 +30,21 @@ from PIL import Image
 
 import fleetledger
 from benchmarks.machine import describe_machine
-from device_agent.home import NewHome, write_home
-from device_agent.inference import InferenceSession, SessionSettings
-from device_agent.serving.published import PublishedModels
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.mobilenet_v2 import (
+from fleetledger.device_agent.home import NewHome, write_home
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.serving.published import PublishedModels
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from export.package import ExportedModel, Lineage, SolvedHead, export_model
-from learning.numerics.preprocessing import preprocess
-from schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.export.package import ExportedModel, Lineage, SolvedHead, export_model
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
 
 SIDE, CLASSES = 112, 10
 PATIENCE_SECONDS = 60.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from export.mobilenet_v2 import (
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     load_weights,

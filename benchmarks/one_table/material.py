@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.npz import save_npz
-from simulator.datasets.samples import SampleSet
-from simulator.engines.network_inputs import Inputs, inputs_of
-from simulator.run.preparing import PreparedSeed
-from simulator.run.progress import Screen
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.network_inputs import Inputs, inputs_of
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.scenario.loading import load_scenario
 
 SIDE, CHANNELS = 26, 3
 """3 * 26 * 26 = 2,028 values hold the 1,920 features."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.run_folders import processor_seconds
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 
 _MEBI = 2**20
 

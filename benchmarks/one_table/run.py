@@ -33,7 +33,7 @@ from benchmarks.one_table.measuring import measured
 from benchmarks.one_table.plot import draw
 from benchmarks.one_table.tables import tables
 from benchmarks.run_folders import run_case
-from simulator.scenario.loading import DATA_VARIABLE
+from fleetledger.simulator.scenario.loading import DATA_VARIABLE
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "one_table.json"
 

@@ -15,7 +15,7 @@ from benchmarks.one_table.cases import (
     SEEDS,
     TUNING_STAGES,
 )
-from simulator.metrics.over_seeds import summary
+from fleetledger.simulator.metrics.over_seeds import summary
 
 _MEBI = 2**20
 _HEAD = (

@@ -23,8 +23,8 @@ DEVIATION = (0.229, 0.224, 0.225)
 
 def load_network(name: str, weights: Path, size: int, device: str) -> Any:  # noqa: ANN401
     """Return a torch module from images (N, 3, size, size) to features, classifier cut off."""
-    from export.torchvision_network import build_network
-    from export.torchvision_weights import load_weights
+    from fleetledger.export.torchvision_network import build_network
+    from fleetledger.export.torchvision_weights import load_weights
 
     network = build_network(name, size)
     load_weights(network, weights)

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from schemas.values import ClassName
-from simulator.datasets import LabelledImages, Split
-from simulator.datasets.npz import save_npz
-from simulator.datasets.splitting import stratified_split
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.datasets.splitting import stratified_split
 
 
 def read_pack(path: Path, test_share: float, seed: int) -> Split[LabelledImages]:

@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from export.backbone import import_backbone
-from export.frozen import plain_frozen
-from simulator.datasets.cache_folder import cache_folder
-from simulator.features.bank import open_bank
-from simulator.features.interface import own_features
-from simulator.run.preparing import PreparedSeed
-from simulator.run.progress import Screen
-from simulator.scenario.loading import load_scenario
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.interface import own_features
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.scenario.loading import load_scenario
 
 
 def main() -> None:

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.packs.to_npz import decode
-from schemas.values import ClassName
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.npz import save_segmentation_npz
-from simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.npz import save_segmentation_npz
+from fleetledger.simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
 
 SPLITS = {"train": 0, "test": 2}
 """Numbers of the parts in `split`."""

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from schemas.values import ClassName
-from simulator.datasets import LabelledImages, Split
-from simulator.datasets.npz import save_npz
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import save_npz
 
 Bytes = npt.NDArray[np.uint8]
 

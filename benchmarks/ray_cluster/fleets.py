@@ -19,18 +19,18 @@ from typing import Any
 
 import psutil
 
-import methods
 from benchmarks.fleet_overhead.sides.fleetledger_side import Clock
-from coordinator.core.state import read_entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.rounds.entries import WeightsAveraged
-from methods import registry
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.workers import dealing
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.model import Scenario
+from fleetledger import methods
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.methods import registry
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.workers import dealing
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.model import Scenario
 
 ACTOR = "ray::LotTrainer"
 """What the process of a worker is called."""

@@ -18,19 +18,19 @@ from typing import Any
 
 from rich.console import Console
 
-from device_agent.settings import AgentDetectionSettings
-from export.mobilenet_v2 import (
+from fleetledger.device_agent.settings import AgentDetectionSettings
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     load_weights,
 )
-from schemas.models import Preprocessing
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import StageMetrics
-from simulator.records import StageRecord
-from simulator.run.folder import RunFolder
-from simulator.run.running import run_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.model import Scenario
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "real_fleet.json"
 

@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.ridge_search.search import search_ridge
 from benchmarks.stsa_forms.fleet import Data, features
 from benchmarks.stsa_forms.run import digits, read
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.ridge import solve_ridge
-from learning.numerics.ridge_choice import RIDGES
-from methods.stsa.coordinator import COORDINATOR
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.learning.numerics.ridge_choice import RIDGES
+from fleetledger.methods.stsa.coordinator import COORDINATOR
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ridge_search.json"
 POWERS = range(-8, 9)

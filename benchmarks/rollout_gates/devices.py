@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schemas.rollouts import (
+from fleetledger.schemas.rollouts import (
     LATENCY_BINS,
     LATENCY_FIRST_SECONDS,
     LATENCY_RATIO,
@@ -18,7 +18,7 @@ from schemas.rollouts import (
     ModelCost,
     Pairs,
 )
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 DEVICES, IMAGES, UNLABELLED = 1000, 20, 20
 CLASSES = [ClassName(f"class-{number}") for number in range(10)]

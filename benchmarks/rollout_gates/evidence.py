@@ -32,20 +32,20 @@ from benchmarks.rollout_gates.settings import (
     BetterSetting,
     Promise,
 )
-from coordinator.topics.rollouts.accuracy_gates import better, no_class_lost, retention
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evalues import (
+from fleetledger.coordinator.topics.rollouts.accuracy_gates import better, no_class_lost, retention
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evalues import (
     STAKES,
     log_evidence,
     reaches,
     reaches_but_for_one,
     signs,
 )
-from coordinator.topics.rollouts.evidence import Evidence, PairCounts
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope, exact
-from schemas.rollouts import ModelComparison, Pairs
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Scope, exact
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName, Digest
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "rollout_evidence.json"
 ROLLOUTS = 300

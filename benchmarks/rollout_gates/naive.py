@@ -6,7 +6,7 @@ import random
 
 from benchmarks.rollout_gates.devices import IMAGES, Measured, name_of
 from benchmarks.rollout_gates.rollout import Ending
-from schemas.rollouts import place_of
+from fleetledger.schemas.rollouts import place_of
 
 _FEWEST_IMAGES = 100
 """Of fewer nobody would say what accuracy is."""

@@ -7,30 +7,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.rollout_gates.devices import ACTIVE, CANDIDATE, CLASSES, Case, Measured, name_of
-from coordinator.core.decision import Decision
-from coordinator.core.entry import EntryBody
-from coordinator.core.live import Live
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.core.decision import Decision
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.models.entries import (
     DeviceModelStatus,
     ModelDesired,
     ModelExported,
     ModelSolved,
 )
-from coordinator.topics.rollouts.commands import PlanRollout
-from coordinator.topics.rollouts.entries import ModelCompared
-from coordinator.topics.rollouts.moments import moments
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.rules import Rollouts
-from coordinator.topics.rollouts.state import Rollout
-from schemas.models import Parity, Preprocessing
-from schemas.offers import Offer
-from schemas.presence import Capabilities
-from schemas.rollouts import SHADOW
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.coordinator.topics.rollouts.moments import moments
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.rules import Rollouts
+from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.schemas.models import Parity, Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 
 _SECOND_NS = 1_000_000_000
 _ABLE = Capabilities(

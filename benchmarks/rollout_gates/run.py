@@ -24,7 +24,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.rollout_gates.devices import CLASSES, DEVICES, IMAGES, Case, draw
 from benchmarks.rollout_gates.naive import naive
 from benchmarks.rollout_gates.rollout import Ending, Fleet
-from coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "rollout_gates.json"
 SEEDS = 200

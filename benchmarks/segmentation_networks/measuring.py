@@ -24,8 +24,8 @@ CLASSES = 20
 
 def inference(folder: Path) -> dict[str, Any]:
     """Run `frozen.onnx` and `head.onnx` of a folder on a picture, as a device's agent does."""
-    from device_agent.inference import InferenceSession, SessionSettings
-    from schemas.models import FEATURES, SCORES
+    from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+    from fleetledger.schemas.models import FEATURES, SCORES
 
     picture = np.load(folder / "picture.npy")
     settings = SessionSettings(threads=1)
@@ -46,10 +46,10 @@ def step(name: str, side: int, batch: int) -> dict[str, Any]:
     import torch
     from torch.nn import functional
 
-    from learning.networks.conversion import to_tensors
-    from learning.networks.segmentation.registry import build_segmentation
-    from learning.networks.segmentation.torch_layers import DensePass
-    from learning.networks.torch_layers import Mode
+    from fleetledger.learning.networks.conversion import to_tensors
+    from fleetledger.learning.networks.segmentation.registry import build_segmentation
+    from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+    from fleetledger.learning.networks.torch_layers import Mode
 
     torch.set_num_threads(1)
     before = peak_mib()

@@ -19,10 +19,10 @@ import numpy as np
 
 from benchmarks.machine import describe_machine
 from benchmarks.segmentation_networks.measuring import CLASSES, TURNS
-from export.builder import GraphBuilder, float_value
-from export.segmentation import export_segmentation
-from learning.networks.segmentation.registry import DENSE_BODIES, build_segmentation
-from schemas.models import Preprocessing
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES, build_segmentation
+from fleetledger.schemas.models import Preprocessing
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "segmentation_networks.json"
 

@@ -9,19 +9,19 @@ import numpy as np
 import torch
 
 from benchmarks.segmentation_training.plans import NEW_CLASSES, OLD_CLASSES, Plan
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss
-from learning.losses.segmentation.thresholds import accepted_share, adaptive_thresholds
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.head import grow_from_background
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode, Tensors
-from learning.training.chance import Chance
-from learning.training.scenes import SceneCrops
-from learning.training.work import Batching, Data, Extras, Sgd, Work
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.losses.segmentation.thresholds import accepted_share, adaptive_thresholds
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.head import grow_from_background
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode, Tensors
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.scenes import SceneCrops
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd, Work
 
 PICTURES = Pictures((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 

@@ -20,11 +20,11 @@ import torch
 from benchmarks.segmentation_networks.measuring import peak_mib
 from benchmarks.segmentation_training.lesson import build_work
 from benchmarks.segmentation_training.plans import Plan
-from learning.networks.inference import Inference
-from learning.networks.torch_layers import Tensors
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Extras, Work
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Extras, Work
 
 WARMED_UP = 2.0
 """Seconds after which a run needs no other one before it."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.machine import describe_machine
 from benchmarks.segmentation_training.plans import NEW_CLASSES, OLD_CLASSES, Plan, plans
-from learning.networks.segmentation.registry import DENSE_BODIES
+from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "segmentation_training.json"
 

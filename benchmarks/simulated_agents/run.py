@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe_machine
-from simulator.backbones.loading import load_backbone
-from simulator.datasets.loading import load_split
-from simulator.engines.interface import Prepared
-from simulator.features.bank import open_bank
-from simulator.plan.making import make_plan
-from simulator.run.engines import make_engine
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.backbones.loading import load_backbone
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.scenario.model import Scenario
 
 PACKAGES = ("numpy", "onnxruntime", "pydantic", "sqlite-utils")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "simulated_agents.json"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
 
 PROTOCOL = "cifar100-stsa"
 """It ships: M = 5000, ten stages of ten classes in the order of the seed, five devices."""

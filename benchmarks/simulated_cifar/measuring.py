@@ -17,18 +17,18 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.simulated_cifar.cases import CASES, Material
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from schemas.models import Manifest
-from simulator.engines.interface import Engine, Prepared
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
-from simulator.run.engines import make_engine
-from simulator.run.folder import RunFolder
-from simulator.run.progress import Screen
-from simulator.run.running import run_scenario
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.engines.interface import Engine, Prepared
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.running import run_scenario
 
 MIB = 1024
 BATCH, BATCHES = 8, 12

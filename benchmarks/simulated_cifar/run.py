@@ -42,7 +42,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.simulated_cifar.cases import BEST, CASES, Material
 from benchmarks.simulated_cifar.measuring import measure
 from benchmarks.simulated_cifar.tables import tables
-from learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.blas import platform_fingerprint
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "simulated_cifar.json"
 

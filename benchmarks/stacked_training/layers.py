@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.stacked_maps import Window, convolved, together
+from fleetledger.learning.networks.stacked_maps import Window, convolved, together
 
 Way = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """From pictures (A, n, 3, s, s) and kernels (A, o, c, 3, 3) to a number to differentiate."""

@@ -32,9 +32,9 @@ from benchmarks.gpu.cases import LocalRound, fleet_round
 from benchmarks.gpu.entries import difference
 from benchmarks.machine import describe_machine
 from benchmarks.stacked_training.layers import Size, step, ways
-from learning.training.engine import train
-from learning.training.memory import agents_per_stack
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.memory import agents_per_stack
+from fleetledger.learning.training.settings import TrainingEngineSettings
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "stacked_training.json"
 ROOT = RESULTS.parents[2]

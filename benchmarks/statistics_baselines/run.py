@@ -23,10 +23,10 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.machine import describe_machine
-from learning.numerics.blas import platform_fingerprint
-from simulator.metrics.results import RunResults
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "statistics_baselines"
 ACCURACIES = ("average_incremental_accuracy", "final_accuracy", "forgetting")

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.travelling import travelling_bytes
-from learning.numerics.integer_features import project_integer, quantise_features
-from methods.part import PartContext
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.device import DEVICE
-from methods.stsa.messages import StsaAssignment
-from schemas.values import ClassName
-from simulator.plan.partitions import partition_by_dirichlet
-from simulator.scenario.model import PartitionSettings
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.messages import StsaAssignment
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.plan.partitions import partition_by_dirichlet
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Features = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

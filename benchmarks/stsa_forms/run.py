@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.stsa_forms.fleet import Data, Fleet, run
-from learning.numerics.blas import one_blas_thread, platform_fingerprint
-from simulator.datasets.digits import split_digits
+from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
+from fleetledger.simulator.datasets.digits import split_digits
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "stsa_forms.json"
 ESTIMATED = {"form": "estimated"}

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.datasets.loading import load_split
-from simulator.datasets.text_windows import TextWindows
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.making import make_plan
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.text_windows import TextWindows
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.scenario.loading import load_scenario
 
 NAMES = {1: "unigram", 2: "bigram", 3: "trigram", 4: "4-gram", 5: "5-gram", 6: "6-gram"}
 

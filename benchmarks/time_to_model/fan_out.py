@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from benchmarks.time_to_model.receiving import PATIENCE_SECONDS, TOPICS, exchange_of
 from benchmarks.transport_rate.raw import Peer, bare_client
-from schemas.envelope import COORDINATOR
-from schemas.offers import DEFAULT_BLOCK_SIZE
-from schemas.values import DeviceId
-from transport.brokers import MosquittoBroker
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
 
 Kind = Literal["blocks", "bare"]
 

@@ -17,15 +17,15 @@ from pathlib import Path
 import psutil
 from PIL import Image
 
-from coordinator.core.rules import ModelRules, RolloutRules, StageRules
-from coordinator.settings import CoordinatorSettings, MethodSection
-from coordinator.topics.stages.commands import OpenStage
-from device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from schemas.values import ClassName, DeviceId, FleetId
-from simulator.datasets.digits import load_digits
-from simulator.engines.mqtt.homes import (
+from fleetledger.coordinator.core.rules import ModelRules, RolloutRules, StageRules
+from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.simulator.datasets.digits import load_digits
+from fleetledger.simulator.engines.mqtt.homes import (
     admit,
     agent_broker,
     carry_out,
@@ -34,7 +34,7 @@ from simulator.engines.mqtt.homes import (
     write_agent,
     write_coordinator,
 )
-from transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers import MosquittoBroker
 
 FLEET = FleetId("arrival")
 SOLVE_EVERY_SECONDS = 1.0

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.transport_rate.raw import Peer, bare_client
-from schemas.envelope import COORDINATOR, Sender
-from schemas.offers import Offer
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.transfer import BlockExchange
 
 TOPICS = FleetTopics(FleetId("arrival"))
 PATIENCE_SECONDS = 120.0

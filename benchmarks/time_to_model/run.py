@@ -27,11 +27,11 @@ from typing import Any
 from benchmarks.machine import describe_machine
 from benchmarks.time_to_model.fan_out import FanOut, Moved, by_bare_paho, by_blocks
 from benchmarks.time_to_model.fleet import ArrivalFleet, arrival_fleet, until
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
-from schemas.values import DeviceId
-from simulator.engines.mqtt.ledger_source import LedgerSource
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.transport.brokers import MosquittoBroker
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "time_to_model.json"
 _REST_SECONDS = 3.0

@@ -20,15 +20,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.transport_rate.raw import Load, Peer, bare_rate
-from schemas.envelope import Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
-from transport.brokers import MosquittoBroker
-from transport.errors import QueueFullError
-from transport.interface import Connected, IncomingMessage, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.errors import QueueFullError
+from fleetledger.transport.interface import Connected, IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.transfer import BlockExchange
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "transport_rate.json"
 DEVICE, COORDINATOR = DeviceId("bench"), DeviceId("coordinator")

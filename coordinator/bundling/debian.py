@@ -16,10 +16,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.bundling.targets import TARGETS, TargetName
-from coordinator.errors import BundleError
-from schemas.bundle_installer import REQUIREMENTS, BundleManifest, InstallerError, trim, unpack
-from schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
+from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.schemas.bundle_installer import (
+    REQUIREMENTS,
+    BundleManifest,
+    InstallerError,
+    trim,
+    unpack,
+)
+from fleetledger.schemas.systemd_units import PROGRAM, ServiceUnit, UnitKind
 
 _PREFIX = PROGRAM.parent.parent
 _UNITS = Path("/usr/lib/systemd/system")
@@ -27,7 +33,7 @@ _USERS = "/usr/lib/sysusers.d/fleetledger.conf"
 _LAUNCHER = """\
 #!{prefix}/bin/python
 import sys
-from fleetledger import main
+from fleetledger.command_line import main
 sys.exit(main())
 """
 _SETTINGS = """\

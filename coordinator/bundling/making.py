@@ -11,15 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.bundling.targets import TARGETS, TargetName
-from coordinator.bundling.wheels import Wheelhouse, wheel_names
-from coordinator.errors import BundleError
-from schemas import bundle_installer
-from schemas.bundle_installer import DOMAIN, MANIFEST, REQUIREMENTS, SIGNATURE, BundleManifest
-from schemas.keys import SigningKey
-from schemas.signatures import KeySignature
-from schemas.values import Digest
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
+from fleetledger.coordinator.bundling.wheels import Wheelhouse, wheel_names
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.schemas import bundle_installer
+from fleetledger.schemas.bundle_installer import (
+    DOMAIN,
+    MANIFEST,
+    REQUIREMENTS,
+    SIGNATURE,
+    BundleManifest,
+)
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.signatures import KeySignature
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.whole_file import write_whole
 
 INSTALLER = "install-bundle.py"
 _OWN = "fleetledger"

@@ -18,8 +18,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from coordinator.bundling.targets import Target
-from coordinator.errors import BundleError
+from fleetledger.coordinator.bundling.targets import Target
+from fleetledger.coordinator.errors import BundleError
 
 _MOST_TURNS = 8
 

@@ -9,16 +9,21 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import done
-from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import local_port_of, write_access
-from coordinator.serving.broker_folders import KnownBroker
-from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
-from schemas.counted import count_of
-from schemas.envelope import COORDINATOR
-from schemas.settings_file import SettingsError
-from schemas.showing import AsJson
-from transport.brokers.folder import (
+from fleetledger.coordinator.cli.common import done
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.provisioning.broker_access import local_port_of, write_access
+from fleetledger.coordinator.serving.broker_folders import KnownBroker
+from fleetledger.coordinator.settings import (
+    FILE_NAME,
+    CoordinatorSettings,
+    LocalBrokerSettings,
+    load,
+)
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.showing import AsJson
+from fleetledger.transport.brokers.folder import (
     BROKER_LOG,
     CONFIGURATION,
     SECRETS,
@@ -26,7 +31,7 @@ from transport.brokers.folder import (
     STATE,
     BrokerFolder,
 )
-from transport.brokers.mosquitto_configuration import read_certificates
+from fleetledger.transport.brokers.mosquitto_configuration import read_certificates
 
 LocalPort = Annotated[
     int | None,

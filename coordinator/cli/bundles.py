@@ -10,17 +10,17 @@ from typing import Annotated
 
 import typer
 
-from coordinator.bundling.targets import TargetName
-from coordinator.cli.common import done
-from coordinator.errors import BundleError
-from coordinator.home_option import HOME, Home
-from coordinator.settings import load
-from coordinator.trust.key_files import read_key
-from schemas import bundle_installer
-from schemas.bundle_installer import InstallerError
-from schemas.counted import count_of
-from schemas.showing import AsJson
-from schemas.systemd_units import PROGRAM
+from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.cli.common import done
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.trust.key_files import read_key
+from fleetledger.schemas import bundle_installer
+from fleetledger.schemas.bundle_installer import InstallerError
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.showing import AsJson
+from fleetledger.schemas.systemd_units import PROGRAM
 
 app = typer.Typer(no_args_is_help=True, help="Bundles: make, verify, install without a network.")
 
@@ -58,7 +58,7 @@ def make(  # noqa: PLR0913, PLR0917 - each is one option of the command line
     as_json: AsJson = False,
 ) -> None:
     """Gather all wheels for a kind of device, and sign their hashes."""
-    from coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
+    from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle  # noqa: PLC0415 - packaging
 
     signing = read_key(key or home / load(home).release.key)
     extras = tuple(name for name in extra or ["serve", "label"] if name != "none")
@@ -111,7 +111,7 @@ def deb(
     as_json: AsJson = False,
 ) -> None:
     """Make a Debian package of a verified bundle: environment, units, users."""
-    from coordinator.bundling.debian import make_debian  # noqa: PLC0415 - for those who make one
+    from fleetledger.coordinator.bundling.debian import make_debian  # noqa: PLC0415 - for those who make one
 
     with _translated():
         package = make_debian(bundle, bundle_installer.read_keys(key), out)

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator.cli.common import command
-from coordinator.cli.tables import print_table
-from coordinator.home_option import HOME, Home
-from coordinator.reading.reports import ClassesReport
-from coordinator.topics.classes import views as class_views
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from schemas.showing import AsJson, show_report
-from schemas.values import ClassName
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import command
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.reading.reports import ClassesReport
+from fleetledger.coordinator.topics.classes import views as class_views
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
 

@@ -9,22 +9,22 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator.core.commands import Command
-from coordinator.core.formatting import some
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.foretold import foretold_push
-from coordinator.serving.operator import carried_out, here
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.views import chosen_in
-from coordinator.topics.models.commands import PinDevices, PushModel
-from coordinator.trust.release_key import waits_for_key
-from schemas import showing
-from schemas.console import console_for_people
-from schemas.showing import ActionReport
-from schemas.shown_commands import with_homes
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.foretold import foretold_push
+from fleetledger.coordinator.serving.operator import carried_out, here
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
+from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas import showing
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.showing import ActionReport
+from fleetledger.schemas.shown_commands import with_homes
+from fleetledger.schemas.values import ClassName, DeviceId
 
 Tagged = Annotated[
     list[str] | None,

@@ -9,37 +9,41 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator import settings as settings_module
-from coordinator.cli.broker_config import broker_config
-from coordinator.cli.common import class_names, command, confirm, done, say, show_action
-from coordinator.cli.keys import enrol, revoke, settle
-from coordinator.cli.provision import provision
-from coordinator.cli.status import status
-from coordinator.cli.tables import print_table
-from coordinator.cli.trust import FirstRoot
-from coordinator.core.formatting import some
-from coordinator.errors import QuestionError
-from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import open_access
-from coordinator.proxy import settings as proxy_settings
-from coordinator.reading.reports import RoundsReport, StagesReport
-from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, SecuritySettings
-from coordinator.topics.clock.commands import CorrectClock
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.proxy import views as proxy_views
-from coordinator.topics.proxy.views import OldModelRow
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.commands import ResumeRounds
-from coordinator.topics.rounds.views import RoundRow
-from coordinator.topics.stages import views as stage_views
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.log_lines import LogFormat, LogLevel
-from schemas.log_options import FormatOption, LevelOption
-from schemas.showing import AsJson, show_report
-from schemas.shown_commands import PROGRAM
-from schemas.values import DeviceId, FleetId
-from transport.mqtt_settings import read_host
+from fleetledger.coordinator import completing
+from fleetledger.coordinator import settings as settings_module
+from fleetledger.coordinator.cli.broker_config import broker_config
+from fleetledger.coordinator.cli.common import class_names, command, confirm, done, say, show_action
+from fleetledger.coordinator.cli.keys import enrol, revoke, settle
+from fleetledger.coordinator.cli.provision import provision
+from fleetledger.coordinator.cli.status import status
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.cli.trust import FirstRoot
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.errors import QuestionError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.provisioning.broker_access import open_access
+from fleetledger.coordinator.proxy import settings as proxy_settings
+from fleetledger.coordinator.reading.reports import RoundsReport, StagesReport
+from fleetledger.coordinator.settings import (
+    CoordinatorBrokerSettings,
+    CoordinatorSettings,
+    SecuritySettings,
+)
+from fleetledger.coordinator.topics.clock.commands import CorrectClock
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.proxy import views as proxy_views
+from fleetledger.coordinator.topics.proxy.views import OldModelRow
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
+from fleetledger.coordinator.topics.rounds.views import RoundRow
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.log_lines import LogFormat, LogLevel
+from fleetledger.schemas.log_options import FormatOption, LevelOption
+from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.shown_commands import PROGRAM
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.mqtt_settings import read_host
 
 ProxyHome = Annotated[
     Path,
@@ -139,7 +143,7 @@ def serve(
     ] = None,
 ) -> None:
     """Lead the fleet until stopped."""
-    from coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
+    from fleetledger.coordinator.serve import serve as serve_until_stopped  # noqa: PLC0415 - heavy imports
 
     serve_until_stopped(home, log_format, log_level, intake)
 
@@ -172,7 +176,7 @@ def proxy(
     log_level: LevelOption = LogLevel.INFO,
 ) -> None:
     """Take gradients from devices and score the fleet's models, until stopped; needs torch."""
-    from coordinator.proxy.running import serve as serve_until_stopped  # noqa: PLC0415 - heavy
+    from fleetledger.coordinator.proxy.running import serve as serve_until_stopped  # noqa: PLC0415 - heavy
 
     serve_until_stopped(home, log_format, log_level)
 

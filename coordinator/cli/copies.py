@@ -14,29 +14,29 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from coordinator.cli.common import done
-from coordinator.cli.history import blobs_location
-from coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.mirror import Advanced, Mirror
-from coordinator.ledger.mirror_notes import MirrorNote, place_of, write_note
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.ledger.restore import LedgerOwner
-from coordinator.ledger.restore import restore as restore_ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import FILE_NAME, load
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.trust import keys
-from schemas.console import console_for_people
-from schemas.errors import SchemaError
-from schemas.exit_codes import ExitCode
-from schemas.keys import VerifyKey, read_verify_key
-from schemas.settings_file import SettingsError
-from schemas.showing import ActionReport, AsJson, stop
-from schemas.values import FleetId
-from transport.backoff import Backoff
+from fleetledger.coordinator.cli.common import done
+from fleetledger.coordinator.cli.history import blobs_location
+from fleetledger.coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.mirror import Advanced, Mirror
+from fleetledger.coordinator.ledger.mirror_notes import MirrorNote, place_of, write_note
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.ledger.restore import LedgerOwner
+from fleetledger.coordinator.ledger.restore import restore as restore_ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.trust import keys
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.keys import VerifyKey, read_verify_key
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.showing import ActionReport, AsJson, stop
+from fleetledger.schemas.values import FleetId
+from fleetledger.transport.backoff import Backoff
 
 Url = Annotated[
     str, typer.Argument(help="A folder, or a URL of fsspec's such as s3://bucket/fleet.")

@@ -7,26 +7,33 @@ from typing import Annotated, Literal
 
 import typer
 
-from coordinator import completing
-from coordinator.cli.common import Tagged, Yes, command, confirm_push, for_each, show_action
-from coordinator.cli.tables import print_table
-from coordinator.core.formatting import count_of
-from coordinator.errors import CommandError
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
-from coordinator.provisioning.broker_access import close_access
-from coordinator.reading.fleet import fleet_now, narrowed
-from coordinator.reading.reports import DeviceReport, DevicesReport, ListedDevice
-from coordinator.topics.contributions.commands import SettleEarlier
-from coordinator.topics.devices.choosing import DeviceChoice, told_tags
-from coordinator.topics.devices.commands import RetireDevice, TagDevices
-from coordinator.topics.devices.views import chosen_in
-from coordinator.topics.models.commands import PinDevices
-from schemas.showing import AsJson, show_report
-from schemas.tags import TagName, TagValue
-from schemas.times import iso_time
-from schemas.values import DeviceId
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import (
+    Tagged,
+    Yes,
+    command,
+    confirm_push,
+    for_each,
+    show_action,
+)
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.provisioning.broker_access import close_access
+from fleetledger.coordinator.reading.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reading.reports import DeviceReport, DevicesReport, ListedDevice
+from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, told_tags
+from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.topics.models.commands import PinDevices
+from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.values import DeviceId
 
 app = typer.Typer(no_args_is_help=True, help="Devices: list them, tag them, pin them, retire them.")
 

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
-from coordinator import completing
-from coordinator.cli.common import Tagged, for_each, show_action
-from coordinator.errors import CommandError
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.reports import ReplayedResult, ReplayReport
-from coordinator.settings import FILE_NAME, load
-from coordinator.topics.contributions.commands import CountIn, RetractContributions
-from coordinator.topics.devices.choosing import DeviceChoice
-from schemas.contributions import PartKey
-from schemas.exit_codes import ExitCode
-from schemas.message import explain
-from schemas.showing import AsJson, stop
-from schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
-from schemas.values import DeviceId
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import Tagged, for_each, show_action
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.reports import ReplayedResult, ReplayReport
+from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.showing import AsJson, stop
+from fleetledger.schemas.shown import OutputForm, as_tsv, output_form, tsv_columns, write_plain
+from fleetledger.schemas.values import DeviceId
 
 if TYPE_CHECKING:
-    from coordinator.replay.remaking import RemadeOutcome
+    from fleetledger.coordinator.replay.remaking import RemadeOutcome
 
 
 def replay(
@@ -47,9 +47,9 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Make a past model again from the ledger and its blobs, and compare it with what it was."""
-    from coordinator.replay import choosing  # noqa: PLC0415 - the makers need onnx
-    from coordinator.replay.keeping import KeepingStore  # noqa: PLC0415
-    from coordinator.replay.remaking import Remaking  # noqa: PLC0415
+    from fleetledger.coordinator.replay import choosing  # noqa: PLC0415 - the makers need onnx
+    from fleetledger.coordinator.replay.keeping import KeepingStore  # noqa: PLC0415
+    from fleetledger.coordinator.replay.remaking import Remaking  # noqa: PLC0415
 
     if version is not None and (every or to is not None):
         stop("--version: give it alone, without --to and --all", ExitCode.USAGE)

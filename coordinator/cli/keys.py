@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator.cli.common import Tagged, command, for_each, say, show_action
-from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import close_access, open_access
-from coordinator.serving.inviting import invite
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.commands import SettleTwins
-from coordinator.topics.keys.commands import RevokeKey
-from schemas import showing
-from schemas.counted import count_of
-from schemas.showing import ActionReport, AsJson
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import Tagged, command, for_each, say, show_action
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.commands import SettleTwins
+from fleetledger.coordinator.topics.keys.commands import RevokeKey
+from fleetledger.schemas import showing
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.showing import ActionReport, AsJson
+from fleetledger.schemas.values import BootId, DeviceId
 
 Device = Annotated[
     str,

@@ -18,10 +18,10 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from coordinator import completing
-from coordinator.cli import copies, history
-from coordinator.cli.common import Tagged, done
-from coordinator.errors import (
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli import copies, history
+from fleetledger.coordinator.cli.common import Tagged, done
+from fleetledger.coordinator.errors import (
     AuditError,
     BlobError,
     CommandError,
@@ -29,45 +29,45 @@ from coordinator.errors import (
     LedgerError,
     LedgerLockedError,
 )
-from coordinator.home_option import HOME, Home
-from coordinator.ledger import audit as auditing
-from coordinator.ledger import proving, tiles
-from coordinator.ledger.audit import Audited
-from coordinator.ledger.describe import explain
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.proving import Proven
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.rebuild import rebuild as rebuild_tables
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.verify import VerificationReport
-from coordinator.paths import ledger_path
-from coordinator.reading.explorer import commands, metadata
-from coordinator.reading.reports import (
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger import audit as auditing
+from fleetledger.coordinator.ledger import proving, tiles
+from fleetledger.coordinator.ledger.audit import Audited
+from fleetledger.coordinator.ledger.describe import explain
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.proving import Proven
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.rebuild import rebuild as rebuild_tables
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.verify import VerificationReport
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.explorer import commands, metadata
+from fleetledger.coordinator.reading.reports import (
     AuditReport,
     EntriesReport,
     EntryReport,
     ShownEntry,
     VerifyReport,
 )
-from coordinator.reading.sentences import SENTENCES
-from coordinator.reading.tables import TABLES
-from coordinator.serving.verifying import VerifiedHome, verify_home
-from coordinator.settings import FILE_NAME, load
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.views import chosen_in
-from coordinator.trust import keys
-from schemas.console import console_for_people
-from schemas.counted import count_of
-from schemas.errors import ProofError, SchemaError
-from schemas.exit_codes import ExitCode
-from schemas.keys import VerifyKey, read_verify_key
-from schemas.settings_file import SettingsError
-from schemas.showing import AsJson, show_report, stop
-from schemas.shown import OutputForm, as_tsv, output_form
-from schemas.shown import as_json as as_json_text
-from schemas.times import iso_time
-from schemas.values import FleetId
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
+from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.trust import keys
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import ProofError, SchemaError
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.keys import VerifyKey, read_verify_key
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.showing import AsJson, show_report, stop
+from fleetledger.schemas.shown import OutputForm, as_tsv, output_form
+from fleetledger.schemas.shown import as_json as as_json_text
+from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.whole_file import write_whole
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
 

@@ -8,32 +8,45 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator.cli.common import Tagged, Yes, command, confirm, confirm_push, done, say
-from coordinator.cli.tables import print_table
-from coordinator.cli.variants import variants
-from coordinator.core.formatting import count_of
-from coordinator.errors import CommandError
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
-from coordinator.reading.foretold import foretold_back
-from coordinator.reading.model_waits import version_wait
-from coordinator.reading.reports import ModelsReport
-from coordinator.serving.operator import POLL_SECONDS
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from coordinator.topics.models import queries as model_queries
-from coordinator.topics.models.commands import GoBack, HoldModels, ImportModel, PushModel
-from coordinator.topics.models.entries import ImportedFiles
-from coordinator.topics.releases import views as release_views
-from coordinator.topics.rounds.commands import AdaptModel
-from coordinator.trust.offline_releases import signed_version
-from coordinator.trust.release_key import waits_for_key
-from export.output_file import check_place
-from schemas.models import Answers, Gives
-from schemas.showing import AsJson, show_report
-from schemas.times import iso_time
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import (
+    Tagged,
+    Yes,
+    command,
+    confirm,
+    confirm_push,
+    done,
+    say,
+)
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.cli.variants import variants
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.reading.foretold import foretold_back
+from fleetledger.coordinator.reading.model_waits import version_wait
+from fleetledger.coordinator.reading.reports import ModelsReport
+from fleetledger.coordinator.serving.operator import POLL_SECONDS
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from fleetledger.coordinator.topics.models import queries as model_queries
+from fleetledger.coordinator.topics.models.commands import (
+    GoBack,
+    HoldModels,
+    ImportModel,
+    PushModel,
+)
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.coordinator.trust.offline_releases import signed_version
+from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.export.output_file import check_place
+from fleetledger.schemas.models import Answers, Gives
+from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.times import iso_time
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -200,7 +213,7 @@ def export_version(
     as_json: AsJson = False,
 ) -> None:
     """Write a version as one ONNX file, with a JSON file beside it that describes it."""
-    from coordinator.making.joined import joined_model  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.making.joined import joined_model  # noqa: PLC0415 - onnx is heavy
 
     check_place(out)
     joined = joined_model(home, version)
@@ -236,7 +249,7 @@ def export_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     as_json: AsJson = False,
 ) -> None:
     """Make a frozen feature extractor of a torchvision network: FILE.onnx and FILE.toml."""
-    import export.torchvision_backbone as exporter  # noqa: PLC0415 - torch is heavy, and an extra
+    import fleetledger.export.torchvision_backbone as exporter  # noqa: PLC0415 - torch is heavy, and an extra
 
     place = out or Path(f"{torchvision}.onnx")
     check_place(place)
@@ -295,7 +308,7 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
     as_json: AsJson = False,
 ) -> None:
     """Make a model of your own a version like any other; `model push` sends it out."""
-    from coordinator.making import own_models  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.making import own_models  # noqa: PLC0415 - onnx is heavy
 
     given = own_models.OwnModelFiles(
         file=file,
@@ -363,8 +376,8 @@ def import_backbone(  # noqa: PLR0913, PLR0917 - each is one option of the comma
     as_json: AsJson = False,
 ) -> None:
     """Make an ONNX feature extractor the frozen model that all devices share."""
-    from coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
-    from export.layers import Looking  # noqa: PLC0415 - as above
+    from fleetledger.coordinator.making.backbones import prepare_backbone  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.export.layers import Looking  # noqa: PLC0415 - as above
 
     looking = Looking(tuple(layer or ()), mirror)
     backbone = prepare_backbone(home, file, preprocessing, looking, pool=pool)
@@ -412,8 +425,8 @@ def import_network(  # noqa: PLR0913, PLR0917 - each is one option of the comman
     as_json: AsJson = False,
 ) -> None:
     """Begin to train the network that coordinator.toml names, in rounds."""
-    from coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
-    from coordinator.making.networks import prepare_network  # noqa: PLC0415
+    from fleetledger.coordinator.making.first_files import FirstFiles  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.making.networks import prepare_network  # noqa: PLC0415
 
     first = FirstFiles(first_weights, trunk, public_images)
     network = prepare_network(

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coordinator.cli.broker_config import LocalPort
-from coordinator.cli.common import show_action
-from coordinator.core.formatting import some
-from coordinator.home_option import HOME, Home
-from coordinator.provisioning.broker_access import DEVICES
-from coordinator.provisioning.device_table import TableRow, read_table
-from schemas.counted import count_of
-from schemas.showing import ActionReport, AsJson
-from transport.brokers.folder import BROKER_LOG, CONFIGURATION, SECRETS, STATE
-from transport.mqtt_settings import read_host
+from fleetledger.coordinator.cli.broker_config import LocalPort
+from fleetledger.coordinator.cli.common import show_action
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.provisioning.broker_access import DEVICES
+from fleetledger.coordinator.provisioning.device_table import TableRow, read_table
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.showing import ActionReport, AsJson
+from fleetledger.transport.brokers.folder import BROKER_LOG, CONFIGURATION, SECRETS, STATE
+from fleetledger.transport.mqtt_settings import read_host
 
 if TYPE_CHECKING:  # it makes certificates, for which the rest of the command line need not wait
-    from coordinator.provisioning.kits import Provisioned, Provisioning
+    from fleetledger.coordinator.provisioning.kits import Provisioned, Provisioning
 
 
 class LoginBy(str, Enum):
@@ -59,8 +59,8 @@ def provision(  # noqa: PLR0913, PLR0917 - each is one option of the command lin
     as_json: AsJson = False,
 ) -> None:
     """Admit the devices of a table, and make a kit for each that has none; and a broker for all."""
-    from coordinator.provisioning.kits import Provisioning  # noqa: PLC0415 - see above
-    from coordinator.provisioning.kits import provision as make_kits  # noqa: PLC0415
+    from fleetledger.coordinator.provisioning.kits import Provisioning  # noqa: PLC0415 - see above
+    from fleetledger.coordinator.provisioning.kits import provision as make_kits  # noqa: PLC0415
 
     rows = read_table(table)
     what = Provisioning(

@@ -10,21 +10,21 @@ from typing import Annotated
 
 import typer
 
-from coordinator import completing
-from coordinator.cli.common import Yes, confirm, say
-from coordinator.cli.tables import print_table
-from coordinator.core.commands import Command
-from coordinator.core.formatting import count_of
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.audit import exported_entries
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import online_now
-from coordinator.paths import ledger_path
-from coordinator.reading.rollouts.finding import one_rollout, summaries
-from coordinator.reading.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
-from coordinator.reading.rollouts.preview import RolloutPreview, preview
-from coordinator.reading.rollouts.report import (
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import Yes, confirm, say
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.audit import exported_entries
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.live.file import online_now
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries
+from fleetledger.coordinator.reading.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
+from fleetledger.coordinator.reading.rollouts.preview import RolloutPreview, preview
+from fleetledger.coordinator.reading.rollouts.report import (
     DEVICE_STAGES,
     GateLine,
     RolloutAnswer,
@@ -32,9 +32,9 @@ from coordinator.reading.rollouts.report import (
     RolloutsReport,
     RolloutSummary,
 )
-from coordinator.reading.rollouts.waits import foretold_waits
-from coordinator.serving.operator import CommandAnswer, carried_out, here
-from coordinator.topics.rollouts.commands import (
+from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.serving.operator import CommandAnswer, carried_out, here
+from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
@@ -42,12 +42,12 @@ from coordinator.topics.rollouts.commands import (
     ResumeRollout,
     StartRollout,
 )
-from coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
-from coordinator.trust.offline_releases import signed_group
-from coordinator.trust.release_key import waits_for_key
-from schemas.counted import agree
-from schemas.exit_codes import ExitCode
-from schemas.showing import AsJson, show_report
+from fleetledger.coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
+from fleetledger.coordinator.trust.offline_releases import signed_group
+from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas.counted import agree
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.showing import AsJson, show_report
 
 app = typer.Typer(
     no_args_is_help=True, help="Rollouts: plan, start, watch, pause, take back, verify."

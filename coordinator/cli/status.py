@@ -12,14 +12,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from coordinator import completing
-from coordinator.cli.common import Tagged
-from coordinator.cli.tables import table_of
-from coordinator.core.formatting import some, span
-from coordinator.home_option import HOME, Home
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
-from coordinator.reading.answers import (
+from fleetledger.coordinator import completing
+from fleetledger.coordinator.cli.common import Tagged
+from fleetledger.coordinator.cli.tables import table_of
+from fleetledger.coordinator.core.formatting import some, span
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.reading.answers import (
     AccuracyThere,
     CoordinatorRun,
     FleetDevice,
@@ -28,18 +28,18 @@ from coordinator.reading.answers import (
     RightCount,
     StageNow,
 )
-from coordinator.reading.fleet import fleet_now, narrowed
-from coordinator.reading.needs import at_home
-from coordinator.settings import FILE_NAME, load
-from coordinator.topics.devices.choosing import DeviceChoice, told_tags
-from coordinator.topics.devices.views import chosen_in
-from coordinator.topics.models.queries import HELD
-from schemas.console import console_for_people
-from schemas.counted import count_of
-from schemas.exit_codes import ExitCode
-from schemas.showing import AsJson, show_report
-from schemas.shown_commands import with_homes
-from schemas.times import clock_time, iso_time
+from fleetledger.coordinator.reading.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.settings import FILE_NAME, load
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, told_tags
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.topics.models.queries import HELD
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.shown_commands import with_homes
+from fleetledger.schemas.times import clock_time, iso_time
 
 TRIAL = (
     "for trying: devices need no keys, so whoever has a password of the broker speaks for its "

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from schemas.console import console_for_people
+from fleetledger.schemas.console import console_for_people
 
 Rows = Sequence[Sequence[str]]
 _IN_FRAMES, _PLAIN = 3, 2

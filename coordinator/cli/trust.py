@@ -10,19 +10,19 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import done, say, show_action
-from coordinator.cli.tables import print_table
-from coordinator.errors import LedgerError, TrustError
-from coordinator.home_option import HOME, Home
-from coordinator.reading.answers import WaitingRelease
-from coordinator.reading.reports import RootReport, ShownRelease
-from coordinator.serving.operator import carried_out, here
-from coordinator.settings import CoordinatorSettings, load
-from coordinator.topics.releases import views as release_views
-from coordinator.topics.releases.commands import PublishRoot
-from coordinator.trust.key_files import read_or_make
-from coordinator.trust.keys import coordinator_key
-from coordinator.trust.root_drafts import (
+from fleetledger.coordinator.cli.common import done, say, show_action
+from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.errors import LedgerError, TrustError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.reading.answers import WaitingRelease
+from fleetledger.coordinator.reading.reports import RootReport, ShownRelease
+from fleetledger.coordinator.serving.operator import carried_out, here
+from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.releases.commands import PublishRoot
+from fleetledger.coordinator.trust.key_files import read_or_make
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.coordinator.trust.root_drafts import (
     DAY_NS,
     Changes,
     described,
@@ -34,10 +34,10 @@ from coordinator.trust.root_drafts import (
     without_key,
     write_root,
 )
-from schemas.keys import KeyName, VerifyKey, read_verify_key
-from schemas.roots import RootDocument, SignedRoot
-from schemas.showing import ActionReport, AsJson, show_report
-from schemas.times import iso_time
+from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.showing import ActionReport, AsJson, show_report
+from fleetledger.schemas.times import iso_time
 
 app = typer.Typer(
     no_args_is_help=True, help="Root, release and coordinator keys: make, show, change, sign."

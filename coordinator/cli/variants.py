@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.common import command, say
-from coordinator.errors import CommandError
-from coordinator.home_option import HOME, Home
-from coordinator.topics.lineages.commands import MakeVariants
-from schemas.showing import AsJson
-from schemas.variants import VARIANT_NAMES, VariantName
+from fleetledger.coordinator.cli.common import command, say
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.topics.lineages.commands import MakeVariants
+from fleetledger.schemas.showing import AsJson
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 
 def variants(
@@ -33,7 +33,7 @@ def variants(
     as_json: AsJson = False,
 ) -> None:
     """Make variants of the frozen model in half precision and 8-bit integers, or show them."""
-    from coordinator.making import variants as making  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.making import variants as making  # noqa: PLC0415 - onnx is heavy
 
     if none and (calibration is not None or only is not None):
         raise CommandError("none: has no meaning with --calibration or --only; say one of them")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.state import State
-from coordinator.topics.rounds.state import Round
-from schemas.assignments import Assignment
-from schemas.rounds import RoundOrder
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import DeviceId
 
 _ANY_SAMPLES = 1_000_000
 """What an assignment says where nothing bounds the samples."""

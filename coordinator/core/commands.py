@@ -6,17 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from coordinator.topics.classes.commands import ClassCommand
-from coordinator.topics.clock.commands import ClockCommand
-from coordinator.topics.contributions.commands import ContributionCommand
-from coordinator.topics.devices.commands import DeviceCommand
-from coordinator.topics.keys.commands import KeyCommand
-from coordinator.topics.lineages.commands import LineageCommand
-from coordinator.topics.models.commands import ModelCommand
-from coordinator.topics.releases.commands import ReleaseCommand
-from coordinator.topics.rollouts.commands import RolloutCommand
-from coordinator.topics.rounds.commands import RoundCommand
-from coordinator.topics.stages.commands import StageCommand
+from fleetledger.coordinator.topics.classes.commands import ClassCommand
+from fleetledger.coordinator.topics.clock.commands import ClockCommand
+from fleetledger.coordinator.topics.contributions.commands import ContributionCommand
+from fleetledger.coordinator.topics.devices.commands import DeviceCommand
+from fleetledger.coordinator.topics.keys.commands import KeyCommand
+from fleetledger.coordinator.topics.lineages.commands import LineageCommand
+from fleetledger.coordinator.topics.models.commands import ModelCommand
+from fleetledger.coordinator.topics.releases.commands import ReleaseCommand
+from fleetledger.coordinator.topics.rollouts.commands import RolloutCommand
+from fleetledger.coordinator.topics.rounds.commands import RoundCommand
+from fleetledger.coordinator.topics.stages.commands import StageCommand
 
 Command = Annotated[
     ClockCommand

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.core import inputs
-from coordinator.core.commands import Command
-from coordinator.core.decision import Decision, ask, made_by, record
-from coordinator.core.devices import Devices
-from coordinator.core.done import CommandDone
-from coordinator.core.entry import OPERATOR, NewEntry
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.operator import Operator
-from coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
-from coordinator.core.rules import Rules
-from coordinator.core.state import KINDS, State
-from coordinator.core.work import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.decision import Decision, ask, made_by, record
+from fleetledger.coordinator.core.devices import Devices
+from fleetledger.coordinator.core.done import CommandDone
+from fleetledger.coordinator.core.entry import OPERATOR, NewEntry
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.operator import Operator
+from fleetledger.coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import KINDS, State
+from fleetledger.coordinator.core.work import (
     AdapterNotPrepared,
     AdapterPrepared,
     HeadExported,
@@ -35,26 +35,26 @@ from coordinator.core.work import (
     RoundNotAveraged,
     WorkResult,
 )
-from coordinator.errors import CommandError, QuestionError
-from coordinator.topics.clock.rules import Correcting
-from coordinator.topics.contributions.rules import Intake
-from coordinator.topics.daily.rules import Daily
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.silence import Silence
-from coordinator.topics.devices.twins import Twins
-from coordinator.topics.keys.rules import KeyRules
-from coordinator.topics.models.entries import not_made
-from coordinator.topics.models.rules import Models
-from coordinator.topics.models.temperature import Temperature
-from coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
-from coordinator.topics.rollouts.rules import Rollouts
-from coordinator.topics.rounds.adapting import Adapting
-from coordinator.topics.rounds.rules import Rounds
-from coordinator.topics.shards.rules import Sharding
-from coordinator.topics.stages.opening import Opening
-from coordinator.topics.stages.rules import CanLearn, Stages
-from schemas.envelope import PROXY, Envelope
-from schemas.errors import SchemaError
+from fleetledger.coordinator.errors import CommandError, QuestionError
+from fleetledger.coordinator.topics.clock.rules import Correcting
+from fleetledger.coordinator.topics.contributions.rules import Intake
+from fleetledger.coordinator.topics.daily.rules import Daily
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.silence import Silence
+from fleetledger.coordinator.topics.devices.twins import Twins
+from fleetledger.coordinator.topics.keys.rules import KeyRules
+from fleetledger.coordinator.topics.models.entries import not_made
+from fleetledger.coordinator.topics.models.rules import Models
+from fleetledger.coordinator.topics.models.temperature import Temperature
+from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
+from fleetledger.coordinator.topics.rollouts.rules import Rollouts
+from fleetledger.coordinator.topics.rounds.adapting import Adapting
+from fleetledger.coordinator.topics.rounds.rules import Rounds
+from fleetledger.coordinator.topics.shards.rules import Sharding
+from fleetledger.coordinator.topics.stages.opening import Opening
+from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
+from fleetledger.schemas.envelope import PROXY, Envelope
+from fleetledger.schemas.errors import SchemaError
 
 _Look = Callable[[int], Decision]
 _PASSED_OVER_NS = 60 * NANOSECONDS

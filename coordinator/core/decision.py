@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from coordinator.core.entry import COORDINATOR, OPERATOR, EntryBody, NewEntry
-from coordinator.core.requests import Request
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import COORDINATOR, OPERATOR, EntryBody, NewEntry
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

@@ -9,33 +9,41 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal
 
-from coordinator.core.assigning import action_for, assignment_for, round_assignment
-from coordinator.core.decision import Decision, ask, record_for, together
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Telling
-from coordinator.core.live import NOTHING_PENDING, Beat, Live
-from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice, TakeBack
-from coordinator.core.rules import IntakeRules
-from coordinator.core.state import KINDS, State
-from coordinator.topics.contributions.refusals import told_of_newest_retraction, told_of_retractions
-from coordinator.topics.contributions.rules import DeviceBody, Intake
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.devices.rules import not_admitted, note_problem
-from coordinator.topics.devices.twins import Twins
-from coordinator.topics.lineages.background import is_taken
-from coordinator.topics.models.rules import Models
-from coordinator.topics.releases.delivery import Delivery
-from schemas.assignments import Assignment
-from schemas.class_names import fault_of
-from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
-from schemas.envelope import Envelope
-from schemas.errors import SchemaError
-from schemas.health import DeviceHealth
-from schemas.models import BACKGROUND, ModelStatus
-from schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
-from schemas.reports import Evaluation, Problem, Transition, WaitingClasses
-from schemas.rollouts import ModelComparison
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.assigning import action_for, assignment_for, round_assignment
+from fleetledger.coordinator.core.decision import Decision, ask, record_for, together
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Telling
+from fleetledger.coordinator.core.live import NOTHING_PENDING, Beat, Live
+from fleetledger.coordinator.core.requests import (
+    AnnounceCoordinator,
+    Request,
+    SendToDevice,
+    TakeBack,
+)
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.core.state import KINDS, State
+from fleetledger.coordinator.topics.contributions.refusals import (
+    told_of_newest_retraction,
+    told_of_retractions,
+)
+from fleetledger.coordinator.topics.contributions.rules import DeviceBody, Intake
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.devices.rules import not_admitted, note_problem
+from fleetledger.coordinator.topics.devices.twins import Twins
+from fleetledger.coordinator.topics.lineages.background import is_taken
+from fleetledger.coordinator.topics.models.rules import Models
+from fleetledger.coordinator.topics.releases.delivery import Delivery
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.class_names import fault_of
+from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
+from fleetledger.schemas.envelope import Envelope
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.models import BACKGROUND, ModelStatus
+from fleetledger.schemas.presence import MAX_HELD_PARTS, Birth, Death, Heartbeat, Welcome
+from fleetledger.schemas.reports import Evaluation, Problem, Transition, WaitingClasses
+from fleetledger.schemas.rollouts import ModelComparison
+from fleetledger.schemas.values import BootId, DeviceId
 
 _SILENCE = Decision()
 _TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not None}

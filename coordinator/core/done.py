@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place
 
 KEPT_ANSWERS = 1000
 """Newest answers that are kept. A ticket is asked for again only where a crash came between the

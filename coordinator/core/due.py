@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.topics.proxy.rules import Proxy
-from coordinator.topics.rollouts.moments import moments
-from coordinator.topics.rounds.void import pause_seconds
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.proxy.rules import Proxy
+from fleetledger.coordinator.topics.rollouts.moments import moments
+from fleetledger.coordinator.topics.rounds.void import pause_seconds
 
 _LATER_NS = 1000
 """A little after the moment, so that no rounding makes it too early."""

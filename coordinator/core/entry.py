@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.message import Strict
-from schemas.values import DeviceId, Digest
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId, Digest
 
 OPERATOR = "operator"
 COORDINATOR = "coordinator"

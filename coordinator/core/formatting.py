@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schemas import counted
-from schemas.offers import Offer
+from fleetledger.schemas import counted
+from fleetledger.schemas.offers import Offer
 
 _NAMED = 10
 """Devices, names and versions that a sentence lists; the rest are counted."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.commands import Command
-from coordinator.core.entry import OPERATOR
-from coordinator.core.work import WorkResult
-from schemas.contributions import Contribution
-from schemas.envelope import Envelope
-from schemas.keys import VerifyKey
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.work import WorkResult
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.envelope import Envelope
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)

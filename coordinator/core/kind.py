@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from coordinator.core.entry import EntryBody
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.schemas.values import DeviceId
 
 TOLD = logging.DEBUG
 """The level of what the operator is told at the same time in words that say what to do."""

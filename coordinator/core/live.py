@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from coordinator.topics.devices.runs import RunWatch
-from schemas.contributions import PartKey
-from schemas.presence import Heartbeat
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.devices.runs import RunWatch
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 NANOSECONDS = 1_000_000_000
 Pending = tuple[PartKey, int]

@@ -4,46 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.commands import Command
-from coordinator.core.decision import Decision
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.classes import rules as classes
-from coordinator.topics.classes.commands import ClassCommand
-from coordinator.topics.clock.commands import ClockCommand
-from coordinator.topics.clock.rules import Correcting
-from coordinator.topics.contributions.commands import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.decision import Decision
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.classes import rules as classes
+from fleetledger.coordinator.topics.classes.commands import ClassCommand
+from fleetledger.coordinator.topics.clock.commands import ClockCommand
+from fleetledger.coordinator.topics.clock.rules import Correcting
+from fleetledger.coordinator.topics.contributions.commands import (
     ContributionCommand,
     CountIn,
     RetractContributions,
     SettleEarlier,
 )
-from coordinator.topics.contributions.retracting import Retracting
-from coordinator.topics.contributions.rules import Intake
-from coordinator.topics.contributions.setting_aside import count_in
-from coordinator.topics.devices.commands import (
+from fleetledger.coordinator.topics.contributions.retracting import Retracting
+from fleetledger.coordinator.topics.contributions.rules import Intake
+from fleetledger.coordinator.topics.contributions.setting_aside import count_in
+from fleetledger.coordinator.topics.devices.commands import (
     AdmitDevice,
     DeviceCommand,
     RetireDevice,
     SettleTwins,
 )
-from coordinator.topics.devices.rules import admit, retire, tag
-from coordinator.topics.devices.twins import Twins
-from coordinator.topics.keys.commands import KeyCommand
-from coordinator.topics.keys.rules import KeyRules
-from coordinator.topics.lineages import rules as lineages
-from coordinator.topics.lineages.commands import LineageCommand
-from coordinator.topics.models.commands import ModelCommand
-from coordinator.topics.models.rules import Models
-from coordinator.topics.releases.commands import ReleaseCommand
-from coordinator.topics.releases.rules import Releases
-from coordinator.topics.rollouts.commands import RolloutCommand
-from coordinator.topics.rollouts.rules import Rollouts
-from coordinator.topics.rounds.adapting import Adapting
-from coordinator.topics.rounds.commands import AdaptModel, RoundCommand
-from coordinator.topics.rounds.void import resume
-from coordinator.topics.stages.commands import StageCommand
-from coordinator.topics.stages.rules import Stages
+from fleetledger.coordinator.topics.devices.rules import admit, retire, tag
+from fleetledger.coordinator.topics.devices.twins import Twins
+from fleetledger.coordinator.topics.keys.commands import KeyCommand
+from fleetledger.coordinator.topics.keys.rules import KeyRules
+from fleetledger.coordinator.topics.lineages import rules as lineages
+from fleetledger.coordinator.topics.lineages.commands import LineageCommand
+from fleetledger.coordinator.topics.models.commands import ModelCommand
+from fleetledger.coordinator.topics.models.rules import Models
+from fleetledger.coordinator.topics.releases.commands import ReleaseCommand
+from fleetledger.coordinator.topics.releases.rules import Releases
+from fleetledger.coordinator.topics.rollouts.commands import RolloutCommand
+from fleetledger.coordinator.topics.rollouts.rules import Rollouts
+from fleetledger.coordinator.topics.rounds.adapting import Adapting
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel, RoundCommand
+from fleetledger.coordinator.topics.rounds.void import resume
+from fleetledger.coordinator.topics.stages.commands import StageCommand
+from fleetledger.coordinator.topics.stages.rules import Stages
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.work import TakePayload, Work
-from schemas.message import Message
-from schemas.topics import DownLeaf
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.work import TakePayload, Work
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.topics import DownLeaf
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
-from schemas.message import Strict
+from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
+from fleetledger.schemas.message import Strict
 
 
 class StageRules(Strict):

@@ -15,11 +15,10 @@ from typing import Any
 
 import pydantic
 
-import coordinator
-import schemas
-from coordinator.core.state import KINDS, State
-from coordinator.ledger.columns import Columns
-from schemas.values import Digest
+from fleetledger import coordinator, schemas
+from fleetledger.coordinator.core.state import KINDS, State
+from fleetledger.coordinator.ledger.columns import Columns
+from fleetledger.schemas.values import Digest
 
 _FOLDERS = (
     (coordinator, ("core", "ledger", "topics")),

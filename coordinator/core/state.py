@@ -10,38 +10,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.core.done import DONE, DoneState
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Change, Kind, LedgerTopic, Place
-from coordinator.topics.classes.entries import CLASSES
-from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.clock.entries import CLOCK
-from coordinator.topics.clock.state import ClockState
-from coordinator.topics.contributions.entries import CONTRIBUTIONS
-from coordinator.topics.contributions.state import ContributionsState
-from coordinator.topics.daily.entries import DAILY
-from coordinator.topics.daily.state import DailyState
-from coordinator.topics.devices.entries import DEVICES
-from coordinator.topics.devices.state import DevicesState
-from coordinator.topics.keys.entries import KEYS
-from coordinator.topics.keys.state import KeysState
-from coordinator.topics.lineages.entries import LINEAGES
-from coordinator.topics.lineages.state import LineagesState
-from coordinator.topics.models.entries import MODELS
-from coordinator.topics.models.state import ModelsState
-from coordinator.topics.proxy.entries import PROXY
-from coordinator.topics.proxy.state import OldModelsState
-from coordinator.topics.releases.entries import RELEASES
-from coordinator.topics.releases.state import Trust
-from coordinator.topics.rollouts.entries import ROLLOUTS
-from coordinator.topics.rollouts.state import RolloutsState
-from coordinator.topics.rounds.entries import ROUNDS
-from coordinator.topics.rounds.state import RoundsState
-from coordinator.topics.shards.entries import LOG_SHARDS
-from coordinator.topics.shards.state import LogShardState
-from coordinator.topics.stages.entries import STAGES
-from coordinator.topics.stages.state import StagesState
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.done import DONE, DoneState
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Change, Kind, LedgerTopic, Place
+from fleetledger.coordinator.topics.classes.entries import CLASSES
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.clock.entries import CLOCK
+from fleetledger.coordinator.topics.clock.state import ClockState
+from fleetledger.coordinator.topics.contributions.entries import CONTRIBUTIONS
+from fleetledger.coordinator.topics.contributions.state import ContributionsState
+from fleetledger.coordinator.topics.daily.entries import DAILY
+from fleetledger.coordinator.topics.daily.state import DailyState
+from fleetledger.coordinator.topics.devices.entries import DEVICES
+from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.keys.entries import KEYS
+from fleetledger.coordinator.topics.keys.state import KeysState
+from fleetledger.coordinator.topics.lineages.entries import LINEAGES
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.models.entries import MODELS
+from fleetledger.coordinator.topics.models.state import ModelsState
+from fleetledger.coordinator.topics.proxy.entries import PROXY
+from fleetledger.coordinator.topics.proxy.state import OldModelsState
+from fleetledger.coordinator.topics.releases.entries import RELEASES
+from fleetledger.coordinator.topics.releases.state import Trust
+from fleetledger.coordinator.topics.rollouts.entries import ROLLOUTS
+from fleetledger.coordinator.topics.rollouts.state import RolloutsState
+from fleetledger.coordinator.topics.rounds.entries import ROUNDS
+from fleetledger.coordinator.topics.rounds.state import RoundsState
+from fleetledger.coordinator.topics.shards.entries import LOG_SHARDS
+from fleetledger.coordinator.topics.shards.state import LogShardState
+from fleetledger.coordinator.topics.stages.entries import STAGES
+from fleetledger.coordinator.topics.stages.state import StagesState
+from fleetledger.schemas.values import ClassName, DeviceId
 
 TOPICS: tuple[LedgerTopic[Any], ...] = (
     CLOCK,

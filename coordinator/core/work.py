@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.topics.contributions.entries import ContributionsSetAside, PartBounds
-from coordinator.topics.lineages.entries import (
+from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside, PartBounds
+from fleetledger.coordinator.topics.lineages.entries import (
     Adapts,
     BackboneImported,
     Lineage,
     NetworkImported,
     VariantSet,
 )
-from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelFailed, ModelSolved
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from schemas.contributions import Contribution
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.models.entries import (
+    ImportedFiles,
+    ModelExported,
+    ModelFailed,
+    ModelSolved,
+)
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 
 @dataclass(frozen=True)

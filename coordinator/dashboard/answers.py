@@ -9,9 +9,9 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from coordinator.dashboard.drawing import PageFrame, draw
-from transport.pages.answers import PageProblem, wants_json
-from transport.pages.login import LoginForm
+from fleetledger.coordinator.dashboard.drawing import PageFrame, draw
+from fleetledger.transport.pages.answers import PageProblem, wants_json
+from fleetledger.transport.pages.login import LoginForm
 
 
 @dataclass(frozen=True)

@@ -16,31 +16,31 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from coordinator.dashboard.actions.routes import action_routes
-from coordinator.dashboard.answers import (
+from fleetledger.coordinator.dashboard.actions.routes import action_routes
+from fleetledger.coordinator.dashboard.answers import (
     Dashboard,
     draw_login,
     frame_of,
     problem_answer,
 )
-from coordinator.dashboard.drawing import TEMPLATES, draw, draw_page
-from coordinator.dashboard.following import LedgerFollower
-from coordinator.dashboard.metrics.routes import Metered, metric_routes
-from coordinator.dashboard.page import Page
-from coordinator.dashboard.pages import PAGES
-from coordinator.dashboard.sources import Asked, NotThereError, open_sources
-from coordinator.dashboard.stream import stream_route
-from coordinator.dashboard.verifying import Verification, verification_route
-from coordinator.dashboard.waiting import LOOK_AGAIN_SECONDS
-from coordinator.errors import LedgerError
-from coordinator.paths import ledger_path
-from coordinator.settings import load
-from schemas.errors import FleetledgerError
-from schemas.installed import installed_version
-from transport.pages.answers import TITLES, PageProblem, wants_json
-from transport.pages.doors import Doors
-from transport.pages.guard import LOOPBACK_HOSTS, Guard
-from transport.pages.login import Entrance, LoginWords, login_routes
+from fleetledger.coordinator.dashboard.drawing import TEMPLATES, draw, draw_page
+from fleetledger.coordinator.dashboard.following import LedgerFollower
+from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
+from fleetledger.coordinator.dashboard.page import Page
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, open_sources
+from fleetledger.coordinator.dashboard.stream import stream_route
+from fleetledger.coordinator.dashboard.verifying import Verification, verification_route
+from fleetledger.coordinator.dashboard.waiting import LOOK_AGAIN_SECONDS
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import load
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.installed import installed_version
+from fleetledger.transport.pages.answers import TITLES, PageProblem, wants_json
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard
+from fleetledger.transport.pages.login import Entrance, LoginWords, login_routes
 
 PAGE_SECONDS = 30.0
 """How long a page may take before it is given up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.sources import Asked, NotThereError
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError
 
 _DIGITS = 18
 

@@ -1,6 +1,6 @@
 """A dashboard of one home after another, as a program that another one starts: a simulation does.
 
-    python -m coordinator.dashboard.changing [--port PORT] [--role viewer]
+    python -m fleetledger.coordinator.dashboard.changing [--port PORT] [--role viewer]
 
 It writes one line of JSON, a `StartedDashboard`, to its standard output. Its parent writes a line,
 a `HomeToShow`, to its standard input for every home, whether that is there already or not, and ends
@@ -23,18 +23,18 @@ from pathlib import Path
 
 import uvicorn
 
-from coordinator.dashboard.app import make_app
-from coordinator.dashboard.serving import DEFAULT_PORT
-from coordinator.dashboard.waiting import make_waiting_app
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from schemas.errors import FleetledgerError
-from schemas.installed import installed_version
-from schemas.message import Strict
-from transport.errors import ListenError
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role, own_name
-from transport.pages.serving import ListenAddress, link_of, listen, server_of
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT
+from fleetledger.coordinator.dashboard.waiting import make_waiting_app
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.errors import ListenError
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role, own_name
+from fleetledger.transport.pages.serving import ListenAddress, link_of, listen, server_of
 
 _LOOK_SECONDS = 0.2
 

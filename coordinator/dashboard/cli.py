@@ -9,21 +9,21 @@ from typing import Annotated
 
 import typer
 
-from coordinator.dashboard.serving import DEFAULT_PORT, link, serve
-from coordinator.errors import CommandError
-from coordinator.home_option import HOME, Home
-from coordinator.reading.reports import ListedToken, TokensReport
-from coordinator.settings import load
-from schemas.counted import count_of
-from schemas.log_lines import LogFormat, LogLevel
-from schemas.log_options import FormatOption, LevelOption
-from schemas.log_setup import logging_on
-from schemas.private_file import keep_private
-from schemas.showing import ActionReport, AsJson, show_action, show_report
-from schemas.shown import as_tsv
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role, own_name
-from transport.pages.serving import ListenAddress
+from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT, link, serve
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.reading.reports import ListedToken, TokensReport
+from fleetledger.coordinator.settings import load
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.log_lines import LogFormat, LogLevel
+from fleetledger.schemas.log_options import FormatOption, LevelOption
+from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.private_file import keep_private
+from fleetledger.schemas.showing import ActionReport, AsJson, show_action, show_report
+from fleetledger.schemas.shown import as_tsv
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role, own_name
+from fleetledger.transport.pages.serving import ListenAddress
 
 RoleOption = Annotated[Role, typer.Option(help="What they may: see, or see and act.")]
 

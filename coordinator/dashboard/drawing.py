@@ -11,22 +11,29 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinator.dashboard import addresses, telling
-from coordinator.dashboard.page import Page, PageModel
-from coordinator.dashboard.parts.health_plot import health_plot
-from coordinator.dashboard.parts.presence_plot import fleet_presence_plot, presence_strip
-from coordinator.dashboard.parts.rollout_plots import (
+from fleetledger.coordinator.dashboard import addresses, telling
+from fleetledger.coordinator.dashboard.page import Page, PageModel
+from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
+from fleetledger.coordinator.dashboard.parts.presence_plot import (
+    fleet_presence_plot,
+    presence_strip,
+)
+from fleetledger.coordinator.dashboard.parts.rollout_plots import (
     evidence_plot,
     evidence_spark,
     exposure_plot,
 )
-from coordinator.dashboard.parts.stage_plot import stage_plot
-from coordinator.dashboard.parts.time_plots import contributions_plot, heat_plot, traffic_plot
-from coordinator.dashboard.parts.version_plot import version_plot
-from schemas.shown_commands import command_at
-from transport.pages import words
-from transport.pages.drawing import PageTemplates
-from transport.pages.people import Person
+from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
+from fleetledger.coordinator.dashboard.parts.time_plots import (
+    contributions_plot,
+    heat_plot,
+    traffic_plot,
+)
+from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
+from fleetledger.schemas.shown_commands import command_at
+from fleetledger.transport.pages import words
+from fleetledger.transport.pages.drawing import PageTemplates
+from fleetledger.transport.pages.people import Person
 
 _COMMAND = re.compile(
     r'(`|<code class="command" tabindex="0">|<code class="said">)(fleetledger [^`<]+)'
@@ -141,4 +148,4 @@ _NAMES: Mapping[str, Any] = {
     "exposure_plot": exposure_plot,
     "pieces": telling.pieces,
 }
-TEMPLATES = PageTemplates("coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)
+TEMPLATES = PageTemplates("fleetledger.coordinator.dashboard", {"groupby_day": _by_day}, _NAMES)

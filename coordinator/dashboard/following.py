@@ -16,10 +16,10 @@ from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import PresenceNow, read_presence
-from schemas.message import Strict
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import PresenceNow, read_presence
+from fleetledger.schemas.message import Strict
 
 LOOK_SECONDS = 1.0
 MOST_WAITING = 32

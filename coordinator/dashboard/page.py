@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coordinator.dashboard.sources import Asked, Sources
-from schemas.message import Strict
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.schemas.message import Strict
 
 
 class PageModel(Strict):

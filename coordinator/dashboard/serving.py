@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.dashboard.app import make_app
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role
-from transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role
+from fleetledger.transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
 
 DEFAULT_PORT = 8787
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from coordinator.dashboard.verifying import VerificationNow
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import read_day, read_live
-from coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
-from coordinator.reading.tables import TABLES
-from schemas.errors import FleetledgerError
+from fleetledger.coordinator.dashboard.verifying import VerificationNow
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.live.file import read_day, read_live
+from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.schemas.errors import FleetledgerError
 
 DAY_NS = 86_400 * 10**9
 _Point = TypeVar("_Point", HealthPoint, FleetHeat, TrafficPoint)

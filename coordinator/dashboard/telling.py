@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from coordinator.dashboard import addresses
-from coordinator.ledger.describe import explain
-from coordinator.ledger.entries import Entry
-from coordinator.reading.sentences import SENTENCES
-from schemas.message import Strict
-from schemas.times import IsoTime
+from fleetledger.coordinator.dashboard import addresses
+from fleetledger.coordinator.ledger.describe import explain
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.times import IsoTime
 
 
 class EntryLine(Strict):

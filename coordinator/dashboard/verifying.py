@@ -14,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import VerificationReport, verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import load
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.trust.keys import note_reader
-from schemas.errors import FleetledgerError
-from schemas.message import Strict
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.trust.keys import note_reader
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.message import Strict
 
 
 class VerificationNow(Strict):

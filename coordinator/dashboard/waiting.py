@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from coordinator.dashboard.answers import (
+from fleetledger.coordinator.dashboard.answers import (
     Dashboard,
     frame_of,
     problem_answer,
 )
-from coordinator.dashboard.drawing import TEMPLATES, draw
-from coordinator.dashboard.following import LedgerFollower
-from transport.pages.answers import PageProblem, wants_json
-from transport.pages.guard import LOOPBACK_HOSTS, Guard
+from fleetledger.coordinator.dashboard.drawing import TEMPLATES, draw
+from fleetledger.coordinator.dashboard.following import LedgerFollower
+from fleetledger.transport.pages.answers import PageProblem, wants_json
+from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard
 
 LOOK_AGAIN_SECONDS = 2
 _TITLE = "The fleet is being made ready."

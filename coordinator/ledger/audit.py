@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import AuditError, BlobError, EntryError
-from coordinator.ledger.entries import MAX_BODY_BYTES, Entry, read_canonical
-from coordinator.ledger.objects import Objects, objects_at, shard_objects
-from coordinator.ledger.tiles import (
+from fleetledger.coordinator.errors import AuditError, BlobError, EntryError
+from fleetledger.coordinator.ledger.entries import MAX_BODY_BYTES, Entry, read_canonical
+from fleetledger.coordinator.ledger.objects import Objects, objects_at, shard_objects
+from fleetledger.coordinator.ledger.tiles import (
     CHECKPOINT,
     TILE_LEVELS,
     TILE_WIDTH,
@@ -22,13 +22,13 @@ from coordinator.ledger.tiles import (
     tile_path,
     widths,
 )
-from schemas.counted import agree, count_of
-from schemas.errors import SignatureError, shorten
-from schemas.keys import VerifyKey
-from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
-from schemas.proofs.shards import SHARD_BEGAN, ShardStart
-from schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
-from schemas.values import FleetId
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart
+from fleetledger.schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
+from fleetledger.schemas.values import FleetId
 
 _NOTE_LINES = 3
 """Of a checkpoint at least: whose log it is of, how many entries, their root."""

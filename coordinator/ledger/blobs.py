@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from coordinator.errors import BlobCorruptError, BlobMissingError, BlobPrunedError
-from coordinator.ledger.folder_store import PART_BYTES, FolderStore
-from coordinator.ledger.fsspec_store import FsspecStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
-from schemas.values import Digest
+from fleetledger.coordinator.errors import BlobCorruptError, BlobMissingError, BlobPrunedError
+from fleetledger.coordinator.ledger.folder_store import PART_BYTES, FolderStore
+from fleetledger.coordinator.ledger.fsspec_store import FsspecStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from fleetledger.schemas.values import Digest
 
 
 class BlobPlace(Protocol):

@@ -33,8 +33,8 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
-from coordinator.errors import SnapshotError
-from schemas.values import ValidatedText
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.schemas.values import ValidatedText
 
 _SCALARS = (int, str, float, bool, type(None))
 Values = Sequence[Any]

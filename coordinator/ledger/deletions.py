@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.values import Digest
 
 
 class SaysPruned(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
-from coordinator.ledger.entries import Entry
-from schemas.errors import shorten
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.schemas.errors import shorten
 
 Sentence = Callable[[Entry], str]
 """Says an entry of one kind in one sentence."""

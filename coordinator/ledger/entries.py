@@ -22,11 +22,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from pydantic_core import from_json
 
-from coordinator.errors import EntryError, LedgerCorruptError, Mismatch
-from schemas.canonical import MAX_DEPTH, canonical_json, parse_json
-from schemas.errors import FleetledgerError, SchemaError, shorten
-from schemas.proofs.tree import leaf_hash
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.errors import EntryError, LedgerCorruptError, Mismatch
+from fleetledger.schemas.canonical import MAX_DEPTH, canonical_json, parse_json
+from fleetledger.schemas.errors import FleetledgerError, SchemaError, shorten
+from fleetledger.schemas.proofs.tree import leaf_hash
+from fleetledger.schemas.values import DeviceId, Digest
 
 MAX_BODY_BYTES = 1 << 20
 """Largest canonical body; what is larger belongs into a blob."""

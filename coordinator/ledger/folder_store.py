@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coordinator.errors import BlobError, BlobMissingError
-from schemas.values import Digest
+from fleetledger.coordinator.errors import BlobError, BlobMissingError
+from fleetledger.schemas.values import Digest
 
 PART_BYTES = 1 << 18
 """Blobs are read and written in parts of this size. On a virtual machine with Linux 6.18, writing

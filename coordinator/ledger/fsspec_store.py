@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coordinator.errors import BlobError, BlobMissingError
-from coordinator.ledger.folder_store import PART_BYTES
-from schemas.errors import FleetledgerError
-from schemas.installing import pip_install
-from schemas.values import Digest
+from fleetledger.coordinator.errors import BlobError, BlobMissingError
+from fleetledger.coordinator.ledger.folder_store import PART_BYTES
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import Digest
 
 
 class FsspecStore:

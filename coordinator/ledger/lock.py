@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from coordinator.errors import LedgerLockedError
+from fleetledger.coordinator.errors import LedgerLockedError
 
 
 def lock_path(ledger: Path) -> Path:

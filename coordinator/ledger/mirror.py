@@ -30,18 +30,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coordinator.errors import AuditError, BlobMissingError, LedgerCorruptError, Mismatch
-from coordinator.ledger.audit import note_at
-from coordinator.ledger.blobs import Blobs, BlobStore, checked
-from coordinator.ledger.deletions import SaysPruned, unexplained
-from coordinator.ledger.objects import Objects, objects_at, shard_objects
-from coordinator.ledger.ranges import ReadNote
-from coordinator.ledger.reader import LedgerReader, StoredCheckpoint
-from coordinator.ledger.shards import LogShard
-from coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
-from schemas.counted import agree, count_of
-from schemas.errors import SignatureError
-from schemas.values import Digest
+from fleetledger.coordinator.errors import (
+    AuditError,
+    BlobMissingError,
+    LedgerCorruptError,
+    Mismatch,
+)
+from fleetledger.coordinator.ledger.audit import note_at
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, checked
+from fleetledger.coordinator.ledger.deletions import SaysPruned, unexplained
+from fleetledger.coordinator.ledger.objects import Objects, objects_at, shard_objects
+from fleetledger.coordinator.ledger.ranges import ReadNote
+from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint
+from fleetledger.coordinator.ledger.shards import LogShard
+from fleetledger.coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.values import Digest
 
 STEP_ENTRIES = 1 << 14
 """Entries after which a checkpoint is looked for to be moved to: so much is done twice at most."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from schemas.counted import count_of
-from schemas.message import Strict
-from schemas.problems import OpenProblem
-from schemas.times import iso_time
-from schemas.values import Digest
-from schemas.whole_file import write_whole
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.whole_file import write_whole
 
 SILENT_SECONDS = 600.0
 """A mirror that has not looked for so long has ended, or hangs."""

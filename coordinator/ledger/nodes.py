@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator.ledger.shards import LogShards
-from schemas.proofs.tree import Frontier, node_hash
+from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.schemas.proofs.tree import Frontier, node_hash
 
 STRIDE = 4
 """Levels from one that is stored to the next."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from coordinator.ledger.folder_store import FolderObjects
-from coordinator.ledger.fsspec_store import FsspecObjects
+from fleetledger.coordinator.ledger.folder_store import FolderObjects
+from fleetledger.coordinator.ledger.fsspec_store import FsspecObjects
 
 _FILE = "file://"
 

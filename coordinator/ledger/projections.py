@@ -25,11 +25,11 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from coordinator.errors import Mismatch
-from coordinator.ledger.database import LedgerDatabase
-from coordinator.ledger.entries import Entry
-from schemas.canonical import canonical_json
-from schemas.errors import shorten
+from fleetledger.coordinator.errors import Mismatch
+from fleetledger.coordinator.ledger.database import LedgerDatabase
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import shorten
 
 Rule = Callable[[Database, Entry], None]
 RunRule = Callable[[Database, Sequence[Entry]], None]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from coordinator.errors import AuditError, EntryError
-from coordinator.ledger.entries import Entry, read_canonical
-from coordinator.ledger.reader import LedgerReader
-from schemas.canonical import parse_json
-from schemas.counted import count_of
-from schemas.errors import SchemaError
-from schemas.keys import VerifyKey
-from schemas.message import explain
-from schemas.proofs.checkpoint import Checkpoint
-from schemas.proofs.entry import EntryProof, check_entry
-from schemas.values import FleetId
+from fleetledger.coordinator.errors import AuditError, EntryError
+from fleetledger.coordinator.ledger.entries import Entry, read_canonical
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.proofs.entry import EntryProof, check_entry
+from fleetledger.schemas.values import FleetId
 
 MAX_PROOF_BYTES = 1 << 22
 """Of a proof's file: the largest entry, escaped, and little beside it."""

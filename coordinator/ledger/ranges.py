@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.errors import (
+from fleetledger.coordinator.errors import (
     BlobCorruptError,
     BlobError,
     BlobMissingError,
@@ -18,15 +18,15 @@ from coordinator.errors import (
     LedgerCorruptError,
     Mismatch,
 )
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.nodes import STRIDE
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.shards import LogShards
-from schemas.errors import SignatureError
-from schemas.proofs.shards import SHARD_BEGAN, TreeHead
-from schemas.proofs.tree import Frontier, node_hash
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.nodes import STRIDE
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN, TreeHead
+from fleetledger.schemas.proofs.tree import Frontier, node_hash
+from fleetledger.schemas.values import Digest
 
 RANGE_LEVEL = 3 * STRIDE
 RANGE = 1 << RANGE_LEVEL

@@ -12,22 +12,22 @@ from typing import Any
 from sqlite_utils import Database
 from typing_extensions import Self
 
-from coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
-from coordinator.ledger import schema
-from coordinator.ledger.database import LedgerDatabase
-from coordinator.ledger.entries import COLUMNS, Entry
-from coordinator.ledger.nodes import StoredNodes, wrong_node
-from coordinator.ledger.projections import Projections
-from coordinator.ledger.shards import FIRSTS, SHARD_INDEX, LogShard, LogShards
-from coordinator.paths import ledger_path
-from schemas.counted import count_of
-from schemas.errors import ProofError
-from schemas.proofs.consistency import ConsistencyProof
-from schemas.proofs.inclusion import InclusionProof
-from schemas.proofs.making import consistency_proof, inclusion_proof, root_at
-from schemas.proofs.shards import MAX_LINKS, ShardLink, TreeHead
-from schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
-from schemas.values import Digest
+from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
+from fleetledger.coordinator.ledger import schema
+from fleetledger.coordinator.ledger.database import LedgerDatabase
+from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.nodes import StoredNodes, wrong_node
+from fleetledger.coordinator.ledger.projections import Projections
+from fleetledger.coordinator.ledger.shards import FIRSTS, SHARD_INDEX, LogShard, LogShards
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.proofs.consistency import ConsistencyProof
+from fleetledger.schemas.proofs.inclusion import InclusionProof
+from fleetledger.schemas.proofs.making import consistency_proof, inclusion_proof, root_at
+from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink, TreeHead
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
+from fleetledger.schemas.values import Digest
 
 _PAGE = 512
 """Rows fetched at a time, so that a slow reader holds no snapshot open between pages."""

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import Mismatch
-from coordinator.ledger.projections import Projections
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
-from schemas.counted import count_of
+from fleetledger.coordinator.errors import Mismatch
+from fleetledger.coordinator.ledger.projections import Projections
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.counted import count_of
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import AuditError, BlobMissingError, LedgerError
-from coordinator.ledger.audit import SignedShard, check_root, shard_entries, signed_shards
-from coordinator.ledger.blobs import BlobStore
-from coordinator.ledger.deletions import SaysPruned
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.folder_store import fsync_folder, make_folder
-from coordinator.ledger.mirror import mirrored_blobs, pruned_mark
-from coordinator.ledger.objects import Objects, objects_at
-from coordinator.ledger.projections import Projections
-from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
-from coordinator.ledger.tiles import widths
-from coordinator.paths import blob_folder, ledger_path
-from schemas.counted import count_of
-from schemas.keys import VerifyKey
-from schemas.proofs.checkpoint import Checkpoint
-from schemas.proofs.tree import Frontier
-from schemas.values import Digest, FleetId
+from fleetledger.coordinator.errors import AuditError, BlobMissingError, LedgerError
+from fleetledger.coordinator.ledger.audit import (
+    SignedShard,
+    check_root,
+    shard_entries,
+    signed_shards,
+)
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.ledger.deletions import SaysPruned
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
+from fleetledger.coordinator.ledger.mirror import mirrored_blobs, pruned_mark
+from fleetledger.coordinator.ledger.objects import Objects, objects_at
+from fleetledger.coordinator.ledger.projections import Projections
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from fleetledger.coordinator.ledger.tiles import widths
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.proofs.tree import Frontier
+from fleetledger.schemas.values import Digest, FleetId
 
 _BUILDING = "restoring"
 """In the home: where a ledger grows before it is one."""

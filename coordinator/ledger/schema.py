@@ -16,9 +16,9 @@ from __future__ import annotations
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
-from coordinator.errors import LedgerError
-from coordinator.ledger.shards import SHARD_INDEX
-from schemas.proofs.shards import SHARD_BEGAN
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.shards import SHARD_INDEX
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN
 
 MIGRATIONS = Migrations("ledger")
 

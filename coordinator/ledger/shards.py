@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schemas.proofs.shards import SHARD_BEGAN
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN
 
 FIRSTS = f"SELECT idx FROM entry WHERE kind = '{SHARD_BEGAN}' ORDER BY idx"  # noqa: S608 - constant
 """Reads the first entries of all shards but the first one."""

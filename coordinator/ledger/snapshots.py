@@ -19,14 +19,19 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from coordinator.errors import SnapshotError
-from coordinator.ledger.folder_store import PART_BYTES, fsync_folder, make_folder, write_durably
-from coordinator.ledger.reader import LedgerReader
-from schemas.counted import count_of
-from schemas.errors import SignatureError, shorten
-from schemas.keys import SigningKey
-from schemas.message import Strict, explain
-from schemas.values import Digest
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.folder_store import (
+    PART_BYTES,
+    fsync_folder,
+    make_folder,
+    write_durably,
+)
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.values import Digest
 
 KEPT = 2
 """Snapshots that stay: the newest, and the one before it for where that is damaged."""

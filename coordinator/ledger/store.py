@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from sqlite_utils import Database
 
-from coordinator.errors import (
+from fleetledger.coordinator.errors import (
     BlobError,
     EntryError,
     LedgerCorruptError,
@@ -28,19 +28,19 @@ from coordinator.errors import (
     LedgerWriteError,
     Mismatch,
 )
-from coordinator.ledger import schema
-from coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
-from coordinator.ledger.folder_store import fsync_folder, make_folder
-from coordinator.ledger.lock import WriterLock, lock_path
-from coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
-from coordinator.ledger.projections import Projections
-from coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
-from coordinator.ledger.shards import LogShard, LogShards
-from schemas.counted import count_of
-from schemas.problems import HELD
-from schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
-from schemas.proofs.tree import Frontier
-from schemas.values import Digest
+from fleetledger.coordinator.ledger import schema
+from fleetledger.coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
+from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
+from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
+from fleetledger.coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
+from fleetledger.coordinator.ledger.projections import Projections
+from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
+from fleetledger.coordinator.ledger.shards import LogShard, LogShards
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.problems import HELD
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
+from fleetledger.schemas.proofs.tree import Frontier
+from fleetledger.schemas.values import Digest
 
 SMALL_BLOB_BYTES = 1 << 16
 """Blobs up to this size live inside the database, committed with the entries that name them."""

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.errors import AuditError
-from coordinator.ledger.objects import objects_at, shard_objects
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.shards import LogShard
+from fleetledger.coordinator.errors import AuditError
+from fleetledger.coordinator.ledger.objects import objects_at, shard_objects
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.shards import LogShard
 
 CHECKPOINT = "checkpoint"
 TILE_LEVELS = 8

@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from coordinator.errors import LedgerCorruptError, Mismatch
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.deletions import SaysPruned, unexplained
-from coordinator.ledger.nodes import STRIDE
-from coordinator.ledger.ranges import (
+from fleetledger.coordinator.errors import LedgerCorruptError, Mismatch
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.deletions import SaysPruned, unexplained
+from fleetledger.coordinator.ledger.nodes import STRIDE
+from fleetledger.coordinator.ledger.ranges import (
     RANGE,
     RANGE_LEVEL,
     RangeCheckpoint,
@@ -36,12 +36,12 @@ from coordinator.ledger.ranges import (
     ranges,
     walk_range,
 )
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.shards import LogShard
-from schemas.counted import count_of
-from schemas.proofs.shards import ShardStart
-from schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.shards import LogShard
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.proofs.shards import ShardStart
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from typing import IO
 
 from pydantic import Field, ValidationError
 
-from coordinator.errors import SnapshotError
-from coordinator.ledger.columns import Columns
-from coordinator.ledger.ranges import RANGE, RangeWalk
-from coordinator.ledger.reader import LedgerReader
-from schemas.errors import ProofError
-from schemas.message import Strict
-from schemas.values import Digest
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.columns import Columns
+from fleetledger.coordinator.ledger.ranges import RANGE, RangeWalk
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
 
 _FORMAT = 1
 _MOST_LINE_BYTES = 4 << 20

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 from sqlite_utils import Database
 
-from coordinator.live.meters import TRAFFIC_BYTES
-from coordinator.live.snapshot import (
+from fleetledger.coordinator.live.meters import TRAFFIC_BYTES
+from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
@@ -25,7 +25,7 @@ from coordinator.live.snapshot import (
     PresenceChange,
     TrafficPoint,
 )
-from schemas.values import DeviceId
+from fleetledger.schemas.values import DeviceId
 
 SECOND_NS = 1_000_000_000
 POINT_SECONDS = 600.0

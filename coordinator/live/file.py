@@ -22,8 +22,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from sqlite_utils import Database
 
-from coordinator.live.day import DayTables
-from coordinator.live.snapshot import (
+from fleetledger.coordinator.live.day import DayTables
+from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
@@ -31,7 +31,7 @@ from coordinator.live.snapshot import (
     LiveSnapshot,
     serves,
 )
-from coordinator.paths import live_path
+from fleetledger.coordinator.paths import live_path
 
 VERSION = 2
 """Of the tables; a file of another version is made anew by the writer, and unread by readers."""

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from coordinator.live.snapshot import CounterNow, HistogramNow
+from fleetledger.coordinator.live.snapshot import CounterNow, HistogramNow
 
 Values = tuple[str, ...]
 """Of labels, in the order of their names."""

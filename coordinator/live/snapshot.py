@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from schemas.health import DeviceHealth, HealthProblem
-from schemas.message import Strict
-from schemas.problems import DatedProblem
-from schemas.values import BootId, DeviceId
-from transport.brokers.log_watch import PasswordMisuse
+from fleetledger.schemas.health import DeviceHealth, HealthProblem
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.brokers.log_watch import PasswordMisuse
 
 Labels = dict[str, str]
 _SECOND_NS = 1_000_000_000

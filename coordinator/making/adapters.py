@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.work import PrepareAdapter
-from coordinator.errors import NetworkSettingsError
-from coordinator.making.offering import offer_of
-from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported
-from learning.networks.head import BIAS, WEIGHT
-from learning.networks.network import Network
-from learning.networks.residual_adapter import CENTRE, SPREAD, ResidualAdapter
-from methods.network_weights import encode_weights
-from methods.registry import training_coordinator
-from methods.rounds.assignment import RoundsAssignment
-from methods.statistics import FeatureMoments
-from schemas.tensors import encode_tensors
+from fleetledger.coordinator.core.work import PrepareAdapter
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported
+from fleetledger.learning.networks.head import BIAS, WEIGHT
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.residual_adapter import CENTRE, SPREAD, ResidualAdapter
+from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.schemas.tensors import encode_tensors
 
 METHOD = "rounds"
 PRESET = "adapter"

@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making.offering import offer_of
-from coordinator.paths import blob_folder
-from coordinator.settings import CoordinatorSettings, load
-from coordinator.topics.lineages.entries import BackboneImported
-from export.backbone import ImportedBackbone, import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.judging import JudgingLimits, judged_backbone, judged_golden
-from export.judging_messages import BackboneRequest
-from export.layers import AS_IT_IS, Looking, looking_backbone
-from export.model_file import read_model_file
-from export.preprocessing_file import load_preprocessing
-from methods.registry import statistics_coordinator
-from schemas.models import AnyPreprocessing
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.export.backbone import ImportedBackbone, import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.judging import JudgingLimits, judged_backbone, judged_golden
+from fleetledger.export.judging_messages import BackboneRequest
+from fleetledger.export.layers import AS_IT_IS, Looking, looking_backbone
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.models import AnyPreprocessing
 
 GoldenOf = Callable[[bytes, AnyPreprocessing], bytes]
 """From a frozen model to its golden batch."""

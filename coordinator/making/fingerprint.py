@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from learning.numerics.blas import platform_fingerprint
-from methods.training_sides import AnyTrainingAssignment
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.methods.training_sides import AnyTrainingAssignment
 
 
 def fingerprint_of(assignment: AnyTrainingAssignment) -> dict[str, str]:

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from coordinator.errors import NetworkSettingsError
-from coordinator.making.pixel_networks import with_trunk
-from export.model_file import read_bounded
-from learning.errors import ImageError
-from learning.networks.network import AnyNetwork
-from learning.numerics.preprocessing import sized_pixels
-from methods.network_weights import Arrays, encode_weights
-from methods.training import SHARED
-from methods.training_sides import AnyTrainingAssignment, AnyTrainingCoordinator
-from schemas.models import AnyPreprocessing, Preprocessing
-from schemas.values import ClassName
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.making.pixel_networks import with_trunk
+from fleetledger.export.model_file import read_bounded
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.networks.network import AnyNetwork
+from fleetledger.learning.numerics.preprocessing import sized_pixels
+from fleetledger.methods.network_weights import Arrays, encode_weights
+from fleetledger.methods.training import SHARED
+from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingCoordinator
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
+from fleetledger.schemas.values import ClassName
 
 IMAGES = "images"
 """The array of a file with shared images: uint8, (N, height, width, 3) or (N, height, width)."""
@@ -126,7 +126,7 @@ def base_tensors(network: AnyNetwork, name: str, file: Path | None) -> Arrays:
         raise NetworkSettingsError(
             f"weights: {file} has no place, {name!r} is trained whole; leave --weights out"
         )
-    from learning.networks.weights_file import read_tensors  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.weights_file import read_tensors  # noqa: PLC0415 - needs torch
 
     return {name: tensor.numpy() for name, tensor in read_tensors(file, plans).items()}
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Change, Place
-from coordinator.core.state import read_entry
-from coordinator.ledger.entries import COLUMNS, Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.contributions.entries import CONTRIBUTIONS
-from coordinator.topics.contributions.state import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Change, Place
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.contributions.entries import CONTRIBUTIONS
+from fleetledger.coordinator.topics.contributions.state import (
     ContributionsState,
     CountedContribution,
     CountedParts,
 )
-from coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.lineages.state import LineagesState
 
 _KIND = COLUMNS.index("kind")
 

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import onnx
 
-from coordinator.errors import CommandError
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import load
-from export.errors import OutputFileError
-from export.golden import golden_inputs
-from export.joined import join_model, require_equal
-from export.output_file import write_described
-from export.rules import STANDARD_DOMAINS, domains_of
-from export.runtime import describe_runtime
-from export.signing_bundle import load_or_make_key, signed_bundle
-from schemas.models import Manifest
-from schemas.values import Digest
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import load
+from fleetledger.export.errors import OutputFileError
+from fleetledger.export.golden import golden_inputs
+from fleetledger.export.joined import join_model, require_equal
+from fleetledger.export.output_file import write_described
+from fleetledger.export.rules import STANDARD_DOMAINS, domains_of
+from fleetledger.export.runtime import describe_runtime
+from fleetledger.export.signing_bundle import load_or_make_key, signed_bundle
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.whole_file import write_whole
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.work import Judging
-from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, JudgedPart
-from coordinator.topics.contributions.state import CountedParts
-from learning.errors import SingularError
-from learning.numerics.influence import Influence, Moments, OthersModel
-from learning.numerics.witness import form_along, negative_direction
-from methods.registry import AnyStatisticsCoordinator
-from methods.statistics import ExactAggregate, StatisticsAssignment
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.work import Judging
+from fleetledger.coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, JudgedPart
+from fleetledger.coordinator.topics.contributions.state import CountedParts
+from fleetledger.learning.errors import SingularError
+from fleetledger.learning.numerics.influence import Influence, Moments, OthersModel
+from fleetledger.learning.numerics.witness import form_along, negative_direction
+from fleetledger.methods.registry import AnyStatisticsCoordinator
+from fleetledger.methods.statistics import ExactAggregate, StatisticsAssignment
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Integers = npt.NDArray[np.int64]
 

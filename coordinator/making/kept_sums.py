@@ -17,18 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-import learning
-import methods
-from coordinator.core.saved_state import folding_program
-from coordinator.errors import SnapshotError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.snapshots import StateSnapshots
-from coordinator.making.sum_bytes import read_sum, write_sum
-from coordinator.topics.lineages.entries import BackboneImported
-from methods.statistics import ExactAggregate
-from schemas.canonical import canonical_json
-from schemas.keys import SigningKey
-from schemas.values import Digest
+from fleetledger import learning, methods
+from fleetledger.coordinator.core.saved_state import folding_program
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.snapshots import StateSnapshots
+from fleetledger.coordinator.making.sum_bytes import read_sum, write_sum
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.kept_sums")
 

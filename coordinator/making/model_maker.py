@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.core.formatting import count_of
-from coordinator.core.work import (
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.work import (
     AdapterNotPrepared,
     AdapterPrepared,
     AverageRound,
@@ -29,30 +29,30 @@ from coordinator.core.work import (
     SolveHead,
     Work,
 )
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.adapters import adapter_of
-from coordinator.making.held_parts import HeldParts
-from coordinator.making.judging import Judgement, SummedParts, disproved, judged
-from coordinator.making.kept_sums import KeptSum, KeptSums
-from coordinator.making.network_maker import NetworkMaker
-from coordinator.making.packing import facts_of, handed_over, packed
-from coordinator.making.variants import variants_of
-from coordinator.making.workshop import Finished
-from coordinator.paths import ledger_path
-from coordinator.topics.contributions.entries import ContributionsSetAside
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from coordinator.topics.models.entries import ModelSolved, not_made, not_solved
-from export.head import RowsHead
-from export.package import Lineage, pack_model
-from learning.errors import LearningError
-from learning.numerics.blas import platform_fingerprint
-from methods.registry import AnyStatisticsCoordinator, statistics_coordinator
-from methods.solved_heads import decode_head, encode_head
-from methods.statistics import ExactAggregate, StatisticsAssignment
-from schemas.errors import FleetledgerError
-from schemas.progress import working_at
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.adapters import adapter_of
+from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.making.judging import Judgement, SummedParts, disproved, judged
+from fleetledger.coordinator.making.kept_sums import KeptSum, KeptSums
+from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.making.packing import facts_of, handed_over, packed
+from fleetledger.coordinator.making.variants import variants_of
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.models.entries import ModelSolved, not_made, not_solved
+from fleetledger.export.head import RowsHead
+from fleetledger.export.package import Lineage, pack_model
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.methods.registry import AnyStatisticsCoordinator, statistics_coordinator
+from fleetledger.methods.solved_heads import decode_head, encode_head
+from fleetledger.methods.statistics import ExactAggregate, StatisticsAssignment
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator.making.model_maker")
 

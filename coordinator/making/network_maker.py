@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coordinator.core.work import (
+from fleetledger.coordinator.core.work import (
     AverageRound,
     ExportHead,
     FreezeNetwork,
@@ -22,37 +22,37 @@ from coordinator.core.work import (
     RoundNotAveraged,
     TakePayload,
 )
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.backbones import lineage_of
-from coordinator.making.fingerprint import fingerprint_of
-from coordinator.making.offering import offer_of
-from coordinator.making.packing import facts_of, handed_over
-from coordinator.making.round_sum import RoundSum
-from coordinator.making.workshop import Finished
-from coordinator.paths import ledger_path
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import not_made
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from export.backbone import import_backbone
-from export.dense_package import pack_dense
-from export.errors import ModelFileError
-from export.golden import build_golden
-from export.head import RowsHead
-from export.network import export_body, export_network
-from export.network_head import NETWORK_RULES, NetworkHead
-from export.package import ExportedModel, Lineage, ModelFacts, pack_model
-from export.segmentation import export_segmentation
-from learning.errors import LearningError
-from learning.networks.network import AnyNetwork
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.network_weights import Arrays, decode_base
-from methods.registry import training_coordinator
-from methods.training import CountedUpdate, RoundConfig, Summing
-from methods.training_sides import AnyTrainingAssignment
-from schemas.errors import FleetledgerError
-from schemas.models import BACKGROUND, Preprocessing, of_pictures
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.backbones import lineage_of
+from fleetledger.coordinator.making.fingerprint import fingerprint_of
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.making.packing import facts_of, handed_over
+from fleetledger.coordinator.making.round_sum import RoundSum
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.entries import not_made
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import build_golden
+from fleetledger.export.head import RowsHead
+from fleetledger.export.network import export_body, export_network
+from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.network import AnyNetwork
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.network_weights import Arrays, decode_base
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training import CountedUpdate, RoundConfig, Summing
+from fleetledger.methods.training_sides import AnyTrainingAssignment
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.models import BACKGROUND, Preprocessing, of_pictures
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True, eq=False)

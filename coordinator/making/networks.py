@@ -7,32 +7,46 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.errors import NetworkSettingsError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import limits_of
-from coordinator.making.first_files import FirstFiles, base_tensors, extras_of, first_weights
-from coordinator.making.offering import offer_of
-from coordinator.making.pixel_networks import check_pixels, dense_golden
-from coordinator.paths import blob_folder
-from coordinator.settings import CoordinatorSettings, FirstStageSection, MethodSection, load
-from coordinator.topics.lineages.entries import FrozenBackbone, NetworkImported, Successor
-from export.frozen import plain_frozen
-from export.golden import build_golden
-from export.judging import judged_backbone, judged_golden
-from export.judging_messages import BackboneRequest
-from export.model_file import read_model_file
-from export.network import export_network
-from export.network_head import NetworkHead
-from export.preprocessing_file import load_preprocessing, remarks_on_units
-from learning.networks.network import Network
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.network_weights import Arrays
-from methods.registry import descriptor, training_coordinator
-from methods.training_sides import AnyTrainingAssignment
-from schemas.installing import pip_install
-from schemas.models import AnyPreprocessing, of_pictures
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.backbones import limits_of
+from fleetledger.coordinator.making.first_files import (
+    FirstFiles,
+    base_tensors,
+    extras_of,
+    first_weights,
+)
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.making.pixel_networks import check_pixels, dense_golden
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.settings import (
+    CoordinatorSettings,
+    FirstStageSection,
+    MethodSection,
+    load,
+)
+from fleetledger.coordinator.topics.lineages.entries import (
+    FrozenBackbone,
+    NetworkImported,
+    Successor,
+)
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.judging import judged_backbone, judged_golden
+from fleetledger.export.judging_messages import BackboneRequest
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.network import export_network
+from fleetledger.export.network_head import NetworkHead
+from fleetledger.export.preprocessing_file import load_preprocessing, remarks_on_units
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.registry import descriptor, training_coordinator
+from fleetledger.methods.training_sides import AnyTrainingAssignment
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.models import AnyPreprocessing, of_pictures
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName
 
 _PROBE = (ClassName("probe"), ClassName("probe-2"))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.offers import Offer
-from transport.block_source import BlockSource
+from fleetledger.schemas.offers import Offer
+from fleetledger.transport.block_source import BlockSource
 
 
 def offer_of(data: bytes) -> Offer:

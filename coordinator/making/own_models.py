@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import BackboneFileError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making.backbones import limits_of
-from coordinator.making.offering import offer_of
-from coordinator.making.packing import imported_manifest
-from coordinator.paths import blob_folder
-from coordinator.settings import load
-from coordinator.topics.models.entries import ImportedFiles
-from export.class_file import load_class_names
-from export.judging import judged_model
-from export.model_file import read_model_file
-from export.own_model import OwnModelRequest
-from export.preprocessing_file import load_preprocessing
-from export.rules import STANDARD_DOMAINS
-from schemas.file_reference import FileReference
-from schemas.models import Answers, Gives
+from fleetledger.coordinator.errors import BackboneFileError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.backbones import limits_of
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.making.packing import imported_manifest
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.export.class_file import load_class_names
+from fleetledger.export.judging import judged_model
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.own_model import OwnModelRequest
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.export.rules import STANDARD_DOMAINS
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Answers, Gives
 
 _MAX_SAMPLES = 8
 _MAX_SAMPLE_BYTES = 64 * 1024**2

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.core.work import ExportHead, HeadExported, PackImported
-from coordinator.ledger.blobs import Blobs
-from coordinator.making.offering import offer_of
-from coordinator.making.workshop import Finished
-from coordinator.topics.lineages.entries import VariantSet
-from coordinator.topics.models.entries import ImportedFiles, ModelExported
-from export.package import ExportedModel, ModelFacts
-from schemas.file_reference import FileReference
-from schemas.models import Manifest
-from schemas.variants import VariantOffer
+from fleetledger.coordinator.core.work import ExportHead, HeadExported, PackImported
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.topics.lineages.entries import VariantSet
+from fleetledger.coordinator.topics.models.entries import ImportedFiles, ModelExported
+from fleetledger.export.package import ExportedModel, ModelFacts
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.variants import VariantOffer
 
 IMPORTED = "imported"
 """What stands in a manifest for the method of a model that no method of ours made."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from methods.errors import MethodError
-from methods.registry import statistics_coordinator
-from methods.statistics import StatisticsAssignment
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
 
 _WORK_PER_BYTE = 8192
 """Multiplications of a matrix product that take about as long as a byte of JSON at its worst."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.errors import NetworkSettingsError
-from export.dense_golden import build_dense_golden, read_dense_golden
-from export.golden import frozen_features
-from export.runtime import LoadedModel
-from export.segmentation import export_segmentation
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.network_weights import Arrays
-from schemas.installing import pip_install
-from schemas.models import AnyPreprocessing, Preprocessing
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.export.dense_golden import build_dense_golden, read_dense_golden
+from fleetledger.export.golden import frozen_features
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.models import AnyPreprocessing, Preprocessing
 
 
 def check_pixels(
@@ -69,6 +69,6 @@ def with_trunk(network: object, arrays: Arrays, file: Path) -> Arrays:
         )
     if find_spec("torch") is None:
         raise NetworkSettingsError(f"trunk: reading {file} needs torch; {pip_install('train')}")
-    from learning.networks.weights_file import read_trunk  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.weights_file import read_trunk  # noqa: PLC0415 - needs torch
 
     return {**arrays, **read_trunk(file, network)}

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from coordinator.core.work import AverageRound, TakePayload
-from learning.errors import LearningError
-from methods.training import Summing
-from schemas.errors import FleetledgerError
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.work import AverageRound, TakePayload
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.training import Summing
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import DeviceId, Digest
 
 _TROUBLE = (FleetledgerError, LearningError, MemoryError)
 

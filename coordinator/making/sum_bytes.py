@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from methods.statistics import ExactAggregate
-from schemas.values import ClassName
+from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.schemas.values import ClassName
 
-_ROOMS = ("methods", "learning")
+_ROOMS = ("fleetledger.methods.", "fleetledger.learning.")
 _LENGTH = 4
 
 

@@ -7,28 +7,39 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from coordinator.core.state import read_entry
-from coordinator.errors import CommandError
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.offering import offer_of
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import load
-from coordinator.topics.lineages.entries import BackboneImported, MadeVariant, VariantSet
-from coordinator.topics.lineages.views import newest_variants
-from export.golden import read_golden
-from export.package import LineageVariants
-from export.runtime import describe_runtime
-from export.variants.calibration import read_images
-from export.variants.gate import NO_VARIANTS, HeadToJudge, JudgedVariants, VariantFile, judge, told
-from export.variants.making import made_variants
-from export.variants.measuring import VariantFeatures, features_of, strays
-from schemas.counted import count_of
-from schemas.file_reference import FileReference
-from schemas.models import Manifest
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.lineages.entries import (
+    BackboneImported,
+    MadeVariant,
+    VariantSet,
+)
+from fleetledger.coordinator.topics.lineages.views import newest_variants
+from fleetledger.export.golden import read_golden
+from fleetledger.export.package import LineageVariants
+from fleetledger.export.runtime import describe_runtime
+from fleetledger.export.variants.calibration import read_images
+from fleetledger.export.variants.gate import (
+    NO_VARIANTS,
+    HeadToJudge,
+    JudgedVariants,
+    VariantFile,
+    judge,
+    told,
+)
+from fleetledger.export.variants.making import made_variants
+from fleetledger.export.variants.measuring import VariantFeatures, features_of, strays
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 Read = Callable[[Digest], bytes]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from coordinator.core.inputs import Input
-from schemas.problems import OpenProblem
-from schemas.progress import JobProgress
-from schemas.values import Digest
-from transport.errors import ThreadEndedError
+from fleetledger.coordinator.core.inputs import Input
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.schemas.progress import JobProgress
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.errors import ThreadEndedError
 
 log = logging.getLogger("coordinator.making.workshop")
 

@@ -15,13 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
 
-from coordinator.core.formatting import some
-from coordinator.serving.broker_folders import KnownBroker, known_brokers, remember_broker
-from coordinator.settings import CoordinatorSettings, load
-from coordinator.topics.devices import views as device_views
-from schemas.values import DeviceId
-from transport.access import shuts_out
-from transport.brokers.folder import (
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.serving.broker_folders import (
+    KnownBroker,
+    known_brokers,
+    remember_broker,
+)
+from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.access import shuts_out
+from fleetledger.transport.brokers.folder import (
     ACCESS,
     PASSWORDS,
     PROCESS,
@@ -30,8 +34,8 @@ from transport.brokers.folder import (
     BrokerFolder,
     write_broker_folder,
 )
-from transport.brokers.mosquitto_configuration import ServerCertificates
-from transport.brokers.private_files import write_secret
+from fleetledger.transport.brokers.mosquitto_configuration import ServerCertificates
+from fleetledger.transport.brokers.private_files import write_secret
 
 AUTHORITY, BROKER, DEVICES = "ca", "broker", "devices"
 """Folders of `provision`."""
@@ -82,7 +86,7 @@ def _certificates(
         return None
     revoked = None
     if broker.kits is not None and broker.client_ca_file is not None:
-        from transport.brokers.authority import Authority  # noqa: PLC0415 - it makes certificates
+        from fleetledger.transport.brokers.authority import Authority  # noqa: PLC0415 - it makes certificates
 
         text = Authority.of(broker.kits / AUTHORITY, fleet).revoke(shut_out)
         write_secret(broker.folder / REVOCATIONS, text)

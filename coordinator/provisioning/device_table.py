@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import ProvisionError
-from schemas.errors import FleetledgerError, shorten
-from schemas.tags import MAX_TAGS, TagName, TagValue
-from schemas.user_text import decode_text
-from schemas.values import DeviceId
-from schemas.variants import VARIANT_CHOICES, VariantChoice
+from fleetledger.coordinator.errors import ProvisionError
+from fleetledger.schemas.errors import FleetledgerError, shorten
+from fleetledger.schemas.tags import MAX_TAGS, TagName, TagValue
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.schemas.values import DeviceId
+from fleetledger.schemas.variants import VARIANT_CHOICES, VariantChoice
 
 NAME, DATA, EVALUATION, VARIANT, TAGS = "name", "data", "evaluation", "variant", "tags"
 NO_DATA = "none"

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.core.commands import Command
-from coordinator.errors import CommandError, ProvisionError
-from coordinator.paths import ledger_path
-from coordinator.provisioning.broker_access import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.errors import CommandError, ProvisionError
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.provisioning.broker_access import (
     AUTHORITY,
     BROKER,
     DEVICES,
@@ -34,16 +34,21 @@ from coordinator.provisioning.broker_access import (
     reloaded,
     write_access,
 )
-from coordinator.provisioning.device_table import NO_DATA, TableRow
-from coordinator.serving.broker_folders import KnownBroker
-from coordinator.serving.inviting import Invited, invite_all
-from coordinator.serving.operator import here, send_all
-from coordinator.settings import FILE_NAME, CoordinatorSettings, LocalBrokerSettings, load
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.commands import TagDevices
-from coordinator.topics.releases.views import newest_root
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.kits import (
+from fleetledger.coordinator.provisioning.device_table import NO_DATA, TableRow
+from fleetledger.coordinator.serving.broker_folders import KnownBroker
+from fleetledger.coordinator.serving.inviting import Invited, invite_all
+from fleetledger.coordinator.serving.operator import here, send_all
+from fleetledger.coordinator.settings import (
+    FILE_NAME,
+    CoordinatorSettings,
+    LocalBrokerSettings,
+    load,
+)
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.kits import (
     CA_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
@@ -53,15 +58,15 @@ from schemas.kits import (
     TOKEN_FILE,
     Kit,
 )
-from schemas.systemd_units import DEVICE_UNITS, ServiceUnit
-from schemas.tags import TagName, TagValue
-from schemas.token import Token
-from schemas.values import DeviceId
-from transport.brokers.authority import Authority, Issued, names_of
-from transport.brokers.folder import SECRETS, BrokerFolder
-from transport.brokers.private_files import make_private_folder, write_secret
-from transport.certificates import ends_soon
-from transport.tls import TlsSettings
+from fleetledger.schemas.systemd_units import DEVICE_UNITS, ServiceUnit
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers.authority import Authority, Issued, names_of
+from fleetledger.transport.brokers.folder import SECRETS, BrokerFolder
+from fleetledger.transport.brokers.private_files import make_private_folder, write_secret
+from fleetledger.transport.certificates import ends_soon
+from fleetledger.transport.tls import TlsSettings
 
 SERVER_CERTIFICATE, SERVER_KEY = "server.pem", "server.key"
 

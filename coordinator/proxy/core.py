@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
-from coordinator.proxy import inputs
-from coordinator.proxy.gradients import GradientsIntake, ProxyLimits
-from coordinator.proxy.records import Change, ProxyRecords, apply
-from coordinator.proxy.requests import NOTHING, FetchWeights, ProxyDecision, Score, Tell
-from schemas.proxy import ScoringOrder
-from schemas.receipts import Receipt
-from schemas.reports import Problem
-from schemas.values import Digest
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.gradients import GradientsIntake, ProxyLimits
+from fleetledger.coordinator.proxy.records import Change, ProxyRecords, apply
+from fleetledger.coordinator.proxy.requests import NOTHING, FetchWeights, ProxyDecision, Score, Tell
+from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import Digest
 
 TELL_SECONDS = 10.0
 """Between repeats of a score that the coordinator has not acknowledged."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.proxy import inputs
-from coordinator.proxy.records import (
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.records import (
     Final,
     GradientsAnswered,
     GradientsKept,
@@ -23,10 +23,16 @@ from coordinator.proxy.records import (
     Name,
     ProxyRecords,
 )
-from coordinator.proxy.requests import NOTHING, Check, FetchPayload, ProxyDecision, SendReceipt
-from schemas.proxy import ScoringOrder
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.proxy.requests import (
+    NOTHING,
+    Check,
+    FetchPayload,
+    ProxyDecision,
+    SendReceipt,
+)
+from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.values import DeviceId, Digest
 
 LATER_SECONDS = 30.0
 _REASON = 500

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from coordinator.proxy.records import Name, OrderScored
-from schemas.proxy import PrototypeGradients, ScoringOrder
-from schemas.receipts import Receipt
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.proxy.records import Name, OrderScored
+from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)

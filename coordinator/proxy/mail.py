@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.proxy import inputs
-from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
-from schemas.errors import EnvelopeError, SchemaError
-from schemas.message import Message
-from schemas.proxy import PrototypeGradients, ScoringOrder
-from schemas.receipts import Receipt
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, FleetId
-from transport.clock import Clock
-from transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
+from fleetledger.schemas.errors import EnvelopeError, SchemaError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
 
 
 class ProxyMail:

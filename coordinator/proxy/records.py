@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from schemas.contributions import PartKey
-from schemas.proxy import Scored
-from schemas.receipts import Accepted, Refused
-from schemas.values import DeviceId, Digest
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.receipts import Accepted, Refused
+from fleetledger.schemas.values import DeviceId, Digest
 
 Final: TypeAlias = Accepted | Refused
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coordinator.proxy.records import Change, Name
-from schemas.message import Message
-from schemas.offers import Offer
-from schemas.proxy import ScoringOrder
-from schemas.receipts import Receipt
-from schemas.values import DeviceId
+from fleetledger.coordinator.proxy.records import Change, Name
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

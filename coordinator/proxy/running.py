@@ -12,30 +12,36 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.errors import LedgerLockedError, ProxyError
-from coordinator.ledger.lock import WriterLock
-from coordinator.proxy.core import ProxyCore
-from coordinator.proxy.gradients import ProxyLimits
-from coordinator.proxy.mail import ProxyMail
-from coordinator.proxy.settings import FILE_NAME, MEGABYTE, ProxyHomeSettings, load, password_file
-from coordinator.proxy.shell import ProxyParts, ProxyProgram
-from coordinator.proxy.store import ProxyStore
-from coordinator.proxy.workbench import ScoringBench, ScoringWorker
-from schemas.envelope import PROXY, Sender
-from schemas.home_identity import remember
-from schemas.installing import pip_install
-from schemas.log_lines import LogFormat, LogLevel, about
-from schemas.log_setup import logging_on
-from schemas.private_file import keep_private
-from schemas.topics import FleetTopics
-from schemas.values import BootId
-from transport.access import fresh_client_id
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import Connection
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import find_tls
-from transport.transfer import BlockExchange, Exchange
+from fleetledger.coordinator.errors import LedgerLockedError, ProxyError
+from fleetledger.coordinator.ledger.lock import WriterLock
+from fleetledger.coordinator.proxy.core import ProxyCore
+from fleetledger.coordinator.proxy.gradients import ProxyLimits
+from fleetledger.coordinator.proxy.mail import ProxyMail
+from fleetledger.coordinator.proxy.settings import (
+    FILE_NAME,
+    MEGABYTE,
+    ProxyHomeSettings,
+    load,
+    password_file,
+)
+from fleetledger.coordinator.proxy.shell import ProxyParts, ProxyProgram
+from fleetledger.coordinator.proxy.store import ProxyStore
+from fleetledger.coordinator.proxy.workbench import ScoringBench, ScoringWorker
+from fleetledger.schemas.envelope import PROXY, Sender
+from fleetledger.schemas.home_identity import remember
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
+from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.private_file import keep_private
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.interface import Connection
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import find_tls
+from fleetledger.transport.transfer import BlockExchange, Exchange
 
 log = logging.getLogger("coordinator.proxy")
 

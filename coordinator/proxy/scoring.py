@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from coordinator.errors import ProxyError
-from coordinator.proxy.inputs import Checked, OrderFailed
-from coordinator.proxy.inputs import ScoringFinished as ScoredInput
-from coordinator.proxy.records import Name, OrderScored, ScoredOrder
-from learning.errors import LearningError
-from methods.errors import ContributionError
-from methods.network_weights import decode_weights
-from schemas.contributions import PartKey
-from schemas.errors import FleetledgerError
-from schemas.proxy import ScoringOrder
+from fleetledger.coordinator.errors import ProxyError
+from fleetledger.coordinator.proxy.inputs import Checked, OrderFailed
+from fleetledger.coordinator.proxy.inputs import ScoringFinished as ScoredInput
+from fleetledger.coordinator.proxy.records import Name, OrderScored, ScoredOrder
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.proxy import ScoringOrder
 
 if TYPE_CHECKING:
-    from methods.lga.assignment import LgaAssignment
+    from fleetledger.methods.lga.assignment import LgaAssignment
 
 _METHOD = "lga"
 """The one method with a proxy."""
@@ -42,7 +42,7 @@ def check(order: ScoringOrder, fresh: Fresh) -> Checked | OrderFailed:
         assignment = _assignment(order)
     except (FleetledgerError, LearningError) as error:
         return OrderFailed(order.action, str(error))
-    from methods.lga.proxy import ProxyState, receive  # noqa: PLC0415 - needs torch
+    from fleetledger.methods.lga.proxy import ProxyState, receive  # noqa: PLC0415 - needs torch
 
     try:
         receive(assignment.proxy_rules, ProxyState(), fresh.name.key.stage, fresh.data)
@@ -64,7 +64,7 @@ def score(
     """
     began = time.monotonic()
     try:
-        from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.training.devices import found_device  # noqa: PLC0415 - needs torch
 
         given = _Given(order, state, fresh, weights, found_device(device))
         return ScoredInput(_scored(given, began))
@@ -86,8 +86,8 @@ class _Given:
 def _scored(given: _Given, began: float) -> OrderScored:
     order, fresh, weights = given.order, given.fresh, given.weights
     assignment = _assignment(order)
-    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
-    from methods.lga import proxy  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from fleetledger.methods.lga import proxy  # noqa: PLC0415 - needs torch
 
     network, (arrays, rows) = assignment.network, decode_weights(weights, assignment.network)
     if len(rows) != len(order.class_names):
@@ -135,6 +135,6 @@ def _assignment(order: ScoringOrder) -> LgaAssignment:
             f"method: {order.method!r} has no proxy, as far as this program knows; update it, or "
             f"let the fleet learn with {_METHOD!r}"
         )
-    from methods.lga.assignment import LgaAssignment  # noqa: PLC0415 - heavy
+    from fleetledger.methods.lga.assignment import LgaAssignment  # noqa: PLC0415 - heavy
 
     return LgaAssignment.from_values(order.settings)

@@ -7,14 +7,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict
-from schemas.private_file import make_home
-from schemas.settings_file import SettingsError, find_secret, load_settings
-from schemas.toml_text import toml_value
-from schemas.values import FleetId
-from schemas.whole_file import write_whole
-from transport.mqtt_settings import BrokerHost
-from transport.tls import TLS_LINES, TlsSettings
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.private_file import make_home
+from fleetledger.schemas.settings_file import SettingsError, find_secret, load_settings
+from fleetledger.schemas.toml_text import toml_value
+from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.whole_file import write_whole
+from fleetledger.transport.mqtt_settings import BrokerHost
+from fleetledger.transport.tls import TLS_LINES, TlsSettings
 
 FILE_NAME = "proxy.toml"
 HOME_VARIABLE = "FLEETLEDGER_PROXY"

@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.proxy import inputs
-from coordinator.proxy.core import ProxyCore
-from coordinator.proxy.mail import ProxyMail
-from coordinator.proxy.records import Name
-from coordinator.proxy.requests import (
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.core import ProxyCore
+from fleetledger.coordinator.proxy.mail import ProxyMail
+from fleetledger.coordinator.proxy.records import Name
+from fleetledger.coordinator.proxy.requests import (
     Check,
     FetchPayload,
     FetchWeights,
@@ -26,18 +26,18 @@ from coordinator.proxy.requests import (
     SendReceipt,
     Tell,
 )
-from coordinator.proxy.scoring import Fresh, check, score
-from coordinator.proxy.store import ProxyStore
-from coordinator.proxy.workbench import ScoringWorker
-from schemas.envelope import PROXY
-from schemas.errors import SchemaError
-from schemas.log_lines import about
-from schemas.log_setup import EventLog
-from schemas.values import Digest
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.connection_log import say_connection
-from transport.errors import BlockError, TransportError
-from transport.interface import (
+from fleetledger.coordinator.proxy.scoring import Fresh, check, score
+from fleetledger.coordinator.proxy.store import ProxyStore
+from fleetledger.coordinator.proxy.workbench import ScoringWorker
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.log_setup import EventLog
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.connection_log import say_connection
+from fleetledger.transport.errors import BlockError, TransportError
+from fleetledger.transport.interface import (
     Connected,
     Connection,
     ConnectionProblem,
@@ -45,7 +45,7 @@ from transport.interface import (
     IncomingMessage,
     OutgoingMessage,
 )
-from transport.transfer import Exchange
+from fleetledger.transport.transfer import Exchange
 
 log = logging.getLogger("coordinator.proxy")
 

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
 
-from coordinator.errors import ProxyError
-from coordinator.proxy.records import (
+from fleetledger.coordinator.errors import ProxyError
+from fleetledger.coordinator.proxy.records import (
     Change,
     Final,
     GradientsAnswered,
@@ -30,10 +30,10 @@ from coordinator.proxy.records import (
     ProxyRecords,
     ScoredOrder,
 )
-from schemas.contributions import PartKey
-from schemas.proxy import Scored
-from schemas.receipts import Accepted
-from schemas.values import DeviceId, Digest
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.receipts import Accepted
+from fleetledger.schemas.values import DeviceId, Digest
 
 MIGRATIONS = Migrations("coordinator.proxy")
 _FINAL: TypeAdapter[Final] = TypeAdapter(Final)

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from coordinator.proxy.inputs import Input
-from transport.errors import ThreadEndedError
+from fleetledger.coordinator.proxy.inputs import Input
+from fleetledger.transport.errors import ThreadEndedError
 
 log = logging.getLogger("coordinator.proxy")
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from coordinator.core.formatting import count_of, some, span
-from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow
+from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow
 
 PATIENCE_NS = 60 * 10**9
 """So long something may last before somebody is told."""

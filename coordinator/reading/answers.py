@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.reading.waits import Wait
-from coordinator.topics.releases.views import WaitingPush
-from schemas.message import Strict
-from schemas.shown import Report
-from schemas.times import IsoTime, iso_time
-from transport.brokers.log_watch import PasswordMisuse
+from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.releases.views import WaitingPush
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.times import IsoTime, iso_time
+from fleetledger.transport.brokers.log_watch import PasswordMisuse
 
 DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
 """`unknown` where no coordinator runs, so that nobody knows; `doubled` where two installations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.answers import RightCount
-from coordinator.reading.old_and_new import names_of_newest
-from coordinator.topics.models.entries import DeviceEvaluated, measured_by
-from schemas.message import Strict
-from schemas.times import IsoTime
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.answers import RightCount
+from fleetledger.coordinator.reading.old_and_new import names_of_newest
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, measured_by
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.times import IsoTime
 
 
 class ClassThere(Strict):

@@ -6,8 +6,8 @@ import json
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from coordinator.ledger.reader import LedgerReader
-from schemas.message import Strict
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.message import Strict
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.reading.sql_views import SQL_VIEWS
+from fleetledger.coordinator.reading.sql_views import SQL_VIEWS
 
 DATABASE = "ledger"
 """As Datasette calls `ledger.db`."""

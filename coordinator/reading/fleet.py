@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.core.formatting import natural
-from coordinator.errors import LedgerError
-from coordinator.ledger.lock import WriterLock, lock_path
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import LiveSnapshot, StageWait, serves
-from coordinator.reading.answers import (
+from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
+from fleetledger.coordinator.reading.answers import (
     CanaryNow,
     CoordinatorRun,
     FleetDevice,
@@ -26,23 +26,23 @@ from coordinator.reading.answers import (
     Trouble,
     WaitingRelease,
 )
-from coordinator.reading.fleet_devices import fleet_devices
-from coordinator.reading.model_waits import model_waits
-from coordinator.reading.needs import KnownFleet, needs
-from coordinator.reading.rollouts.finding import unfinished
-from coordinator.reading.tables import TABLES
-from coordinator.reading.waits import Wait, round_wait, stage_wait
-from coordinator.topics.contributions import views as contribution_views
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.views import DeviceFacts
-from coordinator.topics.lineages.views import current_method
-from coordinator.topics.models import queries as model_queries
-from coordinator.topics.releases import views as release_views
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.stages import views as stage_views
-from coordinator.topics.stages.views import StageInProgress
-from methods.registry import can_learn_with
-from schemas.problems import DatedProblem
+from fleetledger.coordinator.reading.fleet_devices import fleet_devices
+from fleetledger.coordinator.reading.model_waits import model_waits
+from fleetledger.coordinator.reading.needs import KnownFleet, needs
+from fleetledger.coordinator.reading.rollouts.finding import unfinished
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
+from fleetledger.coordinator.topics.contributions import views as contribution_views
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.views import DeviceFacts
+from fleetledger.coordinator.topics.lineages.views import current_method
+from fleetledger.coordinator.topics.models import queries as model_queries
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.topics.stages.views import StageInProgress
+from fleetledger.methods.registry import can_learn_with
+from fleetledger.schemas.problems import DatedProblem
 
 __all__ = ["FleetNow", "fleet_now"]
 

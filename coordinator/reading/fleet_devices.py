@@ -6,9 +6,9 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import DeviceNow, LiveSnapshot
-from coordinator.reading.answers import (
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
+from fleetledger.coordinator.reading.answers import (
     AccuracyThere,
     DeviceState,
     FleetDevice,
@@ -16,12 +16,12 @@ from coordinator.reading.answers import (
     RightCount,
     Trouble,
 )
-from coordinator.reading.old_and_new import names_of_newest
-from coordinator.reading.rollouts.finding import offers
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.views import DeviceFacts
-from coordinator.topics.models.queries import GoingOut
-from schemas.values import DeviceId
+from fleetledger.coordinator.reading.old_and_new import names_of_newest
+from fleetledger.coordinator.reading.rollouts.finding import offers
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.views import DeviceFacts
+from fleetledger.coordinator.topics.models.queries import GoingOut
+from fleetledger.schemas.values import DeviceId
 
 
 def fleet_devices(

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from shlex import quote
 
-from coordinator.core.formatting import count_of, some
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.finding import active_rollout, one_rollout
-from coordinator.reading.rollouts.waits import foretold_waits
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.views import chosen_in, tags
-from coordinator.topics.models.queries import (
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.rollouts.finding import active_rollout, one_rollout
+from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.views import chosen_in, tags
+from fleetledger.coordinator.topics.models.queries import (
     class_names_of,
     going_back,
     measured_version,
     pins,
     told_canaries,
 )
-from coordinator.topics.rollouts.views import DeviceStage
-from schemas.counted import agree
+from fleetledger.coordinator.topics.rollouts.views import DeviceStage
+from fleetledger.schemas.counted import agree
 
 EVERYBODY = DeviceChoice()
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")

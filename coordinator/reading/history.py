@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.core.state import TOPICS
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.state import TOPICS
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 _ABOUT: Mapping[str, tuple[str, ...]] = {
     "stages": ("stages", "classes"),

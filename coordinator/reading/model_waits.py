@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.core.formatting import count_of
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
-from coordinator.reading.rollouts.finding import active_rollout
-from coordinator.reading.waits import Wait
-from schemas.counted import agree
-from schemas.times import clock_time
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
+from fleetledger.coordinator.reading.rollouts.finding import active_rollout
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.schemas.counted import agree
+from fleetledger.schemas.times import clock_time
 
 
 def model_waits(ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int) -> tuple[Wait, ...]:

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.core.formatting import natural
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 
 @dataclass(frozen=True)

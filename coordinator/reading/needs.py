@@ -9,19 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from coordinator.core.formatting import count_of, some, span
-from coordinator.reading.absence import absences
-from coordinator.reading.answers import CoordinatorRun, FleetDevice, Need, StageNow, Trouble
-from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
-from coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
-from coordinator.topics.devices.views import ProblemRow, TwinsRow
-from coordinator.topics.models.queries import GoingOut
-from coordinator.topics.releases.views import WaitingPush
-from coordinator.topics.stages.views import ReportRow, UnseenClasses
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.shown_commands import command_at, commands_at
-from schemas.times import clock_time
+from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.reading.absence import absences
+from fleetledger.coordinator.reading.answers import (
+    CoordinatorRun,
+    FleetDevice,
+    Need,
+    StageNow,
+    Trouble,
+)
+from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
+from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
+from fleetledger.coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
+from fleetledger.coordinator.topics.devices.views import ProblemRow, TwinsRow
+from fleetledger.coordinator.topics.models.queries import GoingOut
+from fleetledger.coordinator.topics.releases.views import WaitingPush
+from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.shown_commands import command_at, commands_at
+from fleetledger.schemas.times import clock_time
 
 _NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 
 @dataclass(frozen=True)

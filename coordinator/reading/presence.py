@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from coordinator.live.day import COORDINATOR, DAY_SECONDS, SECOND_NS, presence_changes
-from coordinator.live.file import read_day
-from coordinator.live.snapshot import LiveSnapshot, PresenceChange, serves
-from schemas.message import Strict
-from schemas.values import DeviceId
+from fleetledger.coordinator.live.day import COORDINATOR, DAY_SECONDS, SECOND_NS, presence_changes
+from fleetledger.coordinator.live.file import read_day
+from fleetledger.coordinator.live.snapshot import LiveSnapshot, PresenceChange, serves
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId
 
 Presence = Literal["here", "away", "unknown"]
 GRACE_NS = 300 * SECOND_NS

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from coordinator.reading.answers import DeviceState, FleetDevice, RetiredDevice, WaitingRelease
-from coordinator.topics.classes.views import ClassRow
-from coordinator.topics.models.queries import ListedModel
-from coordinator.topics.proxy.views import OldModelRow
-from coordinator.topics.rounds.views import DeclinedRow, RoundRow
-from coordinator.topics.stages.views import ReportRow, StageRow
-from schemas.message import Strict
-from schemas.shown import Report
-from schemas.times import IsoTime
+from fleetledger.coordinator.reading.answers import (
+    DeviceState,
+    FleetDevice,
+    RetiredDevice,
+    WaitingRelease,
+)
+from fleetledger.coordinator.topics.classes.views import ClassRow
+from fleetledger.coordinator.topics.models.queries import ListedModel
+from fleetledger.coordinator.topics.proxy.views import OldModelRow
+from fleetledger.coordinator.topics.rounds.views import DeclinedRow, RoundRow
+from fleetledger.coordinator.topics.stages.views import ReportRow, StageRow
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.times import IsoTime
 
 ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coordinator.core.kind import Kind, Place
-from coordinator.core.state import KINDS
-from coordinator.ledger.describe import Sentence, listed
-from coordinator.ledger.entries import Entry
+from fleetledger.coordinator.core.kind import Kind, Place
+from fleetledger.coordinator.core.state import KINDS
+from fleetledger.coordinator.ledger.describe import Sentence, listed
+from fleetledger.coordinator.ledger.entries import Entry
 
 
 def _sentence(kind: Kind[Any, Any]) -> Sentence:

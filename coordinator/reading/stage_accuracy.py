@@ -6,10 +6,10 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.answers import RightCount
-from coordinator.reading.old_and_new import names_of_newest
-from schemas.message import Strict
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.answers import RightCount
+from fleetledger.coordinator.reading.old_and_new import names_of_newest
+from fleetledger.schemas.message import Strict
 
 
 class AccuracySpread(Strict):

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.ledger.projections import Projection, Projections
-from coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
-from coordinator.reading.troubles import TROUBLE
-from coordinator.topics.classes.views import CLASS
-from coordinator.topics.contributions.views import (
+from fleetledger.coordinator.ledger.projections import Projection, Projections
+from fleetledger.coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
+from fleetledger.coordinator.reading.troubles import TROUBLE
+from fleetledger.coordinator.topics.classes.views import CLASS
+from fleetledger.coordinator.topics.contributions.views import (
     CONTRIBUTION,
     CONTRIBUTION_CLASS,
     LEFT_OUT,
     LEFT_OUT_PART,
     SET_ASIDE,
 )
-from coordinator.topics.devices.views import (
+from fleetledger.coordinator.topics.devices.views import (
     DEVICE,
     DEVICE_PROBLEM,
     DEVICE_RETIRED,
     DEVICE_TAG,
     DEVICE_TWINS,
 )
-from coordinator.topics.keys.views import DEVICE_KEY
-from coordinator.topics.lineages.views import LINEAGE
-from coordinator.topics.models.views import (
+from fleetledger.coordinator.topics.keys.views import DEVICE_KEY
+from fleetledger.coordinator.topics.lineages.views import LINEAGE
+from fleetledger.coordinator.topics.models.views import (
     CANARY,
     DESCENT,
     FLEET_MODEL,
@@ -40,11 +40,17 @@ from coordinator.topics.models.views import (
     PIN,
     TEMPERATURE,
 )
-from coordinator.topics.proxy.views import OLD_MODEL
-from coordinator.topics.releases.views import PUSH, RELEASE, ROOT
-from coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
-from coordinator.topics.rounds.views import DECLINED, NO_DATA, OBSERVATION, ROUND, STOPPED
-from coordinator.topics.stages.views import STAGE, TRANSITION
+from fleetledger.coordinator.topics.proxy.views import OLD_MODEL
+from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
+from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
+from fleetledger.coordinator.topics.rounds.views import (
+    DECLINED,
+    NO_DATA,
+    OBSERVATION,
+    ROUND,
+    STOPPED,
+)
+from fleetledger.coordinator.topics.stages.views import STAGE, TRANSITION
 
 
 def _linked(table: Projection) -> Projection:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import ValidationError
 from sqlite_utils import Database
 
-from coordinator.core.state import KINDS
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.state import KINDS
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 
 def _note(db: Database, entry: Entry) -> None:

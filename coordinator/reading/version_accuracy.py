@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.old_and_new import ratios_of
-from schemas.message import Strict
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.old_and_new import ratios_of
+from fleetledger.schemas.message import Strict
 
 
 class VersionAccuracy(Strict):

@@ -5,10 +5,10 @@ Each is computed from the ledger's state and the time. Commands and pages say it
 
 from __future__ import annotations
 
-from coordinator.core.formatting import count_of, span
-from coordinator.live.snapshot import StageWait
-from schemas.message import Strict
-from schemas.times import IsoTime, clock_time
+from fleetledger.coordinator.core.formatting import count_of, span
+from fleetledger.coordinator.live.snapshot import StageWait
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.times import IsoTime, clock_time
 
 _SECOND_NS = 1_000_000_000
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.replay.recipes import AveragedRecipe, JudgedRecipe, Recipe, TakenRecipe, recipes
-from schemas.counted import count_of
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.replay.recipes import (
+    AveragedRecipe,
+    JudgedRecipe,
+    Recipe,
+    TakenRecipe,
+    recipes,
+)
+from fleetledger.schemas.counted import count_of
 
 
 def everything(ledger: LedgerReader, until: int | None = None) -> list[Recipe]:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.errors import BlobError
-from coordinator.ledger.blobs import Blobs
-from schemas.values import Digest
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.schemas.values import Digest
 
 SOLVED = 1e-5
 """Largest distance of a head, or a mean of networks, from that of another platform."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isclose
 
-from coordinator.core.work import Judging
-from coordinator.making.judging import SummedParts, judged, vector_of
-from coordinator.reading.reports import ReplayState
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.work import Judging
+from fleetledger.coordinator.making.judging import SummedParts, judged, vector_of
+from fleetledger.coordinator.reading.reports import ReplayState
+from fleetledger.coordinator.topics.contributions.entries import (
     MAX_TOLD,
     ContributionsSetAside,
     JudgedPart,
 )
-from learning.numerics.witness import form_along
-from schemas.values import DeviceId
+from fleetledger.learning.numerics.witness import form_along
+from fleetledger.schemas.values import DeviceId
 
 TOLERANCE = 1e-3
 """Largest distance of a figure, relative to it, from that of another platform."""

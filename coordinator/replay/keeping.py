@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coordinator.ledger.blobs import BlobPlace, BlobStore
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.blobs import BlobPlace, BlobStore
+from fleetledger.schemas.values import Digest
 
 
 class KeepingStore(BlobStore):

@@ -12,21 +12,28 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Place
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
-from coordinator.errors import LedgerError, UnknownClassError
-from coordinator.ledger.entries import Entry
-from coordinator.making.held_parts import HeldParts
-from coordinator.topics.classes.entries import CLASSES
-from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.contributions.entries import ContributionAccepted, ContributionsSetAside
-from coordinator.topics.lineages.entries import BackboneImported, Lineage, NetworkImported
-from coordinator.topics.models.entries import ModelImported, ModelSolved
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from schemas.counted import agree, count_of
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
+from fleetledger.coordinator.errors import LedgerError, UnknownClassError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.topics.classes.entries import CLASSES
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionsSetAside,
+)
+from fleetledger.coordinator.topics.lineages.entries import (
+    BackboneImported,
+    Lineage,
+    NetworkImported,
+)
+from fleetledger.coordinator.topics.models.entries import ModelImported, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from coordinator.core.work import HeadSolved, ModelNotMade, RoundAveraged, RoundNotAveraged
-from coordinator.errors import BlobError, BlobPrunedError
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.fingerprint import fingerprint_of, trains_here
-from coordinator.making.held_parts import HeldParts
-from coordinator.making.model_maker import ModelMaker
-from coordinator.making.workshop import Finished
-from coordinator.reading.reports import ReplayState
-from coordinator.replay import comparing
-from coordinator.replay.judging import judged_again, proven
-from coordinator.replay.keeping import KeepingStore
-from coordinator.replay.recipes import (
+from fleetledger.coordinator.core.work import (
+    HeadSolved,
+    ModelNotMade,
+    RoundAveraged,
+    RoundNotAveraged,
+)
+from fleetledger.coordinator.errors import BlobError, BlobPrunedError
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.fingerprint import fingerprint_of, trains_here
+from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.reading.reports import ReplayState
+from fleetledger.coordinator.replay import comparing
+from fleetledger.coordinator.replay.judging import judged_again, proven
+from fleetledger.coordinator.replay.keeping import KeepingStore
+from fleetledger.coordinator.replay.recipes import (
     AveragedRecipe,
     ImportedRecipe,
     JudgedRecipe,
@@ -27,13 +32,13 @@ from coordinator.replay.recipes import (
     SolvedRecipe,
     TakenRecipe,
 )
-from learning.errors import LearningError
-from methods.registry import training_coordinator
-from methods.solved_heads import decode_head
-from schemas.errors import FleetledgerError
-from schemas.installing import pip_install
-from schemas.offers import Offer
-from schemas.values import Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.solved_heads import decode_head
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

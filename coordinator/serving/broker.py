@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.settings import CoordinatorSettings, password_file
-from schemas.settings_file import find_secret
-from transport.access import fresh_client_id
-from transport.brokers.mosquitto_configuration import LOOPBACK
-from transport.mqtt_settings import MqttSettings
-from transport.tls import find_tls
+from fleetledger.coordinator.settings import CoordinatorSettings, password_file
+from fleetledger.schemas.settings_file import find_secret
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import find_tls
 
 
 def mqtt_settings(home: Path, settings: CoordinatorSettings, *, role: str) -> MqttSettings:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pydantic import Field, TypeAdapter
 
-from coordinator.settings import CoordinatorSettings
-from schemas.message import Strict
-from schemas.private_file import write_private
-from transport.certificates import CertificateWatch, WatchedCertificate, certificates_of
-from transport.clock import Clock
-from transport.errors import BrokerFilesError
+from fleetledger.coordinator.settings import CoordinatorSettings
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.private_file import write_private
+from fleetledger.transport.certificates import CertificateWatch, WatchedCertificate, certificates_of
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.errors import BrokerFilesError
 
 FILE_NAME = "broker-folders.json"
 _RENEW = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 
-from schemas.log_lines import LogEvent
-from schemas.log_setup import EventLog
-from transport.access import BROKER_LOG
-from transport.brokers.log_watch import LogWatch, PasswordMisuse
-from transport.clock import Clock
-from transport.errors import ThreadEndedError
-from transport.interface import Connection, IncomingMessage
+from fleetledger.schemas.log_lines import LogEvent
+from fleetledger.schemas.log_setup import EventLog
+from fleetledger.transport.access import BROKER_LOG
+from fleetledger.transport.brokers.log_watch import LogWatch, PasswordMisuse
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.errors import ThreadEndedError
+from fleetledger.transport.interface import Connection, IncomingMessage
 
 _WAIT_SECONDS = 1.0
 

@@ -22,31 +22,31 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from coordinator.core.core import Core
-from coordinator.core.decision import Decision
-from coordinator.core.done import CommandDone
-from coordinator.core.entry import NewEntry
-from coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
-from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
-from coordinator.core.rules import Rules
-from coordinator.core.work import PackImported, PrepareAdapter
-from coordinator.errors import EntryError, LedgerLockedError, SnapshotError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.ledger.entries import EntryDraft, settled
-from coordinator.ledger.store import Ledger, SignNote
-from coordinator.making.workshop import Finished
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving.folding import folded, keep_snapshot
-from coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
-from coordinator.settings import CoordinatorSettings, load
-from coordinator.topics.releases.rules import SignRelease
-from coordinator.trust.invitations import Invitations
-from coordinator.trust.keys import note_signer
-from coordinator.trust.release_key import release_signer
-from methods.registry import can_learn
-from schemas.log_lines import about
-from schemas.values import Digest
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.decision import Decision
+from fleetledger.coordinator.core.done import CommandDone
+from fleetledger.coordinator.core.entry import NewEntry
+from fleetledger.coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
+from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.work import PackImported, PrepareAdapter
+from fleetledger.coordinator.errors import EntryError, LedgerLockedError, SnapshotError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.ledger.entries import EntryDraft, settled
+from fleetledger.coordinator.ledger.store import Ledger, SignNote
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.folding import folded, keep_snapshot
+from fleetledger.coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
+from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.releases.rules import SignRelease
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.coordinator.trust.keys import note_signer
+from fleetledger.coordinator.trust.release_key import release_signer
+from fleetledger.methods.registry import can_learn
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator")
 
@@ -272,7 +272,7 @@ def _made(
     home: Path, settings: CoordinatorSettings, request: PackImported | PrepareAdapter
 ) -> Finished:
     """Make what a command needs, which a running coordinator's worker does."""
-    from coordinator.making.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
+    from fleetledger.coordinator.making.model_maker import ModelMaker  # noqa: PLC0415 - onnx is heavy
 
     return ModelMaker(home, BlobStore(settings.blobs or blob_folder(home))).make(request)
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Protocol
 
-from coordinator.errors import BlobError
-from coordinator.ledger.blobs import Blobs
-from coordinator.serving.file_urls import FileUrls, urls_of
-from schemas.assignments import Assignment
-from schemas.message import Message
-from schemas.models import DesiredModel
-from schemas.offers import HTTPS, Offer
-from schemas.problems import OpenProblem
-from schemas.proxy import ScoringOrder
-from schemas.values import DeviceId, Digest
-from transport.block_source import BlockSource
-from transport.errors import BlockError
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.serving.file_urls import FileUrls, urls_of
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import HTTPS, Offer
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import BlockError
 
 
 class Server(Protocol):

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from coordinator.errors import BlobError
-from coordinator.ledger.fsspec_store import FsspecStore
-from coordinator.ledger.store import SMALL_BLOB_BYTES
-from coordinator.settings import FilesSection
-from schemas.errors import SchemaError
-from schemas.offers import FileUrl, Offer
-from schemas.values import Digest
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.ledger.fsspec_store import FsspecStore
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
+from fleetledger.coordinator.settings import FilesSection
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.offers import FileUrl, Offer
+from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator.files")
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
-from coordinator.core.saved_state import folding_program, read_state, write_state
-from coordinator.core.state import State, read_entry
-from coordinator.errors import SnapshotError
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.snapshots import StateSnapshots, StoredState
-from coordinator.trust.keys import kept_key
-from schemas.counted import count_of
+from fleetledger.coordinator.core.saved_state import folding_program, read_state, write_state
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.snapshots import StateSnapshots, StoredState
+from fleetledger.coordinator.trust.keys import kept_key
+from fleetledger.schemas.counted import count_of
 
 log = logging.getLogger("coordinator")
 

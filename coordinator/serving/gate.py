@@ -28,18 +28,24 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coordinator.core import inputs
-from coordinator.core.state import State
-from coordinator.serving.replayed import Replayed
-from coordinator.topics.keys.state import DeviceKeys
-from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_key_name, check_mac
-from schemas.envelope import PROXY, Envelope, decode, decode_again, split
-from schemas.errors import EnvelopeError, SchemaError, SignatureError
-from schemas.keys import VerifyKey
-from schemas.log_lines import about
-from schemas.seals import Seal, read_seal
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.serving.replayed import Replayed
+from fleetledger.coordinator.topics.keys.state import DeviceKeys
+from fleetledger.schemas.enrolment import (
+    Enrolment,
+    KeyRotation,
+    check_approval,
+    check_key_name,
+    check_mac,
+)
+from fleetledger.schemas.envelope import PROXY, Envelope, decode, decode_again, split
+from fleetledger.schemas.errors import EnvelopeError, SchemaError, SignatureError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.seals import Seal, read_seal
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
 
 log = logging.getLogger("coordinator")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from coordinator.core import inputs
-from coordinator.serving.gate import Gate
-from coordinator.serving.quotas import Quotas
-from coordinator.serving.workers.connection import CheckedMessage
-from schemas.contributions import Contribution
-from schemas.envelope import decode
-from schemas.errors import SchemaError
-from schemas.log_lines import about
-from schemas.topics import DeviceTopic, FleetTopics
-from schemas.values import DeviceId
-from transport.clock import Clock
-from transport.interface import IncomingMessage
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.serving.workers.connection import CheckedMessage
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.topics import DeviceTopic, FleetTopics
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.interface import IncomingMessage
 
 log = logging.getLogger("coordinator")
 

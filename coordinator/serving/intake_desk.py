@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
-from coordinator.core.work import TakePayload
-from coordinator.errors import BlobError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.ledger.store import SMALL_BLOB_BYTES
-from coordinator.making.payload_check import CheckCost, PayloadVerdict, Verdicts
-from coordinator.making.workshop import Finished, ModelWorkshop
-from schemas.errors import FleetledgerError
-from schemas.log_lines import about
-from schemas.offers import Offer
-from schemas.problems import PATIENCE_SECONDS, OpenProblem
-from schemas.progress import working_at
-from schemas.tensors import reading_cost
-from schemas.values import ClassName, DeviceId, Digest
-from transport.part_file import file_identity
+from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
+from fleetledger.coordinator.making.payload_check import CheckCost, PayloadVerdict, Verdicts
+from fleetledger.coordinator.making.workshop import Finished, ModelWorkshop
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.tensors import reading_cost
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.transport.part_file import file_identity
 
 log = logging.getLogger("coordinator.intake")
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import CommandError
-from coordinator.serving.operator import here, send_all
-from coordinator.settings import load
-from coordinator.topics.keys.commands import InviteDevice
-from coordinator.trust.invitations import Invitations
-from coordinator.trust.keys import coordinator_key
-from schemas.token import Token
-from schemas.values import DeviceId
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.serving.operator import here, send_all
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.keys.commands import InviteDevice
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId
 
 HOUR_NS = 3600 * 1_000_000_000
 

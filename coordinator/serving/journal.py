@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from coordinator.core.entry import EntryBody, NewEntry
-from coordinator.core.inputs import DeviceMessage, Input
-from coordinator.core.kind import Place
-from coordinator.core.live import Live
-from coordinator.core.state import KINDS
-from schemas.envelope import Envelope
-from schemas.errors import SchemaError
-from schemas.log_lines import FIELDS, LogEvent, Scalar
-from schemas.log_setup import EventLog
-from schemas.presence import Birth, Death
-from schemas.values import BootId, DeviceId
-from transport.clock import Clock
-from transport.connection_log import say_connection
-from transport.interface import Connected, ConnectionProblem, Disconnected
+from fleetledger.coordinator.core.entry import EntryBody, NewEntry
+from fleetledger.coordinator.core.inputs import DeviceMessage, Input
+from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.state import KINDS
+from fleetledger.schemas.envelope import Envelope
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.log_lines import FIELDS, LogEvent, Scalar
+from fleetledger.schemas.log_setup import EventLog
+from fleetledger.schemas.presence import Birth, Death
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.connection_log import say_connection
+from fleetledger.transport.interface import Connected, ConnectionProblem, Disconnected
 
 COORDINATOR_EVENTS = {
     "device.online": "a device is there; where its run is new, the entry `device.born` says it",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from itertools import islice
 
-from coordinator.core.live import NANOSECONDS, Live, LiveDevice
-from coordinator.core.state import State
-from coordinator.live.meters import Meters
-from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
-from schemas.health import DeviceHealth
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.live import NANOSECONDS, Live, LiveDevice
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.values import BootId, DeviceId
 
 MOST_DRAWN = 2000
 """Devices that are drawn at a time, so that nothing waits for a hundred thousand."""

@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Callable
 from typing import Protocol
 
-from coordinator.core.core import Core
-from coordinator.live.meters import Meters
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from coordinator.serving.live_snapshot import LiveView
-from coordinator.serving.refusing_disk import RefusingDisk
-from schemas.installed import installed_version
-from transport.brokers.log_watch import PasswordMisuse
-from transport.clock import Clock
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
+from fleetledger.coordinator.serving.live_snapshot import LiveView
+from fleetledger.coordinator.serving.refusing_disk import RefusingDisk
+from fleetledger.schemas.installed import installed_version
+from fleetledger.transport.brokers.log_watch import PasswordMisuse
+from fleetledger.transport.clock import Clock
 
 WRITE_SECONDS = 2.0
 _MOST_OF_TIME = 0.05

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.requests import SendToDevice
-from coordinator.core.work import HeadSolved, TakePayload
-from coordinator.live.meters import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import SendToDevice
+from fleetledger.coordinator.core.work import HeadSolved, TakePayload
+from fleetledger.coordinator.live.meters import (
     COMMIT_SECONDS,
     CONTRIBUTIONS,
     MESSAGES,
@@ -16,13 +16,13 @@ from coordinator.live.meters import (
     TRAFFIC_BYTES,
     Meters,
 )
-from coordinator.topics.rounds.state import Round
-from schemas.catalogue import CATALOGUE
-from schemas.contributions import PartKey
-from schemas.enrolment import Enrolment, KeyRotation
-from schemas.receipts import Accepted, Receipt
-from schemas.values import DeviceId
-from transport.meter import Counts
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.enrolment import Enrolment, KeyRotation
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.meter import Counts
 
 _KINDS = frozenset(entry.kind for entry in CATALOGUE)
 _OTHER = "other"

@@ -20,13 +20,18 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
 
-from coordinator.core.commands import Command
-from coordinator.core.entry import OPERATOR
-from coordinator.core.inputs import OperatorCommand
-from coordinator.errors import CommandError, InboxError, OperatorTimeoutError, QuestionError
-from schemas.message import explain
-from schemas.private_file import make_home
-from schemas.problems import HELD
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.errors import (
+    CommandError,
+    InboxError,
+    OperatorTimeoutError,
+    QuestionError,
+)
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.private_file import make_home
+from fleetledger.schemas.problems import HELD
 
 FILE_NAME = "operator.db"
 POLL_SECONDS = 0.05
@@ -202,7 +207,7 @@ def here(home: Path) -> Callable[[], bool]:
     """
 
     def carry_out() -> bool:
-        from coordinator.serving.engine import carry_out_waiting  # noqa: PLC0415
+        from fleetledger.coordinator.serving.engine import carry_out_waiting  # noqa: PLC0415
 
         return carry_out_waiting(home)
 

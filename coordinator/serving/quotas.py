@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from coordinator.core.rules import IntakeRules
-from schemas.topics import DeviceTopic
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.schemas.topics import DeviceTopic
+from fleetledger.schemas.values import DeviceId
 
 _MINUTE = 60.0
 _MIB = 1 << 20

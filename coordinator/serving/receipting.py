@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 
-from coordinator.ledger.proving import prove
-from coordinator.ledger.reader import LedgerReader
-from schemas.counted import count_of
-from schemas.errors import ProofError
-from schemas.presence import SeenCheckpoint
-from schemas.proofs.consistency import ConsistencyProof
-from schemas.proofs.shards import ShardLink
-from schemas.receipts import Accepted, Receipt
+from fleetledger.coordinator.ledger.proving import prove
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.presence import SeenCheckpoint
+from fleetledger.schemas.proofs.consistency import ConsistencyProof
+from fleetledger.schemas.proofs.shards import ShardLink
+from fleetledger.schemas.receipts import Accepted, Receipt
 
 log = logging.getLogger("coordinator")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from schemas.log_lines import about
-from transport.backoff import Backoff
-from transport.clock import Clock
+from fleetledger.schemas.log_lines import about
+from fleetledger.transport.backoff import Backoff
+from fleetledger.transport.clock import Clock
 
 log = logging.getLogger("coordinator")
 

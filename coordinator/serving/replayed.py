@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.values import BootId, DeviceId
+from fleetledger.schemas.values import BootId, DeviceId
 
 WIDTH = 1024
 """Numbers behind the highest that are remembered one by one; what is older was there."""

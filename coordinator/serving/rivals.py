@@ -18,18 +18,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from schemas.envelope import Envelope, decode
-from schemas.errors import SchemaError
-from schemas.keys import VerifyKey
-from schemas.log_lines import about
-from schemas.presence import (
+from fleetledger.schemas.envelope import Envelope, decode
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.presence import (
     MAX_BESIDE,
     CoordinatorBirth,
     CoordinatorDeath,
     CoordinatorHeartbeat,
 )
-from schemas.values import BootId, FleetId
-from transport.interface import IncomingMessage
+from fleetledger.schemas.values import BootId, FleetId
+from fleetledger.transport.interface import IncomingMessage
 
 log = logging.getLogger("coordinator")
 

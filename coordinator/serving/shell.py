@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coordinator.core import inputs
-from coordinator.core.requests import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import (
     AnnounceCoordinator,
     AnswerOperator,
     BeatCoordinator,
@@ -24,7 +24,7 @@ from coordinator.core.requests import (
     TakeBack,
     TellOperator,
 )
-from coordinator.core.work import (
+from fleetledger.coordinator.core.work import (
     AverageRound,
     ExportHead,
     FreezeNetwork,
@@ -33,47 +33,47 @@ from coordinator.core.work import (
     SolveHead,
     TakePayload,
 )
-from coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
-from coordinator.ledger.blobs import BlobStore, prune_held
-from coordinator.live.meters import Meters
-from coordinator.making.model_maker import ModelMaker
-from coordinator.making.workshop import ModelWorkshop
-from coordinator.serving.engine import LedgerEngine, answer_operator
-from coordinator.serving.file_server import FileServer
-from coordinator.serving.gate import Gate
-from coordinator.serving.hearing import Hearing
-from coordinator.serving.intake_desk import IntakeDesk
-from coordinator.serving.journal import Journal
-from coordinator.serving.live_writer import LiveWriter
-from coordinator.serving.metering import Metering
-from coordinator.serving.operator import AnswersCommands, WaitingCommand
-from coordinator.serving.quotas import Quotas
-from coordinator.serving.receipting import told_otherwise, with_proof
-from coordinator.serving.refusing_disk import RefusingDisk
-from coordinator.serving.rivals import Rivals
-from coordinator.serving.snapshotting import SnapshotKeeper
-from coordinator.serving.watch import Look, ServingWatch
-from coordinator.serving.workers.connection import CheckedMessage
-from coordinator.trust.invitations import Invitations
-from schemas.envelope import Sender, encode
-from schemas.errors import EnvelopeError, SchemaError
-from schemas.log_lines import about
-from schemas.message import Message
-from schemas.presence import (
+from fleetledger.coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
+from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.making.workshop import ModelWorkshop
+from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
+from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.hearing import Hearing
+from fleetledger.coordinator.serving.intake_desk import IntakeDesk
+from fleetledger.coordinator.serving.journal import Journal
+from fleetledger.coordinator.serving.live_writer import LiveWriter
+from fleetledger.coordinator.serving.metering import Metering
+from fleetledger.coordinator.serving.operator import AnswersCommands, WaitingCommand
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.serving.receipting import told_otherwise, with_proof
+from fleetledger.coordinator.serving.refusing_disk import RefusingDisk
+from fleetledger.coordinator.serving.rivals import Rivals
+from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
+from fleetledger.coordinator.serving.watch import Look, ServingWatch
+from fleetledger.coordinator.serving.workers.connection import CheckedMessage
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.schemas.envelope import Sender, encode
+from fleetledger.schemas.errors import EnvelopeError, SchemaError
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import (
     Birth,
     CoordinatorBirth,
     CoordinatorDeath,
     CoordinatorHeartbeat,
     SeenCheckpoint,
 )
-from schemas.problems import OpenProblem
-from schemas.receipts import Receipt
-from schemas.service_manager import no_beat
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, Digest
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.errors import BrokerLimitError, TransportError
-from transport.interface import (
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.service_manager import no_beat
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.errors import BrokerLimitError, TransportError
+from fleetledger.transport.interface import (
     Connected,
     Connection,
     ConnectionProblem,
@@ -81,7 +81,7 @@ from transport.interface import (
     IncomingMessage,
     OutgoingMessage,
 )
-from transport.meter import Counts
+from fleetledger.transport.meter import Counts
 
 log = logging.getLogger("coordinator")
 

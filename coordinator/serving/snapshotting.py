@@ -4,7 +4,7 @@ It reads the ledger as anybody may, begins with the snapshot of before, and ends
 it, and what it writes is what the disk gives, not what a running program has in memory. Whenever it
 is killed, there is the snapshot of before, or the new one.
 
-    python -m coordinator.serving.snapshotting LEDGER
+    python -m fleetledger.coordinator.serving.snapshotting LEDGER
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.serving.folding import folded, keep_snapshot
-from schemas.problems import OpenProblem
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.serving.folding import folded, keep_snapshot
+from fleetledger.schemas.problems import OpenProblem
 
 log = logging.getLogger("coordinator")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from schemas.log_lines import about
-from schemas.problems import DatedProblem, OpenProblem, ProblemBook
-from transport.clock import Clock
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.problems import DatedProblem, OpenProblem, ProblemBook
+from fleetledger.transport.clock import Clock
 
 log = logging.getLogger("coordinator")
 

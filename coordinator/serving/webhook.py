@@ -23,19 +23,19 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
-from coordinator.reading.absence import PATIENCE_NS
-from coordinator.reading.answers import Need
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.needs import at_home
-from coordinator.settings import WebhookSection
-from schemas.log_lines import about
-from schemas.message import Strict
-from schemas.private_file import write_private
-from schemas.times import iso_time
-from transport.errors import TlsError
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.reading.absence import PATIENCE_NS
+from fleetledger.coordinator.reading.answers import Need
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.settings import WebhookSection
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.times import iso_time
+from fleetledger.transport.errors import TlsError
 
 if TYPE_CHECKING:
     import ssl

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from coordinator.errors import KeyFileError
-from coordinator.ledger.folder_store import fsync_folder
-from schemas.private_file import write_private
-from schemas.token import Token
-from schemas.values import Digest
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.folder_store import fsync_folder
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import Digest
 
 
 class Invitations:

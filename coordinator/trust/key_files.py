@@ -9,13 +9,13 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from coordinator.errors import KeyFileError
-from coordinator.ledger.folder_store import fsync_folder
-from schemas.errors import SignatureError
-from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from schemas.private_file import write_private
-from schemas.user_text import decode_text
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.folder_store import fsync_folder
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.schemas.whole_file import write_whole
 
 
 def make_key(file: Path, name: KeyName) -> SigningKey:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.errors import KeyFileError
-from coordinator.ledger.folder_store import fsync_folder
-from coordinator.ledger.ranges import ReadNote
-from coordinator.ledger.store import SignNote
-from schemas.errors import SignatureError
-from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from schemas.private_file import write_private
-from schemas.proofs.checkpoint import Checkpoint
-from schemas.user_text import decode_text
-from schemas.values import FleetId
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.folder_store import fsync_folder
+from fleetledger.coordinator.ledger.ranges import ReadNote
+from fleetledger.coordinator.ledger.store import SignNote
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.whole_file import write_whole
 
 _OWN = KeyName("own/coordinator")
 """Name of the key where nobody else reads what it signs."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.settings import load
-from coordinator.topics.releases.commands import SignModel
-from coordinator.topics.releases.views import group_to_sign, release_to_sign
-from coordinator.trust.key_files import read_key
-from schemas.releases import Release, SignedRelease
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.releases.commands import SignModel
+from fleetledger.coordinator.topics.releases.views import group_to_sign, release_to_sign
+from fleetledger.coordinator.trust.key_files import read_key
+from fleetledger.schemas.releases import Release, SignedRelease
 
 
 def signed_version(home: Path, version: int, key: Path, now_ns: int) -> SignModel:

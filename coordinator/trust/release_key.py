@@ -10,13 +10,13 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.errors import KeyFileError
-from coordinator.settings import CoordinatorSettings, load
-from coordinator.topics.releases.views import newest_root
-from coordinator.trust.key_files import read_key
-from schemas.keys import SigningKey
-from schemas.releases import Release, SignedRelease
-from schemas.roots import RootDocument
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.settings import CoordinatorSettings, load
+from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.coordinator.trust.key_files import read_key
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.releases import Release, SignedRelease
+from fleetledger.schemas.roots import RootDocument
 
 log = logging.getLogger("coordinator.trust.release_key")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coordinator.errors import TrustError
-from coordinator.trust.key_files import read_key
-from schemas.errors import SchemaError
-from schemas.keys import VerifyKey
-from schemas.message import explain
-from schemas.roots import RootDocument, SignedRoot, named_key, named_keys
-from schemas.signatures import name_of
-from schemas.values import FleetId
-from schemas.whole_file import write_whole
+from fleetledger.coordinator.errors import TrustError
+from fleetledger.coordinator.trust.key_files import read_key
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.roots import RootDocument, SignedRoot, named_key, named_keys
+from fleetledger.schemas.signatures import name_of
+from fleetledger.schemas.values import FleetId
+from fleetledger.schemas.whole_file import write_whole
 
 FOLDER = "trust"
 """Where the root documents of a coordinator lie, in its home."""

@@ -11,21 +11,21 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.comparison.counts import ModelReply
-from device_agent.comparison.images import ComparedImage
-from device_agent.images import ChangedError, PictureFile, read_picture
-from device_agent.inference import Floats, Inputs, InstalledModel
-from device_agent.measuring import require_numbers
-from device_agent.scene_data import Mask, sized_scenes
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.masks import IGNORED
-from device_agent.sources.scenes import CLASSES
-from learning.errors import SampleError
-from learning.numerics.entropy import entropy, softmax
-from learning.numerics.pixel_uncertainty import mean_entropy
-from learning.numerics.preprocessing import preprocess
-from schemas.models import BACKGROUND, of_pictures
-from schemas.values import ClassName
+from fleetledger.device_agent.comparison.counts import ModelReply
+from fleetledger.device_agent.comparison.images import ComparedImage
+from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.inference import Floats, Inputs, InstalledModel
+from fleetledger.device_agent.measuring import require_numbers
+from fleetledger.device_agent.scene_data import Mask, sized_scenes
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.masks import IGNORED
+from fleetledger.device_agent.sources.scenes import CLASSES
+from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.entropy import entropy, softmax
+from fleetledger.learning.numerics.pixel_uncertainty import mean_entropy
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import BACKGROUND, of_pictures
+from fleetledger.schemas.values import ClassName
 
 RIGHT_OVERLAP = 0.5
 """Intersection over union from which a class of a scene is right."""

@@ -11,34 +11,39 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from device_agent.comparison.asking import AskedModel, PixelModel, SampleModel, common_names
-from device_agent.comparison.images import (
+from fleetledger.device_agent.comparison.asking import (
+    AskedModel,
+    PixelModel,
+    SampleModel,
+    common_names,
+)
+from fleetledger.device_agent.comparison.images import (
     ComparedImage,
     held_out,
     held_out_scenes,
     unlabelled,
     unlabelled_scenes,
 )
-from device_agent.comparison.live import live_sample_of
-from device_agent.comparison.running import ComparedModel, RunningComparison
-from device_agent.core import inputs
-from device_agent.core.records import PendingComparison
-from device_agent.core.requests import Compare
-from device_agent.core.telling import problem
-from device_agent.errors import CandidateError, ModelError
-from device_agent.health.machine import Conditions, Machine
-from device_agent.home import AgentHome
-from device_agent.host import ModelHost
-from device_agent.inference import Inputs, InstalledModel
-from device_agent.memory import give_back
-from device_agent.probation import Attempts
-from device_agent.self_test import golden_inputs
-from device_agent.sources.folder import SUFFIXES, SUFFIXES_OF
-from device_agent.trial.trying import VariantOf
-from learning.errors import LearningError
-from schemas.errors import FleetledgerError
-from schemas.rollouts import ModelComparison, ModelCost
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.comparison.live import live_sample_of
+from fleetledger.device_agent.comparison.running import ComparedModel, RunningComparison
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import PendingComparison
+from fleetledger.device_agent.core.requests import Compare
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.errors import CandidateError, ModelError
+from fleetledger.device_agent.health.machine import Conditions, Machine
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import Inputs, InstalledModel
+from fleetledger.device_agent.memory import give_back
+from fleetledger.device_agent.probation import Attempts
+from fleetledger.device_agent.self_test import golden_inputs
+from fleetledger.device_agent.sources.folder import SUFFIXES, SUFFIXES_OF
+from fleetledger.device_agent.trial.trying import VariantOf
+from fleetledger.learning.errors import LearningError
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.rollouts import ModelComparison, ModelCost
+from fleetledger.schemas.values import ClassName, Digest
 
 log = logging.getLogger("device_agent.comparison")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from schemas.rollouts import (
+from fleetledger.schemas.rollouts import (
     ENTROPY_BIN_NATS,
     ENTROPY_BINS,
     LATENCY_BINS,
@@ -16,7 +16,7 @@ from schemas.rollouts import (
     EntropyCounts,
     Pairs,
 )
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True)

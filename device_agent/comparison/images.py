@@ -16,8 +16,8 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from device_agent.sources.scenes import IMAGES, MASKS, Scene, named_files
-from schemas.values import ClassName
+from fleetledger.device_agent.sources.scenes import IMAGES, MASKS, Scene, named_files
+from fleetledger.schemas.values import ClassName
 
 Item = TypeVar("Item")
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.errors import StoreError
-from device_agent.home import AgentHome
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.home import AgentHome
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from device_agent.comparison.asking import AskedModel, ModelOpinion, ReadSample, agree
-from device_agent.comparison.counts import ComparisonTally
-from device_agent.comparison.images import ComparedImage
-from device_agent.core.standing import UNANSWERED, left_out_text
-from device_agent.errors import CandidateError, ModelError
-from device_agent.inference import Inputs
-from learning.errors import FeatureError, NotFiniteError
-from schemas.counted import count_of
-from schemas.values import ClassName
+from fleetledger.device_agent.comparison.asking import AskedModel, ModelOpinion, ReadSample, agree
+from fleetledger.device_agent.comparison.counts import ComparisonTally
+from fleetledger.device_agent.comparison.images import ComparedImage
+from fleetledger.device_agent.core.standing import UNANSWERED, left_out_text
+from fleetledger.device_agent.errors import CandidateError, ModelError
+from fleetledger.device_agent.inference import Inputs
+from fleetledger.learning.errors import FeatureError, NotFiniteError
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.values import ClassName
 
 LEAST_RUNS = 30
 """Of each model, by which its time is told."""

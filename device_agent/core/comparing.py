@@ -15,16 +15,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.actions import ActionEnded
-from device_agent.core.changes.durable import Durable
-from device_agent.core.changes.rollouts import ComparisonWanted, ComparisonWritten, SettlingNoted
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from device_agent.core.records import ActiveModel, PendingComparison
-from device_agent.core.requests import Compare, ForgetCandidate
-from device_agent.core.state import AgentRecords, AgentState
-from schemas.models import DesiredModel, ModelStatus
-from schemas.rollouts import Mode
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.actions import ActionEnded
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes.rollouts import (
+    ComparisonWanted,
+    ComparisonWritten,
+    SettlingNoted,
+)
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
+from fleetledger.device_agent.core.requests import Compare, ForgetCandidate
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.rollouts import Mode
 
 
 def wanted(

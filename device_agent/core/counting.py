@@ -11,26 +11,44 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.contributions import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.contributions import (
     ImagesUnanswered,
     ImagesUnusable,
     NothingWritten,
     PartWithdrawn,
     PartWritten,
 )
-from device_agent.core.changes.durable import Change
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
-from device_agent.core.policy import refusal
-from device_agent.core.records import CountingState, ImageToCount, Job, OutboxKey, Scanning
-from device_agent.core.requests import ComputePart
-from device_agent.core.scanning import counted_images
-from device_agent.core.standing import UNANSWERED, left_out, sample_text, unanswered_images
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, recovered, tell
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, PartKey
-from schemas.values import Digest
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    ask,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.policy import refusal
+from fleetledger.device_agent.core.records import (
+    CountingState,
+    ImageToCount,
+    Job,
+    OutboxKey,
+    Scanning,
+)
+from fleetledger.device_agent.core.requests import ComputePart
+from fleetledger.device_agent.core.scanning import counted_images
+from fleetledger.device_agent.core.standing import (
+    UNANSWERED,
+    left_out,
+    sample_text,
+    unanswered_images,
+)
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, recovered, tell
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.values import Digest
 
 FOREIGN = "made by an earlier installation of this device, which counts its images anew"
 _DOUBLINGS = 30

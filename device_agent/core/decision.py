@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Change
-from device_agent.core.records import Try
-from device_agent.core.requests import Request
-from device_agent.core.state import PIECES
-from schemas.values import BootId
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.records import Try
+from fleetledger.device_agent.core.requests import Request
+from fleetledger.device_agent.core.state import PIECES
+from fleetledger.schemas.values import BootId
 
 
 @dataclass(frozen=True)

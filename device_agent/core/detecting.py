@@ -16,19 +16,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Change
-from device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from device_agent.core.records import Detecting, ImageToCount
-from device_agent.core.requests import Measure
-from device_agent.core.standing import left_out
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, recovered, tell
-from learning.numerics.detection import DetectionRules, Measurement, observe, seeded
-from schemas.assignments import MAX_NAME_BYTES
-from schemas.reports import LONGEST_SECONDS, MAX_WAITING_CLASSES, Transition, Uncertainty
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes.measurements import ImagesMeasured, TransitionWritten
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.records import Detecting, ImageToCount
+from fleetledger.device_agent.core.requests import Measure
+from fleetledger.device_agent.core.standing import left_out
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, recovered, tell
+from fleetledger.learning.numerics.detection import DetectionRules, Measurement, observe, seeded
+from fleetledger.schemas.assignments import MAX_NAME_BYTES
+from fleetledger.schemas.reports import (
+    LONGEST_SECONDS,
+    MAX_WAITING_CLASSES,
+    Transition,
+    Uncertainty,
+)
+from fleetledger.schemas.values import ClassName, Digest
 
 
 def names_due(state: AgentState, _now: float) -> AgentDecision:

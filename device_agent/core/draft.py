@@ -14,17 +14,17 @@ from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Mutable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar, get_origin, get_type_hints
 
-from device_agent.core.records import (
+from fleetledger.device_agent.core.records import (
     ContributionShard,
     CountedImage,
     Height,
     OutboxKey,
     OutboxMessage,
 )
-from device_agent.core.state import AgentRecords
-from schemas.contributions import PartKey
-from schemas.message import Message
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.values import ClassName, Digest
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Change
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
-from device_agent.core.records import Try
-from device_agent.core.requests import AdoptKey, Say, Send
-from device_agent.core.state import AgentState
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    ask,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.records import Try
+from fleetledger.device_agent.core.requests import AdoptKey, Say, Send
+from fleetledger.device_agent.core.state import AgentState
 
 
 def enrolment_due(state: AgentState, now: float) -> AgentDecision:

@@ -7,13 +7,13 @@ outbox, and rounds go on.
 
 from __future__ import annotations
 
-from device_agent.core import inputs
-from device_agent.core.changes.rounds import GradientsLost, GradientsWritten
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from device_agent.core.records import TrainingJob
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell_happened
-from schemas.proxy import PrototypeGradients
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.rounds import GradientsLost, GradientsWritten
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, tell_happened
+from fleetledger.schemas.proxy import PrototypeGradients
 
 
 def gradients_written(event: inputs.TrainingFinished) -> AgentDecision:

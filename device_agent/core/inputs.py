@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from device_agent.core.records import ActiveModel, Job, PendingComparison, TrainingJob
-from learning.numerics.detection import ScoringHead
-from learning.numerics.shots import Projections
-from schemas.assignments import Assignment
-from schemas.contributions import PayloadKind
-from schemas.keys import VerifyKey
-from schemas.models import DesiredModel
-from schemas.offers import Offer
-from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat, Welcome
-from schemas.receipts import Receipt
-from schemas.releases import SignedRelease
-from schemas.reports import Evaluation, Problem
-from schemas.rollouts import ModelComparison
-from schemas.rounds import Observation, RoundAnswer
-from schemas.values import BootId, ClassName, Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.core.records import ActiveModel, Job, PendingComparison, TrainingJob
+from fleetledger.learning.numerics.detection import ScoringHead
+from fleetledger.learning.numerics.shots import Projections
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import PayloadKind
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import CoordinatorBirth, CoordinatorHeartbeat, Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.reports import Evaluation, Problem
+from fleetledger.schemas.rollouts import ModelComparison
+from fleetledger.schemas.rounds import Observation, RoundAnswer
+from fleetledger.schemas.values import BootId, ClassName, Digest
+from fleetledger.schemas.variants import VariantName
 
 
 @dataclass(frozen=True)

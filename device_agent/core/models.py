@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from device_agent.core import comparing, detecting, inputs, releases, settling, variants
-from device_agent.core.changes.actions import ActionEnded, DesiredTaken
-from device_agent.core.changes.durable import Change
-from device_agent.core.changes.measurements import ModelEvaluated
-from device_agent.core.changes.releases import ReleaseInstalled
-from device_agent.core.changes.rollouts import SettlingNoted
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
-from device_agent.core.records import Files, ModelProgress, Try
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import comparing, detecting, inputs, releases, settling, variants
+from fleetledger.device_agent.core.changes.actions import ActionEnded, DesiredTaken
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes.measurements import ModelEvaluated
+from fleetledger.device_agent.core.changes.releases import ReleaseInstalled
+from fleetledger.device_agent.core.changes.rollouts import SettlingNoted
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    ask,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.records import Files, ModelProgress, Try
+from fleetledger.device_agent.core.requests import (
     CancelFetch,
     CheckActiveModel,
     CleanFiles,
@@ -24,13 +31,13 @@ from device_agent.core.requests import (
     ReadManifest,
     ShadowModel,
 )
-from device_agent.core.state import AgentRecords, AgentState
-from device_agent.core.telling import problem, recovered, tell, tell_happened
-from schemas.contributions import Contribution
-from schemas.models import DesiredModel, ModelStatus
-from schemas.offers import Offer
-from schemas.proxy import PrototypeGradients
-from schemas.values import Digest
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.core.telling import problem, recovered, tell, tell_happened
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.values import Digest
 
 _CLOCK_SECONDS = 600.0
 """How often at least the clock is asked while a model waits for its hours."""

@@ -12,14 +12,14 @@ which the device may switch is waited for.
 
 from __future__ import annotations
 
-from device_agent.core import inputs
-from device_agent.core.changes.actions import WaitNoted
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
-from device_agent.core.records import ModelWait, Waited
-from device_agent.core.state import AgentState
-from schemas.counted import count_of
-from schemas.models import DesiredModel
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.actions import WaitNoted
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.models import ended, needed_digests, open_action, waits_for_hours
+from fleetledger.device_agent.core.records import ModelWait, Waited
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.models import DesiredModel
 
 _NOTED_SECONDS = 60.0
 _NOTED_SHARE = 0.05

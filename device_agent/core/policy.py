@@ -14,13 +14,13 @@ gives pixels classes where there are no masks, and any other where there are sce
 
 from __future__ import annotations
 
-from device_agent.core.state import AgentRules
-from methods.descriptor import Descriptor
-from methods.errors import UnknownMethodError
-from methods.registry import descriptor
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, PayloadKind
-from schemas.proxy import PrototypeGradients
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.methods.descriptor import Descriptor
+from fleetledger.methods.errors import UnknownMethodError
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, PayloadKind
+from fleetledger.schemas.proxy import PrototypeGradients
 
 _FEATURES: PayloadKind = "features"
 _IMAGES: PayloadKind = "images"

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from device_agent.core import heard, inputs
-from device_agent.core.changes.actions import ActionsForgotten
-from device_agent.core.changes.contributions import NextPartLearned
-from device_agent.core.changes.durable import Change
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
-from device_agent.core.enrolling import ask_anew
-from device_agent.core.records import Files, PresenceState, Sending, Try
-from device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell_happened
-from schemas.contributions import HeldPart, PartKey, held_digest
-from schemas.counted import count_of
-from schemas.presence import Birth
-from schemas.reports import Problem
+from fleetledger.device_agent.core import heard, inputs
+from fleetledger.device_agent.core.changes.actions import ActionsForgotten
+from fleetledger.device_agent.core.changes.contributions import NextPartLearned
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    ask,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.enrolling import ask_anew
+from fleetledger.device_agent.core.records import Files, PresenceState, Sending, Try
+from fleetledger.device_agent.core.requests import ReferTo, Say, Send, SendHealth, SendHeartbeat
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, tell_happened
+from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import Problem
 
 
 def connected(state: AgentState, event: inputs.AgentConnected, now: float) -> AgentDecision:

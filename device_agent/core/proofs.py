@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from device_agent.core.records import OutboxKey, OutboxMessage
-from device_agent.core.state import AgentState
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.counted import count_of
-from schemas.errors import ProofError, SchemaError
-from schemas.presence import SeenCheckpoint
-from schemas.proofs.entry import ProvenEntry, check_entry
-from schemas.proofs.shards import TreeHead, followed_back
-from schemas.receipts import ENTRY_OF, Accepted
-from schemas.reports import Transition
-from schemas.rollouts import ModelComparison
-from schemas.values import DeviceId
+from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import ProofError, SchemaError
+from fleetledger.schemas.presence import SeenCheckpoint
+from fleetledger.schemas.proofs.entry import ProvenEntry, check_entry
+from fleetledger.schemas.proofs.shards import TreeHead, followed_back
+from fleetledger.schemas.receipts import ENTRY_OF, Accepted
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.rollouts import ModelComparison
+from fleetledger.schemas.values import DeviceId
 
 
 def seen_after(

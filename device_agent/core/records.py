@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
-from schemas.enrolment import Enrolment, KeyRotation
-from schemas.models import DesiredModel
-from schemas.offers import Offer
-from schemas.proxy import PrototypeGradients
-from schemas.reports import Problem, Transition
-from schemas.rollouts import Mode, ModelComparison
-from schemas.rounds import Observation
-from schemas.values import BootId, ClassName, Digest
-from schemas.variants import VariantName
+from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from fleetledger.schemas.enrolment import Enrolment, KeyRotation
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.reports import Problem, Transition
+from fleetledger.schemas.rollouts import Mode, ModelComparison
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import BootId, ClassName, Digest
+from fleetledger.schemas.variants import VariantName
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""

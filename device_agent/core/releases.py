@@ -24,17 +24,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Change
-from device_agent.core.changes.releases import ReleaseTaken, RootTaken
-from device_agent.core.records import Height
-from device_agent.core.state import AgentRecords, AgentState
-from schemas.errors import ReleaseError, SchemaError
-from schemas.models import MAX_MANIFEST_BYTES, DesiredModel, Manifest
-from schemas.releases import Release, SignedRelease, check_release
-from schemas.roots import RootDocument, SignedRoot, follow
-from schemas.signatures import name_of
-from schemas.values import DeviceId
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Change
+from fleetledger.device_agent.core.changes.releases import ReleaseTaken, RootTaken
+from fleetledger.device_agent.core.records import Height
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.schemas.errors import ReleaseError, SchemaError
+from fleetledger.schemas.models import MAX_MANIFEST_BYTES, DesiredModel, Manifest
+from fleetledger.schemas.releases import Release, SignedRelease, check_release
+from fleetledger.schemas.roots import RootDocument, SignedRoot, follow
+from fleetledger.schemas.signatures import name_of
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from device_agent.core.records import (
+from fleetledger.device_agent.core.records import (
     ActiveModel,
     ImageToCount,
     Job,
@@ -13,15 +13,15 @@ from device_agent.core.records import (
     PendingComparison,
     TrainingJob,
 )
-from device_agent.core.releases import ReleaseCheck
-from learning.numerics.detection import DetectionRules, ScoringHead
-from schemas.assignments import Assignment
-from schemas.message import Message
-from schemas.models import DesiredModel
-from schemas.offers import Offer
-from schemas.topics import UpLeaf
-from schemas.values import ClassName, Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.core.releases import ReleaseCheck
+from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.topics import UpLeaf
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.schemas.variants import VariantName
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.contributions import Contribution, PartKey
-from schemas.counted import count_of
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.counted import count_of
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.actions import AssignmentTaken
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
-from device_agent.core.requests import Scan
-from device_agent.core.state import AgentRecords, AgentState
-from device_agent.core.telling import problem, recovered, tell
-from schemas.assignments import Assignment
-from schemas.class_names import fault_of, skeleton
-from schemas.reports import Problem
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.actions import AssignmentTaken
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.records import RESTLESS_SCANS, CountedImage, Sighting
+from fleetledger.device_agent.core.requests import Scan
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.core.telling import problem, recovered, tell
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.class_names import fault_of, skeleton
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import ClassName, Digest
 
 _RESTS = 20
 """A scan is followed by so many times as long without one."""

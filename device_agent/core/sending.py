@@ -6,23 +6,40 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from device_agent.core import inputs
-from device_agent.core.changes.contributions import AcceptanceNoted, PartRetracted, RefusalNoted
-from device_agent.core.changes.proofs import CheckpointSeen
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, change, tried
-from device_agent.core.policy import may_send
-from device_agent.core.presence import merge_held
-from device_agent.core.proofs import doubt, seen_after
-from device_agent.core.records import OutboxKey, OutboxMessage, PresenceState, PutOff, Sending, Try
-from device_agent.core.requests import SendOutboxMessage
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell_happened
-from schemas.contributions import Contribution, HeldPart
-from schemas.errors import SchemaError
-from schemas.proxy import PrototypeGradients
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.reports import Problem
-from schemas.rollouts import ModelComparison
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.contributions import (
+    AcceptanceNoted,
+    PartRetracted,
+    RefusalNoted,
+)
+from fleetledger.device_agent.core.changes.proofs import CheckpointSeen
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.policy import may_send
+from fleetledger.device_agent.core.presence import merge_held
+from fleetledger.device_agent.core.proofs import doubt, seen_after
+from fleetledger.device_agent.core.records import (
+    OutboxKey,
+    OutboxMessage,
+    PresenceState,
+    PutOff,
+    Sending,
+    Try,
+)
+from fleetledger.device_agent.core.requests import SendOutboxMessage
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, tell_happened
+from fleetledger.schemas.contributions import Contribution, HeldPart
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.rollouts import ModelComparison
 
 _PUT_OFF_SHARE = 0.1
 """Part of the time for which a message was put off that it waits for the next attempt."""

@@ -72,7 +72,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from device_agent.core import (
+from fleetledger.device_agent.core import (
     comparing,
     counting,
     detecting,
@@ -90,10 +90,10 @@ from device_agent.core import (
     training,
     variants,
 )
-from device_agent.core.changes.durable import Durable
-from device_agent.core.decision import AgentDecision, ask
-from device_agent.core.requests import Request, WakeAt
-from device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.decision import AgentDecision, ask
+from fleetledger.device_agent.core.requests import Request, WakeAt
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
 
 _MAX_STEPS = 1000
 """Decisions that one input may lead to; more means that two rules undo each other."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Durable
-from device_agent.core.changes.rollouts import ModelSettled, SettlingNoted
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from device_agent.core.records import Settling
-from device_agent.core.requests import ReadThrottling
-from device_agent.core.state import AgentState
-from schemas.models import DesiredModel, ModelStatus
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes.rollouts import ModelSettled, SettlingNoted
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.records import Settling
+from fleetledger.device_agent.core.requests import ReadThrottling
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.models import DesiredModel, ModelStatus
 
 _NOTED_SECONDS = 60.0
 _NOTED_SHARE = 0.05

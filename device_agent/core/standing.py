@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from device_agent.core import heard
-from device_agent.core.state import AgentRecords, AgentState
-from schemas.assignments import Assignment
-from schemas.problems import PATIENCE_SECONDS, OpenProblem
-from schemas.values import Digest
+from fleetledger.device_agent.core import heard
+from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.schemas.values import Digest
 
 UNANSWERED = "the model gives NaN or infinity for it"
 """Why a sample is left out that can be read."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import get_type_hints
 
-from device_agent.core.records import (
+from fleetledger.device_agent.core.records import (
     ComparedPair,
     ContributionShard,
     CountedImage,
@@ -31,18 +31,18 @@ from device_agent.core.records import (
     Training,
     Waited,
 )
-from learning.numerics.detection import DetectionRules, Detector
-from schemas.assignments import Assignment
-from schemas.contributions import PartKey
-from schemas.keys import VerifyKey
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Capabilities, SeenCheckpoint
-from schemas.releases import SignedRelease
-from schemas.reports import Evaluation
-from schemas.roots import SignedRoot
-from schemas.tags import TagName, TagValue
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
-from schemas.variants import VariantName
+from fleetledger.learning.numerics.detection import DetectionRules, Detector
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import Capabilities, SeenCheckpoint
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.reports import Evaluation
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.variants import VariantName
 
 
 @dataclass(frozen=True)

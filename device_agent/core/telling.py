@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
-from device_agent.core.policy import images_asked
-from device_agent.core.records import OwnReports
-from device_agent.core.requests import Request, Say, Send
-from device_agent.core.state import AgentRules, AgentState
-from schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, ask, change
+from fleetledger.device_agent.core.policy import images_asked
+from fleetledger.device_agent.core.records import OwnReports
+from fleetledger.device_agent.core.requests import Request, Say, Send
+from fleetledger.device_agent.core.state import AgentRules, AgentState
+from fleetledger.schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500
 _RECENT_PROBLEMS = 10

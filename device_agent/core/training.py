@@ -12,26 +12,33 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.contributions import ImagesUnusable
-from device_agent.core.changes.rounds import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.contributions import ImagesUnusable
+from fleetledger.device_agent.core.changes.rounds import (
     AnswerLost,
     AnswerWritten,
     ObservationWritten,
     RoundDeclined,
 )
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, Waits, ask, change, tried
-from device_agent.core.gradients import gradients_written
-from device_agent.core.policy import publishes_gradients, refusal, withheld
-from device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
-from device_agent.core.requests import Train
-from device_agent.core.standing import left_out, sample_text
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell, tell_happened
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, PartKey
-from schemas.rounds import RoundOrder
-from schemas.values import Digest
+from fleetledger.device_agent.core.decision import (
+    NOTHING_TO_DO,
+    AgentDecision,
+    Waits,
+    ask,
+    change,
+    tried,
+)
+from fleetledger.device_agent.core.gradients import gradients_written
+from fleetledger.device_agent.core.policy import publishes_gradients, refusal, withheld
+from fleetledger.device_agent.core.records import ImageToCount, Sighting, Training, TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.core.standing import left_out, sample_text
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, tell, tell_happened
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import Digest
 
 MOST_TRIES = 3
 """Times that one order is tried, before the device says that it cannot carry it out."""

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from device_agent.core import inputs
-from device_agent.core.changes.actions import ActionEnded
-from device_agent.core.changes.variants import ActionReopened, VariantLeftOut, VariantsForgiven
-from device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
-from device_agent.core.records import OwnReports
-from device_agent.core.state import AgentState
-from device_agent.core.telling import problem, tell_happened
-from schemas.models import DesiredModel, ModelStatus
-from schemas.offers import Offer
-from schemas.variants import VariantName, VariantOffer
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.actions import ActionEnded
+from fleetledger.device_agent.core.changes.variants import (
+    ActionReopened,
+    VariantLeftOut,
+    VariantsForgiven,
+)
+from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision, change
+from fleetledger.device_agent.core.records import OwnReports
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.core.telling import problem, tell_happened
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.variants import VariantName, VariantOffer
 
 
 def chosen(state: AgentState, action: DesiredModel) -> VariantOffer | None:

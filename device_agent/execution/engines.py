@@ -31,11 +31,11 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from device_agent.execution.jetson import read_jetson
-from device_agent.execution.providers import TENSORRT, Provider
-from device_agent.store.blobs import file_digest, make_folder, write_durably
-from schemas.message import Strict
-from schemas.values import Digest
+from fleetledger.device_agent.execution.jetson import read_jetson
+from fleetledger.device_agent.execution.providers import TENSORRT, Provider
+from fleetledger.device_agent.store.blobs import file_digest, make_folder, write_durably
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
 
 RECORD = "built.json"
 UNKNOWN = "unknown"

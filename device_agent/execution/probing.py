@@ -2,7 +2,7 @@
 
 That a provider is listed proves nothing, since a wheel for another GPU lists it, too. The model is
 run in a process of its own, because a driver that does not fit can end the one that asks it.
-`python -m device_agent.execution.probing PROVIDER` is that process; it answers in JSON.
+`python -m fleetledger.device_agent.execution.probing PROVIDER` is that process; it answers in JSON.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from schemas.child_limits import child_environment
-from schemas.message import Strict
-from schemas.onnx_runtime import onnx_runtime
+from fleetledger.schemas.child_limits import child_environment
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.onnx_runtime import onnx_runtime
 
-COMMAND = (sys.executable, "-m", "device_agent.execution.probing")
+COMMAND = (sys.executable, "-m", "fleetledger.device_agent.execution.probing")
 SECONDS = 120.0
 """For one provider: TensorRT builds an engine even of two nodes."""
 _LONGEST_REASON = 300

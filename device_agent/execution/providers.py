@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from device_agent.errors import LoadError
+from fleetledger.device_agent.errors import LoadError
 
 log = logging.getLogger("device_agent.execution")
 

@@ -13,11 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from device_agent.features.table import FeatureTable
-from device_agent.inference import Floats
-from schemas.canonical import canonical_json
-from schemas.models import AnyPreprocessing
-from schemas.values import Digest
+from fleetledger.device_agent.features.table import FeatureTable
+from fleetledger.device_agent.inference import Floats
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import Digest
 
 MEGABYTE = 1_000_000
 _SIDES = ("", "-wal", "-shm")

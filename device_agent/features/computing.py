@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.answering import each_alone
-from device_agent.core.records import ImageToCount
-from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Floats, Frozen
-from schemas.models import AnyPreprocessing
-from schemas.values import Digest
+from fleetledger.device_agent.answering import each_alone
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.inference import Floats, Frozen
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from device_agent.core.records import ImageToCount
-from device_agent.features.cache import FeatureCache, source_digest
-from device_agent.features.computing import FrozenExtractor
-from device_agent.inference import Floats
-from schemas.values import Digest
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.features.cache import FeatureCache, source_digest
+from fleetledger.device_agent.features.computing import FrozenExtractor
+from fleetledger.device_agent.inference import Floats
+from fleetledger.schemas.values import Digest
 
 _AT_ONCE = 256
 """Images that are looked up together."""

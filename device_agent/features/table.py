@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from sqlite_utils import Database
 
-from device_agent.inference import Floats
-from schemas.values import Digest
+from fleetledger.device_agent.inference import Floats
+from fleetledger.schemas.values import Digest
 
 LAYOUT = 1
 """Written into the file; another one is made anew."""

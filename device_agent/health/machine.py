@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.health import MAX_ZONES, ThermalZone
+from fleetledger.schemas.health import MAX_ZONES, ThermalZone
 
 _LONGEST_NAME = 60
 _COLDEST, _HOTTEST = -100.0, 300.0

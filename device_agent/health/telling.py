@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_agent.health.inferences import Inferences
-from device_agent.health.machine import Machine
-from device_agent.health.textfile import AgentNumbers, write_textfile
-from device_agent.memory import resident_with_children
-from schemas.errors import cut
-from schemas.health import MAX_PROBLEMS, DeviceHealth, HealthProblem
-from schemas.problems import CERTIFICATE, DatedProblem
+from fleetledger.device_agent.health.inferences import Inferences
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.health.textfile import AgentNumbers, write_textfile
+from fleetledger.device_agent.memory import resident_with_children
+from fleetledger.schemas.errors import cut
+from fleetledger.schemas.health import MAX_PROBLEMS, DeviceHealth, HealthProblem
+from fleetledger.schemas.problems import CERTIFICATE, DatedProblem
 
 log = logging.getLogger("device_agent")
 

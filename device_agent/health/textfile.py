@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from device_agent.health.inferences import BOUNDS, Inferences
-from schemas.health import DeviceHealth
+from fleetledger.device_agent.health.inferences import BOUNDS, Inferences
+from fleetledger.schemas.health import DeviceHealth
 
 _PREFIX = "fleetledger_agent"
 

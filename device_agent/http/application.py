@@ -25,21 +25,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from device_agent.comparison.live import LiveSample
-from device_agent.errors import LoadError, ModelError, NoModelError, StoreError
-from device_agent.http import open_inference
-from device_agent.http.bodies import BodyRoom
-from device_agent.http.replies import (
+from fleetledger.device_agent.comparison.live import LiveSample
+from fleetledger.device_agent.errors import LoadError, ModelError, NoModelError, StoreError
+from fleetledger.device_agent.http import open_inference
+from fleetledger.device_agent.http.bodies import BodyRoom
+from fleetledger.device_agent.http.replies import (
     ClassReply,
     ErrorReply,
     FeatureReply,
     MaskReply,
     ServedModelReply,
 )
-from device_agent.serving.loaded import LeasedModel
-from device_agent.serving.running_model import RunningModel
-from learning.errors import NotFiniteError, SampleError
-from schemas.message import explain
+from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.learning.errors import NotFiniteError, SampleError
+from fleetledger.schemas.message import explain
 
 log = logging.getLogger("device_agent.http")
 MOST_WAITING = 32

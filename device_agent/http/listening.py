@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from device_agent.comparison.live import live_sample_of
-from device_agent.home import AgentHome
-from device_agent.http.application import ModelServer, make_app
-from device_agent.serving.running_model import RunningModel
-from schemas.private_file import write_private
-from schemas.settings_file import SettingsError, read_secret
-from transport.errors import ListenError
-from transport.pages.serving import ListenAddress, server_of
+from fleetledger.device_agent.comparison.live import live_sample_of
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.http.application import ModelServer, make_app
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.settings_file import SettingsError, read_secret
+from fleetledger.transport.errors import ListenError
+from fleetledger.transport.pages.serving import ListenAddress, server_of
 
 SOCKET_NAME = "model.sock"
 TOKEN_NAME = "serve.token"  # noqa: S105 - the name of its file

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from device_agent.core.standing import UNANSWERED
-from device_agent.inference import Inputs
-from device_agent.serving.answers import Tensors
-from device_agent.serving.loaded import LeasedModel
-from learning.errors import SampleError
-from schemas.installed import installed_version
-from schemas.models import PROBABILITIES, SCORES
+from fleetledger.device_agent.core.standing import UNANSWERED
+from fleetledger.device_agent.inference import Inputs
+from fleetledger.device_agent.serving.answers import Tensors
+from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.learning.errors import SampleError
+from fleetledger.schemas.installed import installed_version
+from fleetledger.schemas.models import PROBABILITIES, SCORES
 
 NAME = "active"
 """The model's name there; its version is the fleet's."""

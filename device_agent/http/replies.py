@@ -7,9 +7,9 @@ import io
 
 from PIL import Image
 
-from device_agent.serving.answers import Classification, Embedding, Segmentation
-from device_agent.serving.loaded import LeasedModel
-from schemas.message import Strict
+from fleetledger.device_agent.serving.answers import Classification, Embedding, Segmentation
+from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.schemas.message import Strict
 
 
 class ServedModelReply(Strict):

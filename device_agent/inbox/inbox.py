@@ -23,10 +23,10 @@ from pathlib import Path
 from PIL import Image
 from pydantic import ValidationError
 
-from device_agent.errors import StoreError
-from device_agent.home import AgentHome
-from device_agent.images import MAX_FILE_BYTES
-from device_agent.inbox.rules import (
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.images import MAX_FILE_BYTES
+from fleetledger.device_agent.inbox.rules import (
     DoubtedImage,
     InboxLimits,
     Offer,
@@ -36,9 +36,9 @@ from device_agent.inbox.rules import (
     outline_of,
     too_soon,
 )
-from device_agent.serving.frames import Frame, picture_of
-from device_agent.settings import AgentSettings
-from schemas.values import Digest
+from fleetledger.device_agent.serving.frames import Frame, picture_of
+from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.schemas.values import Digest
 
 _SMALL_PIXELS = 256 * 256
 _JPEG_QUALITY = 95

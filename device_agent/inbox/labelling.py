@@ -17,17 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from device_agent.errors import LabelError, ModelError, StoreError
-from device_agent.home import AgentHome
-from device_agent.inbox.inbox import DoubtInbox, limits_of
-from device_agent.inbox.naming import class_meant
-from device_agent.inbox.placing import disk_told, place_file
-from device_agent.inbox.rules import DoubtedImage
-from device_agent.serving.leases import current_folder
-from device_agent.serving.published import read_published
-from device_agent.store.blobs import sync_folder
-from schemas.errors import InvalidValueError
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.errors import LabelError, ModelError, StoreError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.inbox.inbox import DoubtInbox, limits_of
+from fleetledger.device_agent.inbox.naming import class_meant
+from fleetledger.device_agent.inbox.placing import disk_told, place_file
+from fleetledger.device_agent.inbox.rules import DoubtedImage
+from fleetledger.device_agent.serving.leases import current_folder
+from fleetledger.device_agent.serving.published import read_published
+from fleetledger.device_agent.store.blobs import sync_folder
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import ClassName, Digest
 
 MOST_STEPS = 20
 """That can be taken back."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from device_agent.errors import LabelError
-from schemas.class_names import fault_of, skeleton
-from schemas.errors import InvalidValueError, shorten
-from schemas.values import ClassName
+from fleetledger.device_agent.errors import LabelError
+from fleetledger.schemas.class_names import fault_of, skeleton
+from fleetledger.schemas.errors import InvalidValueError, shorten
+from fleetledger.schemas.values import ClassName
 
 
 def class_meant(text: str, known: Collection[ClassName]) -> ClassName:

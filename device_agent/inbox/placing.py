@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from device_agent.errors import LabelError
-from device_agent.store.blobs import file_digest, sync_folder, write_durably
-from schemas.values import Digest
+from fleetledger.device_agent.errors import LabelError
+from fleetledger.device_agent.store.blobs import file_digest, sync_folder, write_durably
+from fleetledger.schemas.values import Digest
 
 _NO_SECOND_NAMES = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from PIL import Image
 
-from schemas.message import Strict
-from schemas.values import Digest
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
 
 Offer = Literal["kept", "sure", "soon", "alike", "full"]
 """What became of an image: it is kept, or why it is not."""

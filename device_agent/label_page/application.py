@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from device_agent.errors import AgentError, LabelError
-from device_agent.home import AgentHome
-from device_agent.inbox.labelling import ImageLabeller, LabelStep
-from device_agent.label_page.images import image_routes
-from device_agent.label_page.page import (
+from fleetledger.device_agent.errors import AgentError, LabelError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.inbox.labelling import ImageLabeller, LabelStep
+from fleetledger.device_agent.label_page.images import image_routes
+from fleetledger.device_agent.label_page.page import (
     Entered,
     Order,
     PageLook,
@@ -28,17 +28,17 @@ from device_agent.label_page.page import (
     label_page,
     problem_of,
 )
-from schemas.errors import FleetledgerError, InvalidValueError
-from schemas.installed import installed_version
-from transport.pages.answers import TITLES, PageProblem, wants_json
-from transport.pages.doors import Doors
-from transport.pages.drawing import PageTemplates
-from transport.pages.guard import LOOPBACK_HOSTS, Guard
-from transport.pages.login import Entrance, LoginForm, LoginWords, login_routes
-from transport.pages.people import Person
+from fleetledger.schemas.errors import FleetledgerError, InvalidValueError
+from fleetledger.schemas.installed import installed_version
+from fleetledger.transport.pages.answers import TITLES, PageProblem, wants_json
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.drawing import PageTemplates
+from fleetledger.transport.pages.guard import LOOPBACK_HOSTS, Guard
+from fleetledger.transport.pages.login import Entrance, LoginForm, LoginWords, login_routes
+from fleetledger.transport.pages.people import Person
 
 PROGRAM = "label"
-TEMPLATES = PageTemplates("device_agent.label_page")
+TEMPLATES = PageTemplates("fleetledger.device_agent.label_page")
 LOGIN = LoginWords(
     program=PROGRAM,
     about="This page shows images of a device to those who have a link. A new link is made by "

@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from device_agent.inbox.inbox import DoubtInbox
-from device_agent.serving.frames import picture_of
-from learning.errors import SampleError
-from schemas.errors import InvalidValueError
-from schemas.values import Digest
+from fleetledger.device_agent.inbox.inbox import DoubtInbox
+from fleetledger.device_agent.serving.frames import picture_of
+from fleetledger.learning.errors import SampleError
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import Digest
 
 SMALL_SIDE = 640
 """The longer side, in pixels, of an image in the list."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from device_agent.inbox.labelling import LabelStep
-from device_agent.inbox.rules import DoubtedImage
-from schemas.values import ClassName, Digest
-from transport.pages import words
+from fleetledger.device_agent.inbox.labelling import LabelStep
+from fleetledger.device_agent.inbox.rules import DoubtedImage
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.transport.pages import words
 
 MOST_SHOWN = 48
 """Images on one page; when some are named, others take their places."""

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from device_agent.home import AgentHome
-from device_agent.label_page.application import PROGRAM, LabelDesk, make_app
-from transport.pages import words
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role, own_name
-from transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.label_page.application import PROGRAM, LabelDesk, make_app
+from fleetledger.transport.pages import words
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role, own_name
+from fleetledger.transport.pages.serving import IN_CLEAR, ListenAddress, link_of, listen, server_of
 
 Tell = Callable[[str], None]
 

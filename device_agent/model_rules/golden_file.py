@@ -12,9 +12,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from device_agent.errors import RuleError
-from schemas.canonical import parse_json
-from schemas.errors import SchemaError, shorten
+from fleetledger.device_agent.errors import RuleError
+from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.errors import SchemaError, shorten
 
 MAX_GOLDEN_BYTES = 256 * 1024**2
 MAX_GOLDEN_SAMPLES = 64

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.errors import RuleError
-from learning.errors import GraphFileError
-from learning.onnx_files.reading import OnnxFile, read_onnx_file
+from fleetledger.device_agent.errors import RuleError
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.reading import OnnxFile, read_onnx_file
 
 
 def check_onnx(path: Path, domains: frozenset[str] = frozenset()) -> OnnxFile:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from device_agent.errors import RuleError
-from device_agent.model_rules.golden_file import GoldenTensor, check_golden
-from device_agent.model_rules.onnx_file import check_onnx
-from learning.onnx_files.reading import OnnxFile, OnnxValue
-from schemas.models import FEATURES, GOLDEN_INPUTS, NOVELTY, SCORES, SMALL_SCORES, Manifest
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.errors import RuleError
+from fleetledger.device_agent.model_rules.golden_file import GoldenTensor, check_golden
+from fleetledger.device_agent.model_rules.onnx_file import check_onnx
+from fleetledger.learning.onnx_files.reading import OnnxFile, OnnxValue
+from fleetledger.schemas.models import (
+    FEATURES,
+    GOLDEN_INPUTS,
+    NOVELTY,
+    SCORES,
+    SMALL_SCORES,
+    Manifest,
+)
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 _ELEMENTS = {"float32": 1, "int64": 7}
 """Numbers of types in ONNX."""

@@ -10,12 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from device_agent.images import ChangedError, PictureFile, read_picture
-from device_agent.inference import Inputs
-from device_agent.sources.scenes import read_limited
-from learning.errors import ImageError, SampleError, TextError
-from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture, preprocess
-from schemas.models import AnyPreprocessing
+from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.inference import Inputs
+from fleetledger.device_agent.sources.scenes import read_limited
+from fleetledger.learning.errors import ImageError, SampleError, TextError
+from fleetledger.learning.numerics.preprocessing import (
+    check_pixels,
+    decode_picture,
+    open_picture,
+    preprocess,
+)
+from fleetledger.schemas.models import AnyPreprocessing
 
 Frame: TypeAlias = "npt.NDArray[Any] | Image.Image | bytes | str | os.PathLike[str]"
 """uint8 (H, W), (H, W, 3) RGB or (H, W, 4) RGBA; a Pillow image; a file's content; its path."""

@@ -13,7 +13,7 @@ import time
 import weakref
 from pathlib import Path
 
-from device_agent.errors import NoModelError
+from fleetledger.device_agent.errors import NoModelError
 
 CURRENT = "current"
 """A link in the agent's home to the folder of the active model."""

@@ -7,29 +7,34 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.answering import score_each
-from device_agent.core.standing import UNANSWERED
-from device_agent.errors import LoadError
-from device_agent.inference import (
+from fleetledger.device_agent.answering import score_each
+from fleetledger.device_agent.core.standing import UNANSWERED
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.device_agent.inference import (
     Frozen,
     InferenceSession,
     Inputs,
     InstalledModel,
     SessionSettings,
 )
-from device_agent.measuring import head_of, pixel_doubt, require_numbers
-from device_agent.segmenting import segmented
-from device_agent.serving.answers import Classification, Embedding, Segmentation, Tensors
-from device_agent.serving.frames import Frame, input_of, picture_of
-from device_agent.serving.leases import ModelLease
-from device_agent.serving.published import FROZEN, HEAD, read_published, variant_in
-from device_agent.store.blobs import file_digest
-from learning.errors import NotFiniteError, SampleError
-from learning.numerics.detection import DetectionRules, uncertainty
-from learning.numerics.entropy import softmax
-from learning.numerics.framing import MAX_ROWS
-from schemas.file_reference import FileReference
-from schemas.models import PROBABILITIES, SCORES, AnyPreprocessing
+from fleetledger.device_agent.measuring import head_of, pixel_doubt, require_numbers
+from fleetledger.device_agent.segmenting import segmented
+from fleetledger.device_agent.serving.answers import (
+    Classification,
+    Embedding,
+    Segmentation,
+    Tensors,
+)
+from fleetledger.device_agent.serving.frames import Frame, input_of, picture_of
+from fleetledger.device_agent.serving.leases import ModelLease
+from fleetledger.device_agent.serving.published import FROZEN, HEAD, read_published, variant_in
+from fleetledger.device_agent.store.blobs import file_digest
+from fleetledger.learning.errors import NotFiniteError, SampleError
+from fleetledger.learning.numerics.detection import DetectionRules, uncertainty
+from fleetledger.learning.numerics.entropy import softmax
+from fleetledger.learning.numerics.framing import MAX_ROWS
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import PROBABILITIES, SCORES, AnyPreprocessing
 
 
 class LeasedModel:

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from device_agent.serving.loaded import LeasedModel
-from learning.errors import SampleError
-from schemas.shown import Report
+from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.learning.errors import SampleError
+from fleetledger.schemas.shown import Report
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,20 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from device_agent.errors import LoadError, ModelError
-from device_agent.serving.leases import CURRENT, leave_unless_leased
-from device_agent.serving.second_names import give_second_name, holds_blob
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import (
+from fleetledger.device_agent.errors import LoadError, ModelError
+from fleetledger.device_agent.serving.leases import CURRENT, leave_unless_leased
+from fleetledger.device_agent.serving.second_names import give_second_name, holds_blob
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import (
     BlobFolder,
     make_folder,
     sync_folder,
     write_durably,
 )
-from schemas.errors import SchemaError
-from schemas.models import Manifest
-from schemas.values import Digest
-from schemas.variants import VARIANT_NAMES, VariantName
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 log = logging.getLogger("device_agent.serving")
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from device_agent.errors import ModelError, NoModelError, StoreError
-from device_agent.home import SETTINGS_FILE, AgentHome
-from device_agent.host import sessions_of
-from device_agent.inbox.inbox import DoubtInbox, inbox_of
-from device_agent.inference import SessionSettings
-from device_agent.measuring import detection_of
-from device_agent.serving.answers import Classification, Embedding, Segmentation
-from device_agent.serving.frames import Frame
-from device_agent.serving.leases import ModelLease, current_folder, take_lease
-from device_agent.serving.loaded import LeasedModel
-from learning.errors import SampleError
-from learning.numerics.detection import DetectionRules
-from schemas.models import Manifest
+from fleetledger.device_agent.errors import ModelError, NoModelError, StoreError
+from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
+from fleetledger.device_agent.host import sessions_of
+from fleetledger.device_agent.inbox.inbox import DoubtInbox, inbox_of
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.measuring import detection_of
+from fleetledger.device_agent.serving.answers import Classification, Embedding, Segmentation
+from fleetledger.device_agent.serving.frames import Frame
+from fleetledger.device_agent.serving.leases import ModelLease, current_folder, take_lease
+from fleetledger.device_agent.serving.loaded import LeasedModel
+from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.schemas.models import Manifest
 
 log = logging.getLogger("device_agent.serving")
 

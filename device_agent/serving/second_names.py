@@ -7,8 +7,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from device_agent.store.blobs import file_digest, write_durably
-from schemas.values import Digest
+from fleetledger.device_agent.store.blobs import file_digest, write_durably
+from fleetledger.schemas.values import Digest
 
 _NO_SECOND_NAMES = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}
 _WRITING = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH

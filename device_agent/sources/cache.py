@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from device_agent.sources.cache_file import CacheFile
-from schemas.values import Digest
+from fleetledger.device_agent.sources.cache_file import CacheFile
+from fleetledger.schemas.values import Digest
 
 
 class HashedFile(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from device_agent.errors import SourceError
+from fleetledger.device_agent.errors import SourceError
 
 
 class CacheFile:

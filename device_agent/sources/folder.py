@@ -21,17 +21,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from device_agent.core.inputs import Image, Scanned
-from device_agent.core.telling import problem
-from device_agent.errors import SourceError
-from device_agent.images import MAX_FILE_BYTES
-from device_agent.sources.cache import DigestCache, HashedFile
-from device_agent.store.blobs import file_digest
-from schemas.errors import InvalidValueError, shorten
-from schemas.progress import working_at
-from schemas.regular_files import regular_status
-from schemas.reports import Problem
-from schemas.values import ClassName
+from fleetledger.device_agent.core.inputs import Image, Scanned
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.images import MAX_FILE_BYTES
+from fleetledger.device_agent.sources.cache import DigestCache, HashedFile
+from fleetledger.device_agent.store.blobs import file_digest
+from fleetledger.schemas.errors import InvalidValueError, shorten
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.regular_files import regular_status
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import ClassName
 
 SUFFIXES = frozenset(
     (

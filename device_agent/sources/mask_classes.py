@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from device_agent.errors import SourceError
-from device_agent.sources.masks import BACKGROUND, IGNORED
-from schemas.message import Strict
-from schemas.models import BACKGROUND as BACKGROUND_NAME
-from schemas.settings_file import SettingsError, load_settings
-from schemas.values import ClassName
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.models import BACKGROUND as BACKGROUND_NAME
+from fleetledger.schemas.settings_file import SettingsError, load_settings
+from fleetledger.schemas.values import ClassName
 
 Written = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]*)$")]
 """A value as TOML has it, whose keys are text."""

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.errors import ImageError
-from learning.numerics.preprocessing import check_pixels, open_picture
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import check_pixels, open_picture
 
 BACKGROUND, IGNORED = 0, 255
 _DEPTH_AT = 24

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from device_agent.core.inputs import Scanned
+from fleetledger.device_agent.core.inputs import Scanned
 
 
 class NoSamples:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from device_agent.core.inputs import Image, Scanned
-from device_agent.core.telling import problem
-from device_agent.images import ChangedError
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.masks import unknown_values
-from device_agent.sources.scenes import (
+from fleetledger.device_agent.core.inputs import Image, Scanned
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.images import ChangedError
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.masks import unknown_values
+from fleetledger.device_agent.sources.scenes import (
     CLASSES,
     IMAGES,
     MASKS,
@@ -30,10 +30,10 @@ from device_agent.sources.scenes import (
     SceneSource,
     read_limited,
 )
-from device_agent.sources.shown import ShownCache, ShownClasses, look_at
-from learning.errors import ImageError
-from schemas.reports import Problem
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.sources.shown import ShownCache, ShownClasses, look_at
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass

@@ -25,18 +25,23 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from device_agent.core.telling import problem
-from device_agent.errors import SourceError
-from device_agent.images import MAX_FILE_BYTES, ChangedError
-from device_agent.sources.cache import DigestCache, HashedFile
-from device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
-from device_agent.sources.masks import check_same_size, decode_mask
-from learning.errors import ImageError
-from learning.numerics.preprocessing import Mode, check_pixels, decode_picture, open_picture
-from schemas.progress import working_at
-from schemas.regular_files import open_regular
-from schemas.reports import Problem
-from schemas.values import Digest
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.images import MAX_FILE_BYTES, ChangedError
+from fleetledger.device_agent.sources.cache import DigestCache, HashedFile
+from fleetledger.device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
+from fleetledger.device_agent.sources.masks import check_same_size, decode_mask
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import (
+    Mode,
+    check_pixels,
+    decode_picture,
+    open_picture,
+)
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.regular_files import open_regular
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import Digest
 
 IMAGES, MASKS, CLASSES = "images", "masks", "classes.toml"
 _SUFFIXES = {IMAGES: SUFFIXES, MASKS: frozenset((".png",))}

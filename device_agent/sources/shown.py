@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from device_agent.sources.cache_file import CacheFile
-from device_agent.sources.masks import decode_mask, pixels_of
-from learning.errors import ImageError
-from schemas.values import Digest
+from fleetledger.device_agent.sources.cache_file import CacheFile
+from fleetledger.device_agent.sources.masks import decode_mask, pixels_of
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

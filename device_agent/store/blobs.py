@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from device_agent.errors import DamagedError, StoreError
-from schemas.offers import DEFAULT_BLOCK_SIZE, Offer
-from schemas.regular_files import open_regular
-from schemas.values import Digest
-from transport.block_source import BlockSource
-from transport.errors import BlockError
-from transport.part_file import drop_foreign, file_identity
+from fleetledger.device_agent.errors import DamagedError, StoreError
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE, Offer
+from fleetledger.schemas.regular_files import open_regular
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import BlockError
+from fleetledger.transport.part_file import drop_foreign, file_identity
 
 PART = ".part"
 """Ends the name of a file that is being fetched."""

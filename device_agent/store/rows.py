@@ -19,13 +19,13 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from sqlite_utils import Database
 
-from device_agent.core.draft import LAYERS, Draft, Groups, Members
-from device_agent.core.records import OutboxBody, OutboxKey, OutboxMessage
-from device_agent.core.state import AgentRecords
-from learning.numerics.detection import Detector
-from schemas.canonical import canonical_json, parse_json
-from schemas.errors import SchemaError
-from schemas.message import explain
+from fleetledger.device_agent.core.draft import LAYERS, Draft, Groups, Members
+from fleetledger.device_agent.core.records import OutboxBody, OutboxKey, OutboxMessage
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.learning.numerics.detection import Detector
+from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import explain
 
 Row = tuple[str, str, str]
 """Field, key, value."""

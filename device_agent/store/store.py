@@ -11,18 +11,18 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from device_agent.core.changes.durable import Durable, drafted
-from device_agent.core.records import OutboxKey
-from device_agent.core.state import AgentRecords
-from device_agent.errors import HeldError, StoreError
-from device_agent.store.rows import load_records, read_attached, write_draft
-from device_agent.store.schema import MIGRATIONS
-from schemas.contributions import PartKey
-from schemas.errors import SchemaError
-from schemas.presence import MAX_FORMER_RUNS
-from schemas.problems import HELD
-from schemas.receipts import RETRACTED
-from schemas.values import BootId
+from fleetledger.device_agent.core.changes.durable import Durable, drafted
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.errors import HeldError, StoreError
+from fleetledger.device_agent.store.rows import load_records, read_attached, write_draft
+from fleetledger.device_agent.store.schema import MIGRATIONS
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.presence import MAX_FORMER_RUNS
+from fleetledger.schemas.problems import HELD
+from fleetledger.schemas.receipts import RETRACTED
+from fleetledger.schemas.values import BootId
 
 HELD_SECONDS = 3600.0
 """For so long another program may hold the database before the agent ends."""

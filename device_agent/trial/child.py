@@ -1,4 +1,4 @@
-"""`python -m device_agent.trial.child`: tries the model that standard input names, and answers.
+"""`python -m fleetledger.device_agent.trial.child`: try the model that standard input names.
 
 The answer is one JSON document on what was standard output; whatever libraries print there goes to
 standard error instead.
@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from device_agent.errors import ModelError
-from device_agent.execution.engines import EngineStore
-from device_agent.execution.providers import CPU, TENSORRT
-from device_agent.host import ModelHost
-from device_agent.inference import InstalledModel, SessionSettings, describe_runtime
-from device_agent.memory import frugal_allocation, give_back, resident_bytes
-from device_agent.self_test import golden_inputs, self_test
-from device_agent.store.blobs import BlobFolder
-from device_agent.trial.measuring import Clocks, measure_runs
-from device_agent.trial.messages import (
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.execution.engines import EngineStore
+from fleetledger.device_agent.execution.providers import CPU, TENSORRT
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import InstalledModel, SessionSettings, describe_runtime
+from fleetledger.device_agent.memory import frugal_allocation, give_back, resident_bytes
+from fleetledger.device_agent.self_test import golden_inputs, self_test
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.trial.measuring import Clocks, measure_runs
+from fleetledger.device_agent.trial.messages import (
     BUILT,
     MAX_REASON,
     ReceivedTrial,
@@ -32,9 +32,9 @@ from device_agent.trial.messages import (
     TrialRequest,
     read_request,
 )
-from schemas.child_limits import contain, limit, limit_processor
-from schemas.errors import FleetledgerError
-from schemas.values import Digest
+from fleetledger.schemas.child_limits import contain, limit, limit_processor
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import Digest
 
 
 def main() -> None:

@@ -10,10 +10,10 @@ from typing import BinaryIO
 import numpy as np
 from pydantic import Field
 
-from device_agent.inference import Inputs
-from schemas.message import Strict
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.inference import Inputs
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_REASON = 500

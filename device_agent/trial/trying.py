@@ -13,31 +13,31 @@ from dataclasses import dataclass
 import psutil
 from pydantic import ValidationError
 
-from device_agent.errors import MissingError, ModelError, TrialError
-from device_agent.execution.engines import EngineFolder, EngineStore
-from device_agent.execution.providers import TENSORRT
-from device_agent.health.machine import Machine
-from device_agent.inference import Inputs, SessionSettings, describe_runtime
-from device_agent.store.blobs import BlobFolder
-from device_agent.trial.messages import (
+from fleetledger.device_agent.errors import MissingError, ModelError, TrialError
+from fleetledger.device_agent.execution.engines import EngineFolder, EngineStore
+from fleetledger.device_agent.execution.providers import TENSORRT
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.inference import Inputs, SessionSettings, describe_runtime
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.trial.messages import (
     MAX_ANSWER_BYTES,
     TrialAnswer,
     TrialEngines,
     TrialRequest,
     write_request,
 )
-from device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
-from schemas.child_limits import child_environment
-from schemas.errors import SchemaError
-from schemas.models import Manifest
-from schemas.progress import working_at
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
+from fleetledger.schemas.child_limits import child_environment
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.progress import working_at
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 log = logging.getLogger("device_agent.trial")
 
 VariantOf = Callable[[Digest], "VariantName | None"]
-COMMAND = (sys.executable, "-m", "device_agent.trial.child")
+COMMAND = (sys.executable, "-m", "fleetledger.device_agent.trial.child")
 NOTICEABLE_SECONDS = 0.01
 """Of one sample: what is slower by less is not too slow, whatever it is a multiple of."""
 LEAK_BYTES = 64 << 20

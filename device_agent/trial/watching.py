@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 import psutil
 
-from device_agent.errors import TrialError
-from device_agent.trial.messages import BUILT
-from schemas.progress import working_at
+from fleetledger.device_agent.errors import TrialError
+from fleetledger.device_agent.trial.messages import BUILT
+from fleetledger.schemas.progress import working_at
 
 _LOOK_SECONDS = 0.05
 _LAST_WORDS = 2000

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from export.errors import CalibrationError
-from export.variants.gate import LEAST_SAMPLES
-from learning.errors import SampleError
-from learning.numerics.preprocessing import preprocess
-from schemas.models import AnyPreprocessing
-from schemas.values import Digest
+from fleetledger.export.errors import CalibrationError
+from fleetledger.export.variants.gate import LEAST_SAMPLES
+from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import Digest
 
 MOST_CALIBRATED = 200
 MOST_MEASURED = 1000

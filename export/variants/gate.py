@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from export.errors import ModelFileError
-from export.golden import Golden
-from export.head import head_scores
-from export.variants.measuring import Floats, VariantFeatures, strays
-from schemas.counted import count_of
-from schemas.file_reference import FileReference
-from schemas.values import ClassName
-from schemas.variants import Variant, VariantName
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import Golden
+from fleetledger.export.head import head_scores
+from fleetledger.export.variants.measuring import Floats, VariantFeatures, strays
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.variants import Variant, VariantName
 
 LEAST_SAMPLES = 100
 """Of fewer, a point could not be told."""

@@ -10,8 +10,8 @@ import warnings
 
 from onnx import ModelProto
 
-from export.errors import ModelFileError
-from export.runtime import runtime_tools
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.runtime import runtime_tools
 
 
 def halved(backbone: ModelProto) -> ModelProto:

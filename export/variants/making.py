@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from export.variants.halving import halved
-from export.variants.quantising import quantised
-from export.variants.splitting import split_frozen
-from schemas.variants import VARIANT_NAMES, VariantName
+from fleetledger.export.variants.halving import halved
+from fleetledger.export.variants.quantising import quantised
+from fleetledger.export.variants.splitting import split_frozen
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 
 def made_variants(

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from export.errors import ModelFileError
-from export.golden import Golden, frozen_features
-from export.runtime import LoadedModel
-from schemas.variants import VARIANT_NAMES, VariantName
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import Golden, frozen_features
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 
 Floats = npt.NDArray[np.float32]
 Samples = npt.NDArray[Any]

@@ -27,9 +27,9 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, helper
 
-from export.errors import ModelFileError
-from export.graph import opset_of
-from export.runtime import runtime_tools
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import opset_of
+from fleetledger.export.runtime import runtime_tools
 
 Samples = npt.NDArray[Any]
 FLOAT_CONVOLUTIONS = 3

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from export.builder import float_value
-from export.errors import ModelFileError
-from export.graph import BATCH, clean, write
-from export.rules import STANDARD_DOMAINS, check
-from schemas.models import FEATURES
+from fleetledger.export.builder import float_value
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.graph import BATCH, clean, write
+from fleetledger.export.rules import STANDARD_DOMAINS, check
+from fleetledger.schemas.models import FEATURES
 
 MAP_PREFIX = "map/"
 """Before every name that `export.frozen` gives."""

@@ -18,14 +18,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.losses.composing import Lesson, Step
-from learning.losses.ensemble import EnsembleReduction, ensemble_distillation
-from learning.losses.ranking import margin_ranking
-from learning.losses.relation import drawn_triples, relation
-from learning.losses.terms import counted
-from learning.losses.topology import topology
-from learning.networks.torch_layers import head_cosines
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.ensemble import EnsembleReduction, ensemble_distillation
+from fleetledger.learning.losses.ranking import margin_ranking
+from fleetledger.learning.losses.relation import drawn_triples, relation
+from fleetledger.learning.losses.terms import counted
+from fleetledger.learning.losses.topology import topology
+from fleetledger.learning.networks.torch_layers import head_cosines
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.losses.reduction import LEAST_TOTAL, weighted_mean
+from fleetledger.learning.losses.reduction import LEAST_TOTAL, weighted_mean
 
 
 def feature_balance(features: Tensor, targets: Tensor, weight: Tensor, new: Tensor) -> Tensor:

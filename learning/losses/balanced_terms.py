@@ -8,18 +8,18 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.binary import binary_cross_entropy, one_hot_with_old
-from learning.losses.composing import Lesson, Step
-from learning.losses.cross_entropy import sample_cross_entropy
-from learning.losses.gradient_balance import (
+from fleetledger.learning.losses.binary import binary_cross_entropy, one_hot_with_old
+from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.cross_entropy import sample_cross_entropy
+from fleetledger.learning.losses.gradient_balance import (
     Activation,
     balancing_weights,
     gradient_magnitudes,
     semantic_divergence,
     soft_targets,
 )
-from learning.losses.reduction import weighted_mean
-from learning.losses.terms import weight_of
+from fleetledger.learning.losses.reduction import weighted_mean
+from fleetledger.learning.losses.terms import weight_of
 
 
 @dataclass(frozen=True)

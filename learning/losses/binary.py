@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import Weight, weighted_mean
+from fleetledger.learning.losses.reduction import Weight, weighted_mean
 
 
 def binary_cross_entropy(

@@ -22,13 +22,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from learning.networks.fixed_features import IdentityBody
-from learning.networks.head import is_of_head
-from learning.networks.held_rows import joined_rows
-from learning.networks.network import Network
-from learning.networks.torch_layers import Mode, Outputs, Tensors, forward_lazily
-from learning.training.frozen_outputs import FrozenPass
-from learning.training.work import Batch, Tree, Work
+from fleetledger.learning.networks.fixed_features import IdentityBody
+from fleetledger.learning.networks.head import is_of_head
+from fleetledger.learning.networks.held_rows import joined_rows
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.torch_layers import Mode, Outputs, Tensors, forward_lazily
+from fleetledger.learning.training.frozen_outputs import FrozenPass
+from fleetledger.learning.training.work import Batch, Tree, Work
 
 Training = Literal["all", "body", "head", "none"]
 Lesson = Literal["features", "logits"]

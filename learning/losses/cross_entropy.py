@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import (
+from fleetledger.learning.losses.reduction import (
     Weight,
     over_classes,
     weighted_mean,

@@ -17,7 +17,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import Weight, over_classes, weighted_mean, within
+from fleetledger.learning.losses.reduction import Weight, over_classes, weighted_mean, within
 
 Direction = Literal["teacher_first", "student_first"]
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from learning.losses.distillation import divergence
+from fleetledger.learning.losses.distillation import divergence
 
 EnsembleReduction = Literal["mean", "mean_tau2", "sum"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.losses.reduction import summed_per_agent
-from learning.networks.torch_layers import Tensors
+from fleetledger.learning.losses.reduction import summed_per_agent
+from fleetledger.learning.networks.torch_layers import Tensors
 
 FISHER_CAP = 1e-4
 """The largest entry of a Fisher diagonal, as in the released programs."""

@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import Weight, weighted_mean
+from fleetledger.learning.losses.reduction import Weight, weighted_mean
 
 
 def feature_distance(

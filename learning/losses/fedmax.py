@@ -17,7 +17,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import weighted_mean
+from fleetledger.learning.losses.reduction import weighted_mean
 
 FedMaxDirection = Literal["uniform_first", "softmax_first"]
 FedMaxReduction = Literal["mean", "sum"]

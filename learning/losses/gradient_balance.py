@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.binary import later_one_hot
-from learning.losses.reduction import Weight
+from fleetledger.learning.losses.binary import later_one_hot
+from fleetledger.learning.losses.reduction import Weight
 
 Activation = Literal["softmax", "sigmoid"]
 

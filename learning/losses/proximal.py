@@ -15,8 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from learning.losses.reduction import summed_per_agent
-from learning.networks.torch_layers import Tensors
+from fleetledger.learning.losses.reduction import summed_per_agent
+from fleetledger.learning.networks.torch_layers import Tensors
 
 
 def proximal(

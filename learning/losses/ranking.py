@@ -14,7 +14,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.reduction import over_classes, weighted_mean, within
+from fleetledger.learning.losses.reduction import over_classes, weighted_mean, within
 
 
 def margin_ranking(

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.directions import unit
-from learning.losses.reduction import weighted_mean
+from fleetledger.learning.losses.directions import unit
+from fleetledger.learning.losses.reduction import weighted_mean
 
 _BITS = 21
 """Of a word for each place of a triple."""

@@ -7,15 +7,15 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from learning.losses.balance import feature_balance
-from learning.losses.composing import Lesson, Step
-from learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
-from learning.losses.distillation import Direction, distillation, divergence
-from learning.losses.ewc import ewc_penalty
-from learning.losses.features import feature_angle, feature_distance
-from learning.losses.fedmax import FedMaxDirection, FedMaxReduction, fedmax
-from learning.losses.proximal import proximal
-from learning.losses.reduction import Weight
+from fleetledger.learning.losses.balance import feature_balance
+from fleetledger.learning.losses.composing import Lesson, Step
+from fleetledger.learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
+from fleetledger.learning.losses.distillation import Direction, distillation, divergence
+from fleetledger.learning.losses.ewc import ewc_penalty
+from fleetledger.learning.losses.features import feature_angle, feature_distance
+from fleetledger.learning.losses.fedmax import FedMaxDirection, FedMaxReduction, fedmax
+from fleetledger.learning.losses.proximal import proximal
+from fleetledger.learning.losses.reduction import Weight
 
 
 @dataclass(frozen=True)

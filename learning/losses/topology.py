@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.losses.directions import unit
+from fleetledger.learning.losses.directions import unit
 
 SMALLEST_VARIANCE = 1e-12
 """Of similarities; below, in float32, only rounding would be correlated."""

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.plan import TensorPlan
 
 EPSILON = 1e-5
 """Added to variances that batch normalisation divides by."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.plan import is_buffer
-from learning.numerics.accelerator import waited_for
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.numerics.accelerator import waited_for
 
 _ALIGNED = 64
 """Numbers from whose multiples on tensors begin in a buffer that many share."""

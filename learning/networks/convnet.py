@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from learning.networks.body import WIDEST_STACKED, Layers, V
-from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
+from fleetledger.learning.networks.body import WIDEST_STACKED, Layers, V
+from fleetledger.learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
 
 
 @dataclass(frozen=True)

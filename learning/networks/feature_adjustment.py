@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
-from learning.networks.body import Layers, V
-from learning.networks.plan import TensorPlan, linear_plan, normalisation_plan
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import TensorPlan, linear_plan, normalisation_plan
 
 Shortcut = Literal["hidden", "input", "none"]
 

@@ -14,8 +14,8 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.body import Layers, V
-from learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import TensorPlan
 
 
 @dataclass(frozen=True)

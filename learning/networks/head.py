@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import NetworkError
-from learning.networks.body import Layers, V
-from learning.networks.plan import (
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import (
     Arrays,
     TensorPlan,
     initial_arrays,
@@ -28,7 +28,7 @@ from learning.networks.plan import (
     normalisation_plan,
     uniform,
 )
-from learning.networks.seeding import stream_key
+from fleetledger.learning.networks.seeding import stream_key
 
 HeadKind = Literal["linear", "cosine", "hidden"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.networks.head import BIAS, ROWS
-from learning.networks.torch_layers import Tensors
+from fleetledger.learning.networks.head import BIAS, ROWS
+from fleetledger.learning.networks.torch_layers import Tensors
 
 
 def split_rows(parameters: Tensors, held: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.feature_rows import Floats
+from fleetledger.learning.numerics.feature_rows import Floats
 
 
 def imprinted(

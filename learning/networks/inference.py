@@ -9,9 +9,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Mode, Outputs, Tensors, forward
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Mode, Outputs, Tensors, forward
 
 Found = TypeVar("Found")
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from learning.networks.body import Layers, V
-from learning.networks.plan import TensorPlan, linear_plan, normalisation_plan
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import TensorPlan, linear_plan, normalisation_plan
 
 
 @dataclass(frozen=True)

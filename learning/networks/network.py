@@ -9,10 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import NetworkError
-from learning.networks.body import Body
-from learning.networks.head import HeadKind, head_plan, initial_head, row_shapes, row_width
-from learning.networks.plan import Arrays, TensorPlan, initial_arrays
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.body import Body
+from fleetledger.learning.networks.head import (
+    HeadKind,
+    head_plan,
+    initial_head,
+    row_shapes,
+    row_width,
+)
+from fleetledger.learning.networks.plan import Arrays, TensorPlan, initial_arrays
 
 Shape = tuple[int, ...]
 

@@ -14,8 +14,8 @@ from math import prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.seeding import stream_key
-from learning.numerics.counter_generator import random_words
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.learning.numerics.counter_generator import random_words
 
 Arrays = dict[str, npt.NDArray[np.float32]]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
-from learning.errors import NetworkError
-from learning.networks.body import Body
-from learning.networks.convnet import ConvNet
-from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.fixed_features import FixedProjection, IdentityBody
-from learning.networks.head import HeadKind
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network, Shape
-from learning.networks.residual_adapter import ResidualAdapter
-from learning.networks.resnet import ResNet
-from learning.networks.vision_transformer import VisionTransformer
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.body import Body
+from fleetledger.learning.networks.convnet import ConvNet
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
+from fleetledger.learning.networks.fixed_features import FixedProjection, IdentityBody
+from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network, Shape
+from fleetledger.learning.networks.residual_adapter import ResidualAdapter
+from fleetledger.learning.networks.resnet import ResNet
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
 
 
 def _mlp(shape: Shape) -> Body:

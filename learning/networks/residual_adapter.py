@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from learning.networks.body import Layers, V
-from learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import TensorPlan
 
 CENTRE, SPREAD = "centre", "spread"
 """The tensors (d,) that nobody trains."""

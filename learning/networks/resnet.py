@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import WIDEST_STACKED, Layers, V
-from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
+from fleetledger.learning.networks.body import WIDEST_STACKED, Layers, V
+from fleetledger.learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.networks.body import MOMENTUM
-from learning.networks.network import Network
-from learning.networks.torch_layers import Mode, Tensors, forward_lazily
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.body import MOMENTUM
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.torch_layers import Mode, Tensors, forward_lazily
 
 
 def measured_statistics(

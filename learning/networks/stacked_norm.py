@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.networks.body import EPSILON
+from fleetledger.learning.networks.body import EPSILON
 
 
 def masked_norm(

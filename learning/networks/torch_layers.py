@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.errors import TrainingError
-from learning.networks.body import EPSILON, MOMENTUM
-from learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
-from learning.networks.network import Network
-from learning.networks.stacked_maps import (
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.body import EPSILON, MOMENTUM
+from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT, row_inputs
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.stacked_maps import (
     MapNorm,
     Window,
     convolved,
@@ -30,8 +30,8 @@ from learning.networks.stacked_maps import (
     normalised_by_batch,
     normalised_in_use,
 )
-from learning.networks.stacked_norm import masked_norm
-from learning.networks.torch_tokens import (
+from fleetledger.learning.networks.stacked_norm import masked_norm
+from fleetledger.learning.networks.torch_tokens import (
     attended,
     normalised_tokens,
     patch_tokens,

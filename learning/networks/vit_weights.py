@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.plan import TensorPlan
 
 _POSITIONS = "encoder.pos_embedding"
 _OLDER = ((r"\.mlp\.linear_1\.", ".mlp.0."), (r"\.mlp\.linear_2\.", ".mlp.3."))

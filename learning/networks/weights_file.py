@@ -10,11 +10,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from learning.errors import NetworkError
-from learning.networks.conversion import to_arrays
-from learning.networks.plan import Arrays, TensorPlan
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.vit_weights import at_size, under_present_names
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.conversion import to_arrays
+from fleetledger.learning.networks.plan import Arrays, TensorPlan
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.vit_weights import at_size, under_present_names
 
 _TRUNK = "backbone."
 

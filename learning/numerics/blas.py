@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from learning.numerics.accelerator import accelerator
+from fleetledger.learning.numerics.accelerator import accelerator
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

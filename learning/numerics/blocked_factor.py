@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.ridge import singular
+from fleetledger.learning.numerics.ridge import singular
 
 Floats = npt.NDArray[np.float64]
 

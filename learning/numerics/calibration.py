@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
+from fleetledger.learning.errors import FeatureError
 
 LOGIT_SCALES: tuple[float, ...] = tuple(2.0 ** (step / 2) for step in range(21))
 """The grid: from 1 to 1024 in steps of the square root of 2."""

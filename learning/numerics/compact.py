@@ -23,11 +23,16 @@ from math import ceil, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics.accelerator import accelerator
-from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
-from learning.numerics.exactness import FLOAT64_EXACT, INT64_LARGEST, prove_float64
-from learning.numerics.triangles import diagonal_index, pack_upper, triangle_size, unpack_upper
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics.accelerator import accelerator
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
+from fleetledger.learning.numerics.exactness import FLOAT64_EXACT, INT64_LARGEST, prove_float64
+from fleetledger.learning.numerics.triangles import (
+    diagonal_index,
+    pack_upper,
+    triangle_size,
+    unpack_upper,
+)
 
 Floats = npt.NDArray[np.float64]
 

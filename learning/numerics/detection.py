@@ -33,15 +33,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.conformal import first_number, shuffled
-from learning.numerics.entropy import Floats, relative_entropy, softmax
-from learning.numerics.sequential_detection import (
+from fleetledger.learning.numerics.conformal import first_number, shuffled
+from fleetledger.learning.numerics.entropy import Floats, relative_entropy, softmax
+from fleetledger.learning.numerics.sequential_detection import (
     ChangeEvidence,
     Doubt,
     gathered,
     with_reference,
 )
-from learning.numerics.shots import Projections, Shots, centred_by, taken_in
+from fleetledger.learning.numerics.shots import Projections, Shots, centred_by, taken_in
 
 ENTROPY = "relative entropy"
 """What a head is measured by that tells nothing else, in words."""

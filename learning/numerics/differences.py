@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import NetworkError, RangeError
-from learning.numerics.exact_sum import smallest_exponent
-from learning.numerics.grids import (
+from fleetledger.learning.errors import NetworkError, RangeError
+from fleetledger.learning.numerics.exact_sum import smallest_exponent
+from fleetledger.learning.numerics.grids import (
     Grid,
     Integers,
     Steps,
@@ -32,7 +32,7 @@ from learning.numerics.grids import (
     largest_magnitude,
     refuse_negative,
 )
-from learning.numerics.weights import WeightGrid
+from fleetledger.learning.numerics.weights import WeightGrid
 
 OCTAVES = 16
 """By how many powers of two an answer's step may be coarser than the finest."""

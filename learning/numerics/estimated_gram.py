@@ -26,8 +26,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
-from learning.numerics.blas import one_blas_thread
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import RangeError
-from learning.numerics.exactness import INT64_LARGEST
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.exactness import INT64_LARGEST
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ whose partial sums all stay within that is exact in any order, with or without f
 
 from __future__ import annotations
 
-from learning.errors import RangeError
+from fleetledger.learning.errors import RangeError
 
 FLOAT32_EXACT = 2**24
 """float32 holds every integer up to this magnitude."""

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import RangeError
-from learning.numerics.feature_rows import finite_rows
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.feature_rows import finite_rows
 
 Name = TypeVar("Name")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
+from fleetledger.learning.errors import FeatureError
 
 Floats = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from learning.numerics.preprocessing import PreprocessingSpec
+    from fleetledger.learning.numerics.preprocessing import PreprocessingSpec
 
 OUTSIDE = 255
 """Value of a mask where nothing is said."""

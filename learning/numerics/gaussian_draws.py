@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from learning.numerics.noise import normal_noise
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.learning.numerics.noise import normal_noise
 
 Floats = npt.NDArray[np.float64]
 

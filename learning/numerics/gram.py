@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
-from learning.numerics.accelerator import accelerator
-from learning.numerics.exactness import exact_rows
-from learning.numerics.triangles import triangle_size
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.accelerator import accelerator
+from fleetledger.learning.numerics.exactness import exact_rows
+from fleetledger.learning.numerics.triangles import triangle_size
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

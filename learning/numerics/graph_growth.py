@@ -18,8 +18,8 @@ from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from learning.errors import GraphGrowthError
-from learning.numerics.graph_values import (
+from fleetledger.learning.errors import GraphGrowthError
+from fleetledger.learning.numerics.graph_values import (
     CONSTANT,
     DATA,
     SHAPE,

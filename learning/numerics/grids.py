@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import NetworkError, RangeError
+from fleetledger.learning.errors import NetworkError, RangeError
 
 Weights = Mapping[str, npt.NDArray[Any]]
 Integers = npt.NDArray[np.int32]

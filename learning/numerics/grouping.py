@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.counter_generator import random_words
+from fleetledger.learning.numerics.counter_generator import random_words
 
 Integers = npt.NDArray[np.int64]
 

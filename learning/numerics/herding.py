@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.feature_rows import finite_rows, unit_rows
+from fleetledger.learning.numerics.feature_rows import finite_rows, unit_rows
 
 
 def herd(features: npt.NDArray[Any], count: int, *, normalised: bool = True) -> list[int]:

@@ -23,10 +23,10 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import SingularError
-from learning.numerics.blas import one_blas_thread
-from learning.numerics.blocked_factor import BlockedFactor
-from learning.numerics.ridge import solve_ridge
+from fleetledger.learning.errors import SingularError
+from fleetledger.learning.numerics.blas import one_blas_thread
+from fleetledger.learning.numerics.blocked_factor import BlockedFactor
+from fleetledger.learning.numerics.ridge import solve_ridge
 
 Floats = npt.NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics.exactness import FLOAT32_EXACT, FLOAT64_EXACT
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics.exactness import FLOAT32_EXACT, FLOAT64_EXACT
 
 QUANTISED_LARGEST = 127
 """Largest magnitude of a quantised backbone feature q."""

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
-from learning.numerics.blas import one_blas_thread
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.feature_rows import Floats, unit_rows
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.feature_rows import Floats, unit_rows
 
 Integers = npt.NDArray[np.int64]
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.entropy import Floats, entropy, relative_entropy, softmax
+from fleetledger.learning.numerics.entropy import Floats, entropy, relative_entropy, softmax
 
 Logits = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

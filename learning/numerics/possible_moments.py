@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import MomentsError
-from learning.numerics.blas import one_blas_thread
+from fleetledger.learning.errors import MomentsError
+from fleetledger.learning.numerics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

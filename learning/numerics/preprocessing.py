@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from learning.errors import ImageError, TextError
-from learning.numerics.framing import OUTSIDE, Frame, frame_of
-from learning.numerics.opencv_resize import resize_bilinear
-from learning.numerics.tokens import TextSpec, token_ids
+from fleetledger.learning.errors import ImageError, TextError
+from fleetledger.learning.numerics.framing import OUTSIDE, Frame, frame_of
+from fleetledger.learning.numerics.opencv_resize import resize_bilinear
+from fleetledger.learning.numerics.tokens import TextSpec, token_ids
 
 MAX_PIXELS = 64_000_000
 """Pictures with more pixels are refused before they are decoded (192 MB as RGB)."""

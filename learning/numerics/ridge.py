@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError, SingularError
-from learning.numerics.accelerator import accelerator
-from learning.numerics.blas import one_blas_thread
+from fleetledger.learning.errors import FeatureError, SingularError
+from fleetledger.learning.numerics.accelerator import accelerator
+from fleetledger.learning.numerics.blas import one_blas_thread
 
 Floats = npt.NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.conformal import BINS, chance_of, levels_of, p_value, pays
+from fleetledger.learning.numerics.conformal import BINS, chance_of, levels_of, p_value, pays
 
 BET = 0.8
 """Share of the evidence that a block stakes; benchmarks/detection tells what it gives."""

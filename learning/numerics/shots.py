@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.counter_generator import integer_map
+from fleetledger.learning.numerics.counter_generator import integer_map
 
 BITS = 256
 """Random projections of a fingerprint."""

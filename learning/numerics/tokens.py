@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import TextError
+from fleetledger.learning.errors import TextError
 
 MAX_TEXT_BYTES = 1 << 20
 """Larger texts are refused before they are decoded."""

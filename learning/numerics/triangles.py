@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import FeatureError
+from fleetledger.learning.errors import FeatureError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

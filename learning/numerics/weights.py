@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import NetworkError, RangeError
-from learning.numerics.exact_sum import smallest_exponent
-from learning.numerics.exactness import prove_sum
-from learning.numerics.grids import (
+from fleetledger.learning.errors import NetworkError, RangeError
+from fleetledger.learning.numerics.exact_sum import smallest_exponent
+from fleetledger.learning.numerics.exactness import prove_sum
+from fleetledger.learning.numerics.grids import (
     LARGEST,
     Grid,
     Integers,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from learning.errors import GraphFileError
-from learning.onnx_files.messages import MESSAGES
-from learning.onnx_files.wire import FIXED32, FIXED64, LENGTH, VARINT, Octets, Wire
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.messages import MESSAGES
+from fleetledger.learning.onnx_files.wire import FIXED32, FIXED64, LENGTH, VARINT, Octets, Wire
 
 _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 9, 13, 14
 _HOLDING = frozenset({"graph", "node", "attribute", "tensor"})

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
 
-from learning.numerics.graph_growth import Graph
-from learning.numerics.graph_values import MAX_FOLLOWED, Node, Tensor
-from learning.onnx_files.tensor_sizes import MAX_RANK
-from learning.onnx_files.wire import VARINT, Octets, Wire, signed
+from fleetledger.learning.numerics.graph_growth import Graph
+from fleetledger.learning.numerics.graph_values import MAX_FOLLOWED, Node, Tensor
+from fleetledger.learning.onnx_files.tensor_sizes import MAX_RANK
+from fleetledger.learning.onnx_files.wire import VARINT, Octets, Wire, signed
 
 _FORMATS = {1: "f", 6: "i", 7: "q", 11: "d"}
 """Types of ONNX that sizes and scales have, as `struct` writes them."""

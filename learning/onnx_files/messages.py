@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from learning.onnx_files.wire import FIXED32, FIXED64, LENGTH, VARINT
+from fleetledger.learning.onnx_files.wire import FIXED32, FIXED64, LENGTH, VARINT
 
 
 class Field(NamedTuple):

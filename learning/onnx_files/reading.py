@@ -21,13 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from learning.errors import GraphFileError, GraphGrowthError
-from learning.numerics.graph_growth import least_sizes
-from learning.numerics.graph_values import MAX_FOLLOWED
-from learning.onnx_files.kept import OnnxMessage, note_in_graph
-from learning.onnx_files.messages import MESSAGES, Field
-from learning.onnx_files.tensor_sizes import MAX_RANK, check_stored, numbers_of, varints_in
-from learning.onnx_files.wire import (
+from fleetledger.learning.errors import GraphFileError, GraphGrowthError
+from fleetledger.learning.numerics.graph_growth import least_sizes
+from fleetledger.learning.numerics.graph_values import MAX_FOLLOWED
+from fleetledger.learning.onnx_files.kept import OnnxMessage, note_in_graph
+from fleetledger.learning.onnx_files.messages import MESSAGES, Field
+from fleetledger.learning.onnx_files.tensor_sizes import (
+    MAX_RANK,
+    check_stored,
+    numbers_of,
+    varints_in,
+)
+from fleetledger.learning.onnx_files.wire import (
     FIXED32,
     FIXED64,
     LENGTH,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from learning.errors import GraphFileError
-from learning.onnx_files.wire import Octets
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.wire import Octets
 
 MAX_RANK = 32
 MAX_NUMBERS = 1 << 28

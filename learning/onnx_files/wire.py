@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, overload
 
-from learning.errors import GraphFileError
+from fleetledger.learning.errors import GraphFileError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _WIDTHS = {FIXED64: 8, FIXED32: 4}

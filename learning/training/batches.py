@@ -9,10 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from learning.networks.pictures import Normaliser, PictureSource, Windows
-from learning.networks.torch_layers import Tensors
-from learning.training.draws import Draws, EpochDraws
-from learning.training.work import Batch, Work
+from fleetledger.learning.networks.pictures import Normaliser, PictureSource, Windows
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.draws import Draws, EpochDraws
+from fleetledger.learning.training.work import Batch, Work
 
 Places = slice | tuple[slice, slice]
 """Samples of an epoch's order; in a stack, of which agents."""

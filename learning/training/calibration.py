@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from learning.training.work import Work
+from fleetledger.learning.training.work import Work
 
 if TYPE_CHECKING:
-    from learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.settings import TrainingEngineSettings
 
 Kind = Mapping[str, str | int]
 """What is timed and where, as the file of a calibration tells it."""

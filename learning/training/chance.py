@@ -26,8 +26,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.networks.seeding import stream_key
-from learning.numerics.counter_generator import random_words
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.learning.numerics.counter_generator import random_words
 
 SHUFFLE, AUGMENTATION, DROPOUT, LOSS = 0, 1, 2, 3
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.networks.conversion import copied_together
-from learning.training.work import Data, Tree, Work
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.conversion import copied_together
+from fleetledger.learning.training.work import Data, Tree, Work
 
 
 def found_device(asked: str) -> str:

@@ -23,8 +23,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.numerics.counter_generator import random_words, words_at
-from learning.training.chance import (
+from fleetledger.learning.numerics.counter_generator import random_words, words_at
+from fleetledger.learning.training.chance import (
     AUGMENTATION,
     DROPOUT,
     LANES,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import torch
 
-from learning.training.calibration import (
+from fleetledger.learning.training.calibration import (
     Calibration,
     agents_timed,
     by_size,
@@ -19,13 +19,13 @@ from learning.training.calibration import (
     shortest,
     versions_here,
 )
-from learning.training.loop import check, train_alone
-from learning.training.memory import agents_per_stack
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stacking import alone_because, signature
-from learning.training.stepping import LEAST_STEPS
-from learning.training.work import Trained, Work, shortened
+from fleetledger.learning.training.loop import check, train_alone
+from fleetledger.learning.training.memory import agents_per_stack
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stacking import alone_because, signature
+from fleetledger.learning.training.stepping import LEAST_STEPS
+from fleetledger.learning.training.work import Trained, Work, shortened
 
 _CALIBRATION_RUNS = 3
 _CALIBRATION_BATCHES = 3

@@ -17,10 +17,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from learning.networks.inference import Inference
-from learning.networks.torch_layers import Tensors
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Work
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Work
 
 _BATCHES = 8
 """Of training that go through at once: without gradient a sample has the values of a layer or two

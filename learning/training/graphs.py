@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from learning.training.sgd import Trainable
-from learning.training.static_steps import StaticStep, copied, leaves_of
-from learning.training.work import Tree
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.static_steps import StaticStep, copied, leaves_of
+from fleetledger.learning.training.work import Tree
 
 _WARMUPS = 3
 """Steps before a capture, as torch asks for: libraries choose their kernels and memory in them."""

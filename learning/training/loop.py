@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from learning.errors import TrainingError
-from learning.networks.conversion import brought_home
-from learning.networks.inference import Inference
-from learning.networks.torch_layers import Tensors
-from learning.training.batches import AgentBatches, real_type
-from learning.training.devices import memory_watched, moved
-from learning.training.frozen_outputs import with_frozen_outputs
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stepping import Steps
-from learning.training.work import Extras, Trained, Work
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.batches import AgentBatches, real_type
+from fleetledger.learning.training.devices import memory_watched, moved
+from fleetledger.learning.training.frozen_outputs import with_frozen_outputs
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stepping import Steps
+from fleetledger.learning.training.work import Extras, Trained, Work
 
 
 def train_alone(work: Work, settings: TrainingEngineSettings) -> Trained:

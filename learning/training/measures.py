@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.losses.ewc import FISHER_CAP
-from learning.training.batches import AgentBatches
-from learning.training.devices import moved
-from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import Trainable
-from learning.training.steps import Given, slope_of
-from learning.training.work import Work
+from fleetledger.learning.losses.ewc import FISHER_CAP
+from fleetledger.learning.training.batches import AgentBatches
+from fleetledger.learning.training.devices import moved
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.steps import Given, slope_of
+from fleetledger.learning.training.work import Work
 
 
 def fisher_diagonal(

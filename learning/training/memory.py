@@ -13,13 +13,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from learning.training.devices import moved_together
-from learning.training.free_memory import free_bytes
-from learning.training.frozen_outputs import with_frozen_outputs
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stacking import own_bytes, signature, tree_bytes
-from learning.training.work import Work, shortened
+from fleetledger.learning.training.devices import moved_together
+from fleetledger.learning.training.free_memory import free_bytes
+from fleetledger.learning.training.frozen_outputs import with_frozen_outputs
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stacking import own_bytes, signature, tree_bytes
+from fleetledger.learning.training.work import Work, shortened
 
 _COPIES = 4
 """Of every trained tensor: value, velocity, gradient, and one in passing."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.training.free_memory import free_bytes
+from fleetledger.learning.training.free_memory import free_bytes
 
 log = logging.getLogger("learning.resident")
 

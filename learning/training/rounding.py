@@ -23,10 +23,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import brought_home
-from learning.networks.plan import is_buffer
-from learning.numerics.differences import BITS, OCTAVES, DifferenceGrid
-from learning.numerics.grids import Grid, is_variance
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.numerics.differences import BITS, OCTAVES, DifferenceGrid
+from fleetledger.learning.numerics.grids import Grid, is_variance
 
 _VALUES_AT_ONCE = 1 << 25
 """Of some answers: a few numbers of eight bytes for each."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.losses.segmentation.pixels import IGNORED
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.segmentation.pixels import IGNORED
 
 _LEVELS = 1 << 16
 

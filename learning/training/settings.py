@@ -11,12 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.training.calibration import Calibrations
-from learning.training.devices import products_in_tf32
-from learning.training.shared_inference import SharedLooks
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.calibration import Calibrations
+from fleetledger.learning.training.devices import products_in_tf32
+from fleetledger.learning.training.shared_inference import SharedLooks
 
 EngineName = Literal["loop", "stack", "auto"]
 StepsName = Literal["eager", "compiled", "captured"]

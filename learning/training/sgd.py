@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from learning.networks.torch_layers import Tensors
-from learning.training.work import Sgd
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.work import Sgd
 
 
 @dataclass(eq=False)

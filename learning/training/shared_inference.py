@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.training.resident import ResidentSamples, SampleArray
+from fleetledger.learning.training.resident import ResidentSamples, SampleArray
 
 Rows = npt.NDArray[Any]
 SENT = "sent"

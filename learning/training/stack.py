@@ -13,17 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.networks.conversion import brought_home
-from learning.networks.torch_layers import Tensors
-from learning.training.batches import BatchPart, real_type
-from learning.training.devices import moved_together
-from learning.training.frozen_outputs import with_frozen_outputs
-from learning.training.loop import prepared
-from learning.training.settings import TrainingEngineSettings
-from learning.training.sgd import Trainable
-from learning.training.stack_batches import StackedData
-from learning.training.stacking import (
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.batches import BatchPart, real_type
+from fleetledger.learning.training.devices import moved_together
+from fleetledger.learning.training.frozen_outputs import with_frozen_outputs
+from fleetledger.learning.training.loop import prepared
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.stack_batches import StackedData
+from fleetledger.learning.training.stacking import (
     Leaf,
     alone_because,
     first_of,
@@ -31,9 +31,9 @@ from learning.training.stacking import (
     stack_tensors,
     stack_trees,
 )
-from learning.training.static_steps import StaticStep, part_tensors
-from learning.training.stepping import Call, compiled_once, why_eager
-from learning.training.work import Batch, Extras, Trained, Work
+from fleetledger.learning.training.static_steps import StaticStep, part_tensors
+from fleetledger.learning.training.stepping import Call, compiled_once, why_eager
+from fleetledger.learning.training.work import Batch, Extras, Trained, Work
 
 
 def train_stacked(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:

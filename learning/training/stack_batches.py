@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import copied_together
-from learning.networks.pictures import Normaliser, PictureSource
-from learning.networks.torch_layers import Tensors
-from learning.training.batches import EpochRows, real_type, source_of
-from learning.training.draws import Draws
-from learning.training.work import Batch, Data, Work
+from fleetledger.learning.networks.conversion import copied_together
+from fleetledger.learning.networks.pictures import Normaliser, PictureSource
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.batches import EpochRows, real_type, source_of
+from fleetledger.learning.training.draws import Draws
+from fleetledger.learning.training.work import Batch, Data, Work
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.networks.torch_layers import Tensors
-from learning.training.work import Tree, Work
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.work import Tree, Work
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.training.batches import BatchPart
-from learning.training.chance import DROPOUT, LOSS, DropoutLayer, StepChance, spaced, subkeys
-from learning.training.settings import Arithmetic
-from learning.training.sgd import Trainable
-from learning.training.steps import Given, slope_of
-from learning.training.work import Batch, LossFunction, Sgd, Tree
+from fleetledger.learning.training.batches import BatchPart
+from fleetledger.learning.training.chance import (
+    DROPOUT,
+    LOSS,
+    DropoutLayer,
+    StepChance,
+    spaced,
+    subkeys,
+)
+from fleetledger.learning.training.settings import Arithmetic
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.steps import Given, slope_of
+from fleetledger.learning.training.work import Batch, LossFunction, Sgd, Tree
 
 _OPTIONAL = ("share", "unbiasing")
 

@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.networks.torch_layers import Tensors
-from learning.training.batches import BatchPart, StepParts
-from learning.training.graphs import CapturedStep, CudaGraphs, Graphs
-from learning.training.settings import Arithmetic, TrainingEngineSettings
-from learning.training.sgd import Trainable
-from learning.training.static_steps import StaticStep, described, part_tensors
-from learning.training.steps import Given, slope_of
-from learning.training.work import Tree, Work
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.batches import BatchPart, StepParts
+from fleetledger.learning.training.graphs import CapturedStep, CudaGraphs, Graphs
+from fleetledger.learning.training.settings import Arithmetic, TrainingEngineSettings
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.static_steps import StaticStep, described, part_tensors
+from fleetledger.learning.training.steps import Given, slope_of
+from fleetledger.learning.training.work import Tree, Work
 
 _MOST_KEPT = 8
 """Steps of different form that are kept compiled, or captured, in a program."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from learning.networks.torch_layers import Tensors
-from learning.training.batches import BatchPart
-from learning.training.settings import Arithmetic
-from learning.training.sgd import Trainable
-from learning.training.work import LossFunction, Tree
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.batches import BatchPart
+from fleetledger.learning.training.settings import Arithmetic
+from fleetledger.learning.training.sgd import Trainable
+from fleetledger.learning.training.work import LossFunction, Tree
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.networks.conversion import brought_home
-from learning.training.devices import memory_watched, products_in_tf32
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.training.devices import memory_watched, products_in_tf32
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from learning.errors import TrainingError
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Dropout, Mode, Tensors
-from learning.training.chance import Chance, StepChance
-from learning.training.resident import ResidentSamples, SampleArray, on_host
-from learning.training.scenes import SceneCrops, check_scenes
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Dropout, Mode, Tensors
+from fleetledger.learning.training.chance import Chance, StepChance
+from fleetledger.learning.training.resident import ResidentSamples, SampleArray, on_host
+from fleetledger.learning.training.scenes import SceneCrops, check_scenes
 
 Tree = Mapping[str, Any]
 """Tensors by name, or further such mappings."""

@@ -3,7 +3,7 @@
 Zhang et al., "Deep Class Incremental Learning from Decentralized Data", TNNLS 2022.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="dcid",

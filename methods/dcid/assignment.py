@@ -18,15 +18,15 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.networks.network import Network
-from learning.networks.registry import build_network
-from methods.dcid.settings import DcidSettings
-from methods.training_assignment import (
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.dcid.settings import DcidSettings
+from fleetledger.methods.training_assignment import (
     TrainingAssignment,
     check_whole_network,
     refuse_features,
 )
-from schemas.rounds import TRAIN
+from fleetledger.schemas.rounds import TRAIN
 
 SHARE = "share"
 IMPRINT = "imprint"

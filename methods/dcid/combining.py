@@ -10,13 +10,13 @@ from functools import partial
 
 import numpy as np
 
-from learning.networks.head import WEIGHT
-from learning.networks.imprinting import imprinted
-from learning.networks.plan import is_buffer
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
-from methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
-from methods.dcid.images import (
+from fleetledger.learning.networks.head import WEIGHT
+from fleetledger.learning.networks.imprinting import imprinted
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.nearest_mean import UNIT_EXPONENT, class_directions
+from fleetledger.methods.dcid.assignment import ENSEMBLE, OLD_MODEL, DcidAssignment
+from fleetledger.methods.dcid.images import (
     MOST_IMAGES,
     Images,
     decode_images,
@@ -25,8 +25,8 @@ from methods.dcid.images import (
     shared_images,
     shuffled,
 )
-from methods.dcid.logits import Floats, Integers, LogitFrame, LogitSum
-from methods.dcid.messages import (
+from fleetledger.methods.dcid.logits import Floats, Integers, LogitFrame, LogitSum
+from fleetledger.methods.dcid.messages import (
     MeansFrame,
     ModelFrame,
     decode_logits,
@@ -35,11 +35,11 @@ from methods.dcid.messages import (
     means_frame,
     model_frame,
 )
-from methods.dcid.model import Beginning, encode_general
-from methods.dcid.settings import Omega
-from methods.errors import MethodError
-from methods.network_weights import Arrays
-from methods.training import (
+from fleetledger.methods.dcid.model import Beginning, encode_general
+from fleetledger.methods.dcid.settings import Omega
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.training import (
     SHARED,
     CountedUpdate,
     Partial,
@@ -48,8 +48,8 @@ from methods.training import (
     RoundParts,
     Summing,
 )
-from schemas.canonical import canonical_json
-from schemas.values import Digest
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import Digest
 
 
 class _Phase:
@@ -251,13 +251,13 @@ class Averaging(_Phase):
             return {**mean, **{n: a for n, a in self.beginning.sent.items() if is_buffer(n)}}
         if not settings.re_estimates:
             return mean
-        from methods.dcid.distilling import re_estimated  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.dcid.distilling import re_estimated  # noqa: PLC0415 - needs torch
 
         assert self._images is not None
         return re_estimated(self.assignment, self.config, mean, self._images)
 
     def _distilled(self, mean: Arrays, ensemble: Floats) -> tuple[Arrays, tuple[str, ...]]:
-        from methods.dcid.distilling import Teacher, distilled  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.dcid.distilling import Teacher, distilled  # noqa: PLC0415 - needs torch
 
         assert self._images is not None
         teacher = Teacher(self._images, ensemble.astype(np.float32), self.beginning.old)

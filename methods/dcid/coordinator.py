@@ -16,18 +16,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from learning.networks.network import Network
-from methods.dcid.assignment import IMPRINT, MEANS, SHARE, DcidAssignment
-from methods.dcid.combining import Averaging, Ensemble, Imprinting, Measuring, Sharing
-from methods.dcid.images import Images, checked_images, encode_images
-from methods.dcid.model import answering, decode_general
-from methods.errors import MethodError
-from methods.network_weights import Arrays
-from methods.once import OncePerRound
-from methods.training import CountedUpdate, RoundConfig, RoundOutcome, RoundParts, Summing
-from methods.training_sides import TrainingCoordinator
-from schemas.rounds import TRAIN
-from schemas.values import ClassName
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.dcid.assignment import IMPRINT, MEANS, SHARE, DcidAssignment
+from fleetledger.methods.dcid.combining import Averaging, Ensemble, Imprinting, Measuring, Sharing
+from fleetledger.methods.dcid.images import Images, checked_images, encode_images
+from fleetledger.methods.dcid.model import answering, decode_general
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.training import (
+    CountedUpdate,
+    RoundConfig,
+    RoundOutcome,
+    RoundParts,
+    Summing,
+)
+from fleetledger.methods.training_sides import TrainingCoordinator
+from fleetledger.schemas.rounds import TRAIN
+from fleetledger.schemas.values import ClassName
 
 
 class _Phase(Protocol):

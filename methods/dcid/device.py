@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from learning.networks.pictures import Pictures
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import SENT, InferenceRequest
-from learning.training.work import Trained
-from methods.dcid import distilling, training
-from methods.dcid.assignment import (
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import SENT, InferenceRequest
+from fleetledger.learning.training.work import Trained
+from fleetledger.methods.dcid import distilling, training
+from fleetledger.methods.dcid.assignment import (
     DISTIL,
     IMPRINT,
     MEANS,
@@ -26,8 +26,8 @@ from methods.dcid.assignment import (
     TRAIN_ALONE,
     DcidAssignment,
 )
-from methods.dcid.memory import read_memory
-from methods.dcid.site import (
+from fleetledger.methods.dcid.memory import read_memory
+from fleetledger.methods.dcid.site import (
     Site,
     SiteState,
     begin_imprinting,
@@ -39,10 +39,10 @@ from methods.dcid.site import (
     rows_of_means,
     rows_to_imprint,
 )
-from methods.errors import MethodError
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from methods.training_sides import TrainingDevice
-from schemas.rounds import TRAIN
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training_sides import TrainingDevice
+from fleetledger.schemas.rounds import TRAIN
 
 
 class DcidDevice(TrainingDevice[DcidAssignment, SiteState]):

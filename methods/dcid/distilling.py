@@ -26,30 +26,30 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.errors import LearningError, TrainingError
-from learning.losses.anchor_terms import EnsembleDistillation
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.pictures import Pictures
-from learning.networks.running_statistics import measured_statistics
-from learning.networks.torch_layers import Tensors
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.resident import SampleArray
-from learning.training.schedules import constant_rates
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.dcid.assignment import ENSEMBLE, DcidAssignment
-from methods.dcid.images import Images
-from methods.dcid.memory import AfterDid
-from methods.dcid.messages import decode_ensemble, model_frame
-from methods.dcid.shared_set import shared_samples
-from methods.dcid.site import Site, SiteState
-from methods.device_updates import update_of
-from methods.errors import MethodError
-from methods.network_weights import Arrays
-from methods.training import ClientUpdate, FitJob, RoundConfig
-from schemas.values import Digest
+from fleetledger.learning.errors import LearningError, TrainingError
+from fleetledger.learning.losses.anchor_terms import EnsembleDistillation
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.running_statistics import measured_statistics
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.resident import SampleArray
+from fleetledger.learning.training.schedules import constant_rates
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.dcid.assignment import ENSEMBLE, DcidAssignment
+from fleetledger.methods.dcid.images import Images
+from fleetledger.methods.dcid.memory import AfterDid
+from fleetledger.methods.dcid.messages import decode_ensemble, model_frame
+from fleetledger.methods.dcid.shared_set import shared_samples
+from fleetledger.methods.dcid.site import Site, SiteState
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.training import ClientUpdate, FitJob, RoundConfig
+from fleetledger.schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"
 _COORDINATOR = "coordinator"

@@ -18,14 +18,14 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.seeding import stream_key
-from learning.numerics.counter_generator import random_words
-from methods.dcid.assignment import DcidAssignment
-from methods.errors import ContributionError, MethodError
-from methods.training import SHARED
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import Digest
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.learning.numerics.counter_generator import random_words
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.training import SHARED
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.values import Digest
 
 Images = npt.NDArray[np.uint8]
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from learning.losses.anchor_terms import MarginRanking, Relation, Topology
-from learning.losses.balanced_terms import BinaryCrossEntropy, OldClassDistillation
-from learning.losses.composing import Term, Weighted
-from learning.losses.features import less_forget_factor
-from learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
-from methods.dcid.settings import LearnerName, LearnerSettings
+from fleetledger.learning.losses.anchor_terms import MarginRanking, Relation, Topology
+from fleetledger.learning.losses.balanced_terms import BinaryCrossEntropy, OldClassDistillation
+from fleetledger.learning.losses.composing import Term, Weighted
+from fleetledger.learning.losses.features import less_forget_factor
+from fleetledger.learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
+from fleetledger.methods.dcid.settings import LearnerName, LearnerSettings
 
 TEACHER = "old_model"
 """The frozen part with the fleet's model at the end of the session before."""

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
-from learning.numerics.exactness import prove_sum
-from methods.dcid.settings import LogitForm
-from methods.errors import ContributionError, MethodError
-from methods.training import Partial
-from schemas.canonical import canonical_json
-from schemas.tensors import Expected
-from schemas.values import Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
+from fleetledger.learning.numerics.exactness import prove_sum
+from fleetledger.methods.dcid.settings import LogitForm
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.training import Partial
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.tensors import Expected
+from fleetledger.schemas.values import Digest
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

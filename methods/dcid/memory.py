@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from learning.errors import LearningError
-from learning.networks.network import Network
-from learning.numerics.herding import herd
-from methods.errors import MethodError
-from methods.exemplar_lists import renamed_lists
-from methods.kept_files import (
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.numerics.herding import herd
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.exemplar_lists import renamed_lists
+from fleetledger.methods.kept_files import (
     DIGEST_ROWS,
     DIGESTS,
     Listed,
@@ -31,11 +31,11 @@ from methods.kept_files import (
     lists_of,
     read_kept,
 )
-from methods.training import FitInstruction, LocalData
-from schemas.contributions import MAX_CLASSES
-from schemas.message import Strict
-from schemas.tensors import Expected, encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tensors import Expected, encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Features = Callable[[list[int]], npt.NDArray[np.float32]]

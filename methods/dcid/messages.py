@@ -20,22 +20,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.nearest_mean import UNIT_EXPONENT
-from methods.client_updates import UpdateFrame
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.logits import (
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.nearest_mean import UNIT_EXPONENT
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.dcid.logits import (
     LOGITS,
     Integers,
     LogitFrame,
     half_bits,
     half_numbers,
 )
-from methods.errors import ContributionError
-from methods.network_weights import Arrays
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import Digest
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.values import Digest
 
 _ANSWER, _SUMS, _COUNTS, _BEGAN = "answer", "sums", "counts", "began"
 _HEADER_BYTES = 1 << 20

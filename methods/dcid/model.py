@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.head import BIAS, SCALE, WEIGHT
-from learning.networks.network import Network
-from methods.dcid.assignment import OLD_MODEL, DcidAssignment
-from methods.errors import ContributionError
-from methods.network_weights import Arrays, encode_weights, first_rows, grown
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, encode_tensors, read_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.head import BIAS, SCALE, WEIGHT
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.dcid.assignment import OLD_MODEL, DcidAssignment
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import Arrays, encode_weights, first_rows, grown
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 BEFORE = "before"
 """The network at the end of the session before, beside the one that was sent."""

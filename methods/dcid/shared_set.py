@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from learning.training.resident import Residence, SampleArray
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.images import shared_images
-from methods.dcid.site import Site
-from methods.training import SHARED
+from fleetledger.learning.training.resident import Residence, SampleArray
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.dcid.images import shared_images
+from fleetledger.methods.dcid.site import Site
+from fleetledger.methods.training import SHARED
 
 _KEPT = 2
 

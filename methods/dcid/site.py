@@ -20,26 +20,31 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from learning.errors import LearningError
-from learning.networks.conversion import brought_home, to_tensors
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Tensors
-from learning.numerics.nearest_mean import unit_sums
-from learning.training.chance import Chance
-from learning.training.resident import SampleArray, samples_of, tensor_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import SENT, InferenceRequest
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.images import encode_images
-from methods.dcid.memory import Features, Memory, herded, rows_by_class
-from methods.dcid.messages import MOST_IMPRINTED, MeansFrame, imprinting_frame, means_frame
-from methods.dcid.model import BEFORE, Before, Beginning
-from methods.device_updates import update_of
-from methods.errors import MethodError
-from methods.network_weights import Arrays
-from methods.once import OncePerRound
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from schemas.values import ClassName
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.conversion import brought_home, to_tensors
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.numerics.nearest_mean import unit_sums
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.resident import SampleArray, samples_of, tensor_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import SENT, InferenceRequest
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.dcid.images import encode_images
+from fleetledger.methods.dcid.memory import Features, Memory, herded, rows_by_class
+from fleetledger.methods.dcid.messages import (
+    MOST_IMPRINTED,
+    MeansFrame,
+    imprinting_frame,
+    means_frame,
+)
+from fleetledger.methods.dcid.model import BEFORE, Before, Beginning
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.schemas.values import ClassName
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Parameters and buffers."""

@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from learning.errors import LearningError
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import FedMax, Proximal
-from learning.networks.conversion import to_arrays
-from learning.networks.head import WEIGHT
-from learning.networks.held_rows import joined_rows, split_rows
-from learning.networks.imprinting import imprinted
-from learning.networks.torch_layers import Tensors
-from learning.numerics.nearest_mean import class_directions, unit_sums
-from learning.training.resident import SampleArray, samples_of
-from learning.training.schedules import stepped_rates
-from learning.training.shared_inference import SENT, InferenceRequest
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.dcid.distilling import new_classes
-from methods.dcid.learners import ANCHOR, NEW, TEACHER, Learner, Session, learner_of
-from methods.dcid.logits import LogitFrame
-from methods.dcid.memory import (
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import FedMax, Proximal
+from fleetledger.learning.networks.conversion import to_arrays
+from fleetledger.learning.networks.head import WEIGHT
+from fleetledger.learning.networks.held_rows import joined_rows, split_rows
+from fleetledger.learning.networks.imprinting import imprinted
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.numerics.nearest_mean import class_directions, unit_sums
+from fleetledger.learning.training.resident import SampleArray, samples_of
+from fleetledger.learning.training.schedules import stepped_rates
+from fleetledger.learning.training.shared_inference import SENT, InferenceRequest
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.dcid.distilling import new_classes
+from fleetledger.methods.dcid.learners import ANCHOR, NEW, TEACHER, Learner, Session, learner_of
+from fleetledger.methods.dcid.logits import LogitFrame
+from fleetledger.methods.dcid.memory import (
     AfterDid,
     Mark,
     anchor_rows,
@@ -42,17 +42,17 @@ from methods.dcid.memory import (
     new_rows,
     rows_by_class,
 )
-from methods.dcid.messages import encode_logits, model_frame
-from methods.dcid.model import BEFORE
-from methods.dcid.settings import DcidSettings
-from methods.dcid.shared_set import shared_samples
-from methods.dcid.site import Site, SiteState, State
-from methods.device_updates import update_of
-from methods.errors import MethodError
-from methods.network_weights import Arrays, grown
-from methods.training import ClientUpdate, FitJob
-from schemas.errors import SchemaError
-from schemas.values import ClassName
+from fleetledger.methods.dcid.messages import encode_logits, model_frame
+from fleetledger.methods.dcid.model import BEFORE
+from fleetledger.methods.dcid.settings import DcidSettings
+from fleetledger.methods.dcid.shared_set import shared_samples
+from fleetledger.methods.dcid.site import Site, SiteState, State
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays, grown
+from fleetledger.methods.training import ClientUpdate, FitJob
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.values import ClassName
 
 _RECEIVED = "received"
 

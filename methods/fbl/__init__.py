@@ -3,7 +3,7 @@
 Dong et al., "Federated Incremental Semantic Segmentation", CVPR 2023.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="fbl",

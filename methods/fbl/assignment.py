@@ -8,11 +8,11 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.registry import build_segmentation
-from methods.fbl.settings import FblSettings
-from methods.training_assignment import TrainingAssignment, refuse_features
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.methods.fbl.settings import FblSettings
+from fleetledger.methods.training_assignment import TrainingAssignment, refuse_features
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's last model before the newest classes were registered."""

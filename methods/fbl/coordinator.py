@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from methods.averaging import AveragingCoordinator
-from methods.client_updates import UpdateFrame
-from methods.fbl.assignment import OLD_MODEL, FblAssignment
-from methods.fbl.messages import frame_of, received, registers_classes
-from methods.training import RoundConfig
+from fleetledger.methods.averaging import AveragingCoordinator
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.fbl.assignment import OLD_MODEL, FblAssignment
+from fleetledger.methods.fbl.messages import frame_of, received, registers_classes
+from fleetledger.methods.training import RoundConfig
 
 
 class FblCoordinator(AveragingCoordinator[FblAssignment]):

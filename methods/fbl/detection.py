@@ -26,9 +26,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.numerics.conformal import counts_of, is_stranger
-from methods.fbl.settings import DetectionSettings
-from schemas.values import ClassName
+from fleetledger.learning.numerics.conformal import counts_of, is_stranger
+from fleetledger.methods.fbl.settings import DetectionSettings
+from fleetledger.schemas.values import ClassName
 
 MOST_LOOKS = 100
 """Looks that are remembered."""

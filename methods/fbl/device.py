@@ -17,28 +17,28 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.training.chance import Chance
-from learning.training.resident import samples_of
-from learning.training.scenes import SceneCrops
-from learning.training.schedules import polynomial_rates
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import InferenceRequest
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.averaged_device import Answer, AveragedDevice
-from methods.device_updates import update_of
-from methods.fbl.assignment import FblAssignment
-from methods.fbl.looking import Looked, look_of, looked
-from methods.fbl.losses import frozen_parts, loss_of, task_of
-from methods.fbl.memory import Memory
-from methods.fbl.messages import frame_of
-from methods.fbl.models import old_model, sent_model
-from methods.fbl.settings import FblSettings
-from methods.fbl.thresholds import FindsThresholds, has_thresholds
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from methods.training_sides import ObservingDevice, expect_pictures
-from schemas.rounds import Observation
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.resident import samples_of
+from fleetledger.learning.training.scenes import SceneCrops
+from fleetledger.learning.training.schedules import polynomial_rates
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import InferenceRequest
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.fbl.assignment import FblAssignment
+from fleetledger.methods.fbl.looking import Looked, look_of, looked
+from fleetledger.methods.fbl.losses import frozen_parts, loss_of, task_of
+from fleetledger.methods.fbl.memory import Memory
+from fleetledger.methods.fbl.messages import frame_of
+from fleetledger.methods.fbl.models import old_model, sent_model
+from fleetledger.methods.fbl.settings import FblSettings
+from fleetledger.methods.fbl.thresholds import FindsThresholds, has_thresholds
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
+from fleetledger.schemas.rounds import Observation
 
 
 @dataclass(frozen=True, eq=False)

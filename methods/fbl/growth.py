@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from learning.networks.head import ROWS, grow_head
-from learning.networks.segmentation.head import grow_from_background
-from methods.network_weights import Arrays
-from schemas.values import ClassName
+from fleetledger.learning.networks.head import ROWS, grow_head
+from fleetledger.learning.networks.segmentation.head import grow_from_background
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.values import ClassName
 
 Growth = Literal["background", "seeded"]
 

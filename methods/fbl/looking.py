@@ -10,28 +10,28 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from learning.networks.conversion import brought_home
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from learning.numerics.pixel_uncertainty import (
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.learning.numerics.pixel_uncertainty import (
     mean_entropy,
     mean_uncertainty,
     most_uncertain,
 )
-from learning.training.resident import samples_of, tensor_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import InferenceRequest
-from methods.errors import MethodError
-from methods.fbl.assignment import FblAssignment
-from methods.fbl.detection import Measured, Present, look
-from methods.fbl.memory import Memory, read_memory
-from methods.fbl.models import sent_model, with_old_model
-from methods.fbl.scenes import IGNORED, Current, current_of
-from methods.training import FitInstruction, LocalData
-from schemas.rounds import Observation
-from schemas.values import ClassName
+from fleetledger.learning.training.resident import samples_of, tensor_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import InferenceRequest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fbl.assignment import FblAssignment
+from fleetledger.methods.fbl.detection import Measured, Present, look
+from fleetledger.methods.fbl.memory import Memory, read_memory
+from fleetledger.methods.fbl.models import sent_model, with_old_model
+from fleetledger.methods.fbl.scenes import IGNORED, Current, current_of
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import ClassName
 
 _TOGETHER = 8
 """Scenes that are measured at once: the scores of all their pixels are in memory."""

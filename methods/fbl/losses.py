@@ -10,24 +10,24 @@ from typing import Any
 
 import torch
 
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss, WeightedTerm
-from learning.losses.segmentation.forgetting_balance import forgetting_exponent
-from learning.losses.segmentation.local_pod import PodFactors
-from learning.losses.segmentation.parts import (
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import DenseLoss, WeightedTerm
+from fleetledger.learning.losses.segmentation.forgetting_balance import forgetting_exponent
+from fleetledger.learning.losses.segmentation.local_pod import PodFactors
+from fleetledger.learning.losses.segmentation.parts import (
     AdaptiveLabels,
     Labels,
     ProbableLabels,
     ReleasedLabels,
 )
-from learning.losses.segmentation.terms import LocalPod
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.torch_layers import DensePass
-from methods.fbl.scenes import Current, stages_of
-from methods.fbl.settings import LossSettings
-from methods.instruction_models import Model
-from methods.training import FitInstruction
-from schemas.values import ClassName
+from fleetledger.learning.losses.segmentation.terms import LocalPod
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.methods.fbl.scenes import Current, stages_of
+from fleetledger.methods.fbl.settings import LossSettings
+from fleetledger.methods.instruction_models import Model
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import ClassName
 
 OLD, TASKS, EXPONENT = "old", "tasks", "exponent"
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from pydantic import Field
 
-from learning.numerics.conformal import BINS
-from methods.errors import MethodError
-from methods.fbl.assignment import OLD_MODEL
-from methods.fbl.detection import MOST_LOOKS, Looks
-from methods.kept_files import read_kept
-from schemas.message import Strict
-from schemas.rounds import MAX_HEAD_CLASSES, Observation
-from schemas.tensors import Expected, UpTo, encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.conformal import BINS
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fbl.assignment import OLD_MODEL
+from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks
+from fleetledger.methods.kept_files import read_kept
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 MOST_BYTES = 1 << 29
 """Of an old model; ResNet-101 with DeepLab's decoder has half of it."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.client_updates import UpdateFrame
-from methods.fbl.assignment import FblAssignment
-from methods.fbl.growth import grown
-from methods.network_weights import Arrays, decode_weights
-from schemas.values import ClassName
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.fbl.assignment import FblAssignment
+from fleetledger.methods.fbl.growth import grown
+from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.schemas.values import ClassName
 
 
 def received(

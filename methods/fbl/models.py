@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from methods.fbl.assignment import OLD_MODEL, FblAssignment
-from methods.fbl.growth import first_rows
-from methods.fbl.memory import Memory
-from methods.fbl.messages import received, registers_classes
-from methods.instruction_models import InstructionModels, Model
-from methods.training import FitInstruction
-from schemas.values import Digest
+from fleetledger.methods.fbl.assignment import OLD_MODEL, FblAssignment
+from fleetledger.methods.fbl.growth import first_rows
+from fleetledger.methods.fbl.memory import Memory
+from fleetledger.methods.fbl.messages import received, registers_classes
+from fleetledger.methods.instruction_models import InstructionModels, Model
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import Digest
 
 _MODELS = InstructionModels[FblAssignment](received, first_rows)
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.errors import MethodError
-from methods.training import FitInstruction, LocalData
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.values import ClassName
 
 IGNORED = 255
 _VALUES = 256

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from learning.losses.segmentation.thresholds import (
+from fleetledger.learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
     median_thresholds,
     released_thresholds,
 )
-from learning.networks.inference import Inference
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode, Tensors
-from learning.training.work import Extras, Work
-from methods.fbl.losses import OLD, TASKS
-from methods.fbl.settings import FblSettings
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode, Tensors
+from fleetledger.learning.training.work import Extras, Work
+from fleetledger.methods.fbl.losses import OLD, TASKS
+from fleetledger.methods.fbl.settings import FblSettings
 
 THRESHOLDS = "thresholds"
 

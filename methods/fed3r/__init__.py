@@ -4,7 +4,7 @@ Fanì et al., "Accelerating Heterogeneous Federated Learning with Closed-form Cl
 arXiv 2406.01116. The README tells which function is which equation.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="fed3r",

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import symmetric, triangle_size
-from methods.class_totals import ClassTotals, totals_digest
-from methods.errors import MethodError
-from methods.fed3r.messages import Fed3rAssignment, LocalStatistics
-from schemas.values import ClassName, Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.triangles import symmetric, triangle_size
+from fleetledger.methods.class_totals import ClassTotals, totals_digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics
+from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]
 

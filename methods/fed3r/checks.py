@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from learning.errors import LearningError
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from learning.numerics.possible_moments import check_integer_moments
-from learning.numerics.triangles import symmetric
-from methods.class_sums import check_size_of_sums
-from methods.errors import ContributionError
-from methods.fed3r.messages import LocalStatistics
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.learning.numerics.possible_moments import check_integer_moments
+from fleetledger.learning.numerics.triangles import symmetric
+from fleetledger.methods.class_sums import check_size_of_sums
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.fed3r.messages import LocalStatistics
 
 
 def check_statistics(statistics: LocalStatistics) -> None:

@@ -15,19 +15,19 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.exactness import FLOAT64_EXACT
-from learning.numerics.influence import Moments
-from learning.numerics.possible_moments import scatter_work
-from learning.numerics.ridge import solve_ridge
-from methods.errors import ContributionError, MethodError
-from methods.fed3r.aggregate import Fed3rAggregate
-from methods.fed3r.checks import check_statistics
-from methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
-from methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from methods.statistics import FeatureMoments, StatisticsCoordinator
-from schemas.errors import SchemaError
-from schemas.values import ClassName
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.exactness import FLOAT64_EXACT
+from fleetledger.learning.numerics.influence import Moments
+from fleetledger.learning.numerics.possible_moments import scatter_work
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.fed3r.aggregate import Fed3rAggregate
+from fleetledger.methods.fed3r.checks import check_statistics
+from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, decode_statistics
+from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics import FeatureMoments, StatisticsCoordinator
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from learning.errors import LearningError
-from learning.numerics.gram import gram_triangle
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from methods.class_sums import refuse_forms, sum_classes
-from methods.errors import MethodError
-from methods.fed3r.messages import Fed3rAssignment, LocalStatistics, encode_statistics
-from methods.part import NO_CONTEXT, PartContext
-from methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.gram import gram_triangle
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.methods.class_sums import refuse_forms, sum_classes
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fed3r.messages import Fed3rAssignment, LocalStatistics, encode_statistics
+from fleetledger.methods.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
 
 
 class Fed3rDevice(StatisticsDevice[Fed3rAssignment]):

@@ -19,18 +19,18 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.numerics.triangles import triangle_size
-from methods.assignment import FeatureAssignment
-from methods.class_counts import check_classes, most_classes
-from methods.class_sums import ClassSums
-from methods.fed3r.settings import Fed3rSettings
-from schemas.bitpacking import PackedIntegers, smallest_bits
-from schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
-from schemas.errors import TensorError
-from schemas.message import Message
-from schemas.tensor_header import MAX_HEADER_BYTES
-from schemas.tensors import PACKED, Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import ClassName
+from fleetledger.learning.numerics.triangles import triangle_size
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.class_counts import check_classes, most_classes
+from fleetledger.methods.class_sums import ClassSums
+from fleetledger.methods.fed3r.settings import Fed3rSettings
+from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
+from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
+from fleetledger.schemas.tensors import PACKED, Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName
 
 Integers = npt.NDArray[np.int64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from methods.part_settings import StatisticsSettings
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.methods.part_settings import StatisticsSettings
 
 
 class Fed3rSettings(StatisticsSettings):

@@ -4,7 +4,7 @@ Goswami et al., "Covariances for Free: Exploiting Mean Distributions for Trainin
 Learning", arXiv 2412.14326. The README tells which function is which equation.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="fedcof",

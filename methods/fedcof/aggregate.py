@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.numerics.estimated_gram import ClassGroups
-from methods.class_sums import ClassSums
-from methods.errors import MethodError
-from methods.fedcof.messages import FedcofAssignment
-from methods.kept_parts import Parts, merged, renamed
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.estimated_gram import ClassGroups
+from fleetledger.methods.class_sums import ClassSums
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedcof.messages import FedcofAssignment
+from fleetledger.methods.kept_parts import Parts, merged, renamed
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True, eq=False)

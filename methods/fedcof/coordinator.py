@@ -16,17 +16,17 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.estimated_gram import ClassGroups, within_scatter
-from learning.numerics.ridge import solve_ridge
-from methods.class_sums import ClassSums, check_sums
-from methods.errors import MethodError
-from methods.fedcof.aggregate import FedcofAggregate
-from methods.fedcof.messages import FedcofAssignment
-from methods.fedcof.settings import FedcofSettings
-from methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from methods.statistics import StatisticsCoordinator
-from schemas.values import ClassName
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.estimated_gram import ClassGroups, within_scatter
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.methods.class_sums import ClassSums, check_sums
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedcof.aggregate import FedcofAggregate
+from fleetledger.methods.fedcof.messages import FedcofAssignment
+from fleetledger.methods.fedcof.settings import FedcofSettings
+from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.schemas.values import ClassName
 
 MAX_REMARKS = 10
 """More classes than this are only counted in a head's remarks."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from methods.assignment import FeatureAssignment
-from methods.fedcof.settings import FedcofSettings
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.fedcof.settings import FedcofSettings
 
 
 class FedcofAssignment(FeatureAssignment[FedcofSettings]):

@@ -4,7 +4,7 @@
 Pre-Trained Models", anonymous submission. The README tells which function is which equation.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="fedhaf",

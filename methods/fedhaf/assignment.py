@@ -8,13 +8,13 @@ from typing import ClassVar
 from pydantic import Field
 from typing_extensions import Self
 
-from learning.networks.body import Body
-from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.fixed_features import FixedProjection, IdentityBody
-from learning.networks.network import Network
-from methods.errors import MethodError
-from methods.fedhaf.settings import FedHafSettings
-from methods.training_assignment import TrainingAssignment
+from fleetledger.learning.networks.body import Body
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
+from fleetledger.learning.networks.fixed_features import FixedProjection, IdentityBody
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.settings import FedHafSettings
+from fleetledger.methods.training_assignment import TrainingAssignment
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before: theta_{t-1}."""

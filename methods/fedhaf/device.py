@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from learning.errors import LearningError
-from learning.losses.composing import FIXED
-from learning.networks.head import is_of_head
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Tensors
-from learning.training.chance import Chance
-from learning.training.schedules import constant_rates, cosine_rate
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.averaged_device import Answer, AveragedDevice
-from methods.errors import MethodError
-from methods.fedhaf.assignment import FedHafAssignment
-from methods.fedhaf.exemplars import Samples, remembered, samples_of
-from methods.fedhaf.memory import Memory, read_memory
-from methods.fedhaf.messages import frame_of
-from methods.fedhaf.models import old_model, sent_model
-from methods.fedhaf.settings import FedHafSettings
-from methods.fedhaf.terms import (
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.networks.head import is_of_head
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.schedules import constant_rates, cosine_rate
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.assignment import FedHafAssignment
+from fleetledger.methods.fedhaf.exemplars import Samples, remembered, samples_of
+from fleetledger.methods.fedhaf.memory import Memory, read_memory
+from fleetledger.methods.fedhaf.messages import frame_of
+from fleetledger.methods.fedhaf.models import old_model, sent_model
+from fleetledger.methods.fedhaf.settings import FedHafSettings
+from fleetledger.methods.fedhaf.terms import (
     KNOWN,
     NEW,
     OLD,
@@ -50,8 +50,8 @@ from methods.fedhaf.terms import (
     task_mask,
     tasks_of,
 )
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from schemas.values import ClassName
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True, eq=False)

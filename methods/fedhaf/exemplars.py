@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
-from methods.fedhaf.memory import Exemplars, Memory
-from methods.fedhaf.settings import FedHafSettings
-from methods.training import FitInstruction, LocalData
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
+from fleetledger.methods.fedhaf.memory import Exemplars, Memory
+from fleetledger.methods.fedhaf.settings import FedHafSettings
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.values import ClassName, Digest
 
 if TYPE_CHECKING:  # which classes are remembered is decided without torch
-    from learning.training.resident import SampleArray
+    from fleetledger.learning.training.resident import SampleArray
 
 Classes = Mapping[ClassName, Exemplars]
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from methods.errors import MethodError
-from methods.kept_files import (
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.kept_files import (
     DIGEST_ROWS,
     DIGESTS,
     MOST_EXEMPLARS,
@@ -25,10 +25,10 @@ from methods.kept_files import (
     digests_in,
     read_kept,
 )
-from schemas.message import Strict
-from schemas.rounds import MAX_HEAD_CLASSES
-from schemas.tensors import Expected, UpTo, encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rounds import MAX_HEAD_CLASSES
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[np.float32]
 

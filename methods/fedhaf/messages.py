@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.client_updates import UpdateFrame
-from methods.fedhaf.assignment import FedHafAssignment
-from methods.network_weights import Arrays, decode_weights, grown
-from methods.update_forms import Upload
-from schemas.values import ClassName
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.fedhaf.assignment import FedHafAssignment
+from fleetledger.methods.network_weights import Arrays, decode_weights, grown
+from fleetledger.methods.update_forms import Upload
+from fleetledger.schemas.values import ClassName
 
 
 def received(

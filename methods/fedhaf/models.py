@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import to_tensors
-from learning.networks.head import ROWS
-from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
-from methods.fedhaf.messages import received
-from methods.network_weights import Arrays, decode_weights
-from methods.training import FitInstruction
-from schemas.values import ClassName
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.head import ROWS
+from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
+from fleetledger.methods.fedhaf.messages import received
+from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import ClassName
 
 _KEPT = 2
 """Rounds whose models stay in memory."""

@@ -18,15 +18,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.prior import log_prior
-from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
-from learning.training.work import Data
-from methods.errors import MethodError
-from methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
-from methods.fedhaf.exemplars import Samples
-from methods.fedhaf.settings import FedHafSettings
-from methods.training import FitInstruction
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.prior import log_prior
+from fleetledger.learning.losses.terms import (
+    CrossEntropy,
+    Divergence,
+    FeatureBalance,
+    FeatureDistance,
+)
+from fleetledger.learning.training.work import Data
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
+from fleetledger.methods.fedhaf.exemplars import Samples
+from fleetledger.methods.fedhaf.settings import FedHafSettings
+from fleetledger.methods.training import FitInstruction
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""

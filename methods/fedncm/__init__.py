@@ -4,7 +4,7 @@ Legate et al., "Guiding The Last Layer in Federated Learning with Pre-Trained Mo
 arXiv 2306.03937. The README tells which function is which step.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="fedncm",

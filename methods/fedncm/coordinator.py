@@ -15,13 +15,13 @@ from math import sqrt
 import numpy as np
 from typing_extensions import Self
 
-from learning.numerics.exact_sum import ScaledIntegers
-from methods.class_sums import ClassSums, check_sums
-from methods.class_totals import ClassTotals, totals_digest
-from methods.fedncm.messages import FedncmAssignment
-from methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from methods.statistics import StatisticsCoordinator
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.methods.class_sums import ClassSums, check_sums
+from fleetledger.methods.class_totals import ClassTotals, totals_digest
+from fleetledger.methods.fedncm.messages import FedncmAssignment
+from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.schemas.values import ClassName, Digest
 
 
 class FedncmAggregate(ClassTotals):

@@ -7,8 +7,8 @@ Pure functions: features come from `frozen.onnx` by way of the agent, the payloa
 
 from __future__ import annotations
 
-from methods.class_sums import SumsDevice
-from methods.fedncm.messages import FedncmAssignment
+from fleetledger.methods.class_sums import SumsDevice
+from fleetledger.methods.fedncm.messages import FedncmAssignment
 
 
 class FedncmDevice(SumsDevice[FedncmAssignment]):

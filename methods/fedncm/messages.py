@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from methods.assignment import FeatureAssignment
-from methods.fedncm.settings import FedncmSettings
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.fedncm.settings import FedncmSettings
 
 
 class FedncmAssignment(FeatureAssignment[FedncmSettings]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from methods.part_settings import StatisticsSettings
+from fleetledger.methods.part_settings import StatisticsSettings
 
 
 class FedncmSettings(StatisticsSettings):

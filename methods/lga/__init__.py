@@ -3,7 +3,7 @@
 Dong et al., "No One Left Behind: Real-World Federated Class-Incremental Learning", PAMI 2023.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="lga",

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from learning.networks.network import Network
-from learning.networks.registry import build_network
-from methods.lga.settings import LgaSettings
-from methods.training_assignment import (
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.methods.training_assignment import (
     TrainingAssignment,
     check_whole_network,
     refuse_features,
 )
 
 if TYPE_CHECKING:
-    from methods.lga.encoding import Encoding
-    from methods.lga.proxy import ProxyRules
+    from fleetledger.methods.lga.encoding import Encoding
+    from fleetledger.methods.lga.proxy import ProxyRules
 
 OLD_MODEL = "old-model"
 """The extra file with the best model of the task before: the old model of devices in the task."""
@@ -68,7 +68,7 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
     @property
     def encoding(self) -> Encoding:
         """The gradient encoding network Gamma; needs torch."""
-        from methods.lga.encoding import Encoding  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.lga.encoding import Encoding  # noqa: PLC0415 - needs torch
 
         channels, side, _ = self.input_shape
         return Encoding(channels, side, self.settings.reserved, self.settings.seed)
@@ -76,10 +76,10 @@ class LgaAssignment(TrainingAssignment[LgaSettings]):
     @property
     def proxy_rules(self) -> ProxyRules:
         """What the proxy does with gradients and models; needs torch."""
-        from methods.lga.inversion import SEARCH, InversionSettings  # noqa: PLC0415 - needs torch
-        from methods.lga.proxy import ProxyRules  # noqa: PLC0415
-        from methods.lga.scoring import AugmentationSettings  # noqa: PLC0415
-        from methods.lga.slots import SlotRules  # noqa: PLC0415
+        from fleetledger.methods.lga.inversion import SEARCH, InversionSettings  # noqa: PLC0415 - needs torch
+        from fleetledger.methods.lga.proxy import ProxyRules  # noqa: PLC0415
+        from fleetledger.methods.lga.scoring import AugmentationSettings  # noqa: PLC0415
+        from fleetledger.methods.lga.slots import SlotRules  # noqa: PLC0415
 
         settings = self.settings
         search = replace(

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from learning.networks.seeding import stream_key
-from methods.averaging import AveragingCoordinator
-from methods.client_updates import UpdateFrame
-from methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
-from methods.lga.messages import frame_of, received
-from methods.training import RoundConfig
-from schemas.values import Digest
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.methods.averaging import AveragingCoordinator
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL, LgaAssignment
+from fleetledger.methods.lga.messages import frame_of, received
+from fleetledger.methods.training import RoundConfig
+from fleetledger.schemas.values import Digest
 
 
 class LgaCoordinator(AveragingCoordinator[LgaAssignment]):

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.conformal import counts_of, is_stranger
-from learning.numerics.entropy import entropy, relative_entropy, softmax
-from methods.lga.settings import DetectionSettings
-from schemas.values import ClassName
+from fleetledger.learning.numerics.conformal import counts_of, is_stranger
+from fleetledger.learning.numerics.entropy import entropy, relative_entropy, softmax
+from fleetledger.methods.lga.settings import DetectionSettings
+from fleetledger.schemas.values import ClassName
 
 MOST_LOOKS = 100
 """Looks that are remembered."""

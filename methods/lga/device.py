@@ -17,32 +17,32 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from learning.errors import LearningError
-from learning.networks.pictures import Pictures
-from learning.training.chance import Chance
-from learning.training.resident import SampleArray, samples_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import InferenceRequest
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.averaged_device import Answer, AveragedDevice
-from methods.device_updates import update_of
-from methods.errors import MethodError
-from methods.lga.assignment import LgaAssignment
-from methods.lga.gradient_sets import encode_gradients
-from methods.lga.holdings import rows_by_class, training_rows
-from methods.lga.looking import Looked, look_of, looked
-from methods.lga.memory import Memory
-from methods.lga.messages import frame_of
-from methods.lga.models import old_model, sent_model
-from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
-from methods.lga.schedule import rates_of
-from methods.lga.settings import LgaSettings
-from methods.lga.terms import frozen_parts, loss_of
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from methods.training_sides import ObservingDevice, expect_pictures
-from schemas.errors import SchemaError
-from schemas.rounds import Observation
-from schemas.values import ClassName
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.resident import SampleArray, samples_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import InferenceRequest
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.assignment import LgaAssignment
+from fleetledger.methods.lga.gradient_sets import encode_gradients
+from fleetledger.methods.lga.holdings import rows_by_class, training_rows
+from fleetledger.methods.lga.looking import Looked, look_of, looked
+from fleetledger.methods.lga.memory import Memory
+from fleetledger.methods.lga.messages import frame_of
+from fleetledger.methods.lga.models import old_model, sent_model
+from fleetledger.methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
+from fleetledger.methods.lga.schedule import rates_of
+from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.methods.lga.terms import frozen_parts, loss_of
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.lga.encoding import LAYERS, Encoding, Gradients, LayerSlope
+from fleetledger.methods.lga.encoding import LAYERS, Encoding, Gradients, LayerSlope
 
 
 @dataclass(frozen=True, eq=False)

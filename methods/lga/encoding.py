@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.conversion import copied_together
-from learning.networks.plan import uniform
-from learning.networks.seeding import stream_key
-from methods.errors import MethodError
+from fleetledger.learning.networks.conversion import copied_together
+from fleetledger.learning.networks.plan import uniform
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.methods.errors import MethodError
 
 Gradients = Mapping[str, Tensor]
 """Of one picture, or (rows, ...) of several."""

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.herding import herd
-from methods.errors import MethodError
-from methods.lga.memory import Memory
-from methods.lga.settings import MemorySettings
-from schemas.values import ClassName, Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.herding import herd
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.memory import Memory
+from fleetledger.methods.lga.settings import MemorySettings
+from fleetledger.schemas.values import ClassName, Digest
 
 Features = npt.NDArray[Any]
 

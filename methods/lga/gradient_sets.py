@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from methods.errors import ContributionError
-from methods.lga.encoding import Encoding, Gradients
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.lga.encoding import Encoding, Gradients
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 
 MOST_SETS = 1000
 """Of one device at one time."""

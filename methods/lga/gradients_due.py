@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
 
 Names = tuple[ClassName, ...]
 

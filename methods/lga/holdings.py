@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from methods.errors import MethodError
-from methods.lga.memory import Memory
-from methods.training import FitInstruction, LocalData
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.memory import Memory
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import copied_together
-from learning.numerics.noise import normal_noise
-from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
-from methods.lga.distance import GradientDistance
-from methods.lga.encoding import Encoding, Gradients
+from fleetledger.learning.networks.conversion import copied_together
+from fleetledger.learning.numerics.noise import normal_noise
+from fleetledger.learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
+from fleetledger.methods.lga.distance import GradientDistance
+from fleetledger.methods.lga.encoding import Encoding, Gradients
 
 _GREY, _DEVIATION = 0.5, 0.1
 _TOGETHER = 32

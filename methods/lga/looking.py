@@ -13,22 +13,22 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from learning.networks.conversion import brought_home
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Outputs
-from learning.training.resident import samples_of, tensor_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import InferenceRequest
-from methods.errors import MethodError
-from methods.lga.assignment import LgaAssignment
-from methods.lga.detection import look
-from methods.lga.exemplars import Features, with_exemplars
-from methods.lga.holdings import Current, current_of, rows_by_class
-from methods.lga.memory import Memory, read_memory
-from methods.lga.models import sent_model
-from methods.training import FitInstruction, LocalData
-from schemas.rounds import Observation
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.conversion import brought_home
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Outputs
+from fleetledger.learning.training.resident import samples_of, tensor_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import InferenceRequest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.assignment import LgaAssignment
+from fleetledger.methods.lga.detection import look
+from fleetledger.methods.lga.exemplars import Features, with_exemplars
+from fleetledger.methods.lga.holdings import Current, current_of, rows_by_class
+from fleetledger.methods.lga.memory import Memory, read_memory
+from fleetledger.methods.lga.models import sent_model
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import ClassName, Digest
 
 Infer = Callable[[Sequence[int]], Outputs]
 

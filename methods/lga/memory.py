@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
-from learning.numerics.conformal import BINS
-from methods.exemplar_lists import renamed_lists
-from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
-from methods.lga.detection import MOST_LOOKS, Looks
-from methods.lga.gradients_due import GradientsDue, Names
-from schemas.message import Strict
-from schemas.rounds import MAX_HEAD_CLASSES, Observation
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.conformal import BINS
+from fleetledger.methods.exemplar_lists import renamed_lists
+from fleetledger.methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
+from fleetledger.methods.lga.detection import MOST_LOOKS, Looks
+from fleetledger.methods.lga.gradients_due import GradientsDue, Names
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rounds import MAX_HEAD_CLASSES, Observation
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 _LARGEST_FILE = 1 << 28
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from methods.client_updates import UpdateFrame
-from methods.lga.assignment import LgaAssignment
-from methods.network_weights import Arrays, decode_weights, grown
-from schemas.values import ClassName
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.lga.assignment import LgaAssignment
+from fleetledger.methods.network_weights import Arrays, decode_weights, grown
+from fleetledger.schemas.values import ClassName
 
 
 def received(

@@ -20,18 +20,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.conversion import brought_home, copied_together
-from learning.networks.inference import Inference
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Mode, Tensors, forward, head_logits
-from learning.numerics.herding import herd
-from learning.numerics.noise import normal_noise
-from learning.training.resident import SampleArray, tensor_of
-from methods.lga.encoding import Encoding
-from methods.lga.gradient_sets import GradientSet
-from methods.lga.settings import LgaSettings
-from schemas.values import ClassName
+from fleetledger.learning.networks.conversion import brought_home, copied_together
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Mode, Tensors, forward, head_logits
+from fleetledger.learning.numerics.herding import herd
+from fleetledger.learning.numerics.noise import normal_noise
+from fleetledger.learning.training.resident import SampleArray, tensor_of
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.gradient_sets import GradientSet
+from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.schemas.values import ClassName
 
 _INFERENCE_BATCH = 256
 

@@ -18,21 +18,26 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import head_logits
-from methods.lga.encoding import LAYERS, Encoding
-from methods.lga.gradient_sets import GradientSet, decode_gradients
-from methods.lga.inversion import InversionSettings, invert
-from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
-from methods.lga.recovery import recover_label
-from methods.lga.scoring import AugmentationSettings, augmented, released_radius, share_right
-from methods.lga.slots import PAPER, SlotRules
-from methods.network_weights import Arrays
-from schemas.proxy import Scored, ScoredModel
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import head_logits
+from fleetledger.methods.lga.encoding import LAYERS, Encoding
+from fleetledger.methods.lga.gradient_sets import GradientSet, decode_gradients
+from fleetledger.methods.lga.inversion import InversionSettings, invert
+from fleetledger.methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
+from fleetledger.methods.lga.recovery import recover_label
+from fleetledger.methods.lga.scoring import (
+    AugmentationSettings,
+    augmented,
+    released_radius,
+    share_right,
+)
+from fleetledger.methods.lga.slots import PAPER, SlotRules
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.proxy import Scored, ScoredModel
+from fleetledger.schemas.values import ClassName, Digest
 
 __all__ = [
     "Model",

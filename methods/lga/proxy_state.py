@@ -16,15 +16,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from methods.errors import MethodError
-from methods.kept_files import read_kept
-from methods.lga.encoding import Encoding
-from methods.lga.scoring import next_omega
-from methods.lga.slots import Slots
-from schemas.message import Strict
-from schemas.proxy import ScoredModel
-from schemas.tensors import Expected, UpTo, encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.kept_files import read_kept
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.scoring import next_omega
+from fleetledger.methods.lga.slots import Slots
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 MOST_PICTURES = 10_000_000
 LARGEST_FILE = 1 << 34

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from methods.errors import ContributionError
+from fleetledger.methods.errors import ContributionError
 
 
 def recover_label(gradient: npt.NDArray[np.floating]) -> int:

@@ -8,8 +8,8 @@ Here marks keep their places, the middle, three quarters and nine tenths, whatev
 
 from __future__ import annotations
 
-from learning.training.schedules import constant_rates
-from methods.lga.settings import LgaSettings
+from fleetledger.learning.training.schedules import constant_rates
+from fleetledger.methods.lga.settings import LgaSettings
 
 _DIVISORS = {(1, 2): 5.0, (3, 4): 25.0, (9, 10): 125.0}
 

@@ -31,7 +31,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.noise import normal_noise
+from fleetledger.learning.numerics.noise import normal_noise
 
 Floats = npt.NDArray[np.float64]
 TRIES = 10

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schemas.proxy import ScoredModel
-from schemas.values import Digest
+from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

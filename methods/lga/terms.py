@@ -19,22 +19,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.losses.balanced_terms import (
+from fleetledger.learning.losses.balanced_terms import (
     BalancedCrossEntropy,
     BinaryCrossEntropy,
     GradientBalance,
     OldClassDistillation,
     SemanticDistillation,
 )
-from learning.losses.composing import ComposedLoss, Term, Weighted
-from learning.losses.terms import CrossEntropy, Divergence
-from methods.instruction_models import Model
-from methods.lga.assignment import LgaAssignment
-from methods.lga.holdings import Current, stages_of
-from methods.lga.memory import Memory
-from methods.lga.settings import LossSettings
-from methods.training import FitInstruction
-from schemas.values import ClassName
+from fleetledger.learning.losses.composing import ComposedLoss, Term, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy, Divergence
+from fleetledger.methods.instruction_models import Model
+from fleetledger.methods.lga.assignment import LgaAssignment
+from fleetledger.methods.lga.holdings import Current, stages_of
+from fleetledger.methods.lga.memory import Memory
+from fleetledger.methods.lga.settings import LossSettings
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import ClassName
 
 GROUPS, EXPONENT = "groups", "exponent"
 TEACHER, SLICES = "old_model", "slices"

@@ -4,7 +4,7 @@ Beitollahi et al., "Parametric Feature Transfer: One-shot Federated Learning wit
 Models", arXiv 2402.01862, compares both forms that are here. The README says what leaves a device.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="pooled",

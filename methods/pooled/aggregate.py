@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.gaussian_draws import diagonal_moments, draw_features
-from methods.class_totals import ClassTotal, ClassTotals
-from methods.errors import MethodError
-from methods.pooled.kept_features import KeptFeatures
-from methods.pooled.messages import ClassFeatures, PooledAssignment, Published
-from methods.pooled.rows import Features
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.gaussian_draws import diagonal_moments, draw_features
+from fleetledger.methods.class_totals import ClassTotal, ClassTotals
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.pooled.kept_features import KeptFeatures
+from fleetledger.methods.pooled.messages import ClassFeatures, PooledAssignment, Published
+from fleetledger.methods.pooled.rows import Features
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
 
 Integers = npt.NDArray[np.int64]
 

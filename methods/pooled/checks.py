@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from learning.numerics.possible_moments import least_squares
-from methods.class_sums import check_size_of_sums
-from methods.errors import ContributionError
-from methods.pooled.messages import ClassFeatures, ClassMoments, Published
-from methods.pooled.rows import sorted_rows
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.learning.numerics.possible_moments import least_squares
+from fleetledger.methods.class_sums import check_size_of_sums
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, Published
+from fleetledger.methods.pooled.rows import sorted_rows
 
 
 def check_published(part: Published) -> None:

@@ -14,23 +14,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learning.numerics.integer_features import QUANTISED_LARGEST
-from learning.numerics.logistic import (
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST
+from fleetledger.learning.numerics.logistic import (
     SCORE_ARRAYS,
     WEIGHT_ARRAYS,
     LogisticFit,
     LogisticRule,
     fit_logistic,
 )
-from methods.errors import ContributionError, MethodError
-from methods.linear_head import LinearHead, rows_in_order
-from methods.pooled.aggregate import PooledAggregate
-from methods.pooled.checks import check_published
-from methods.pooled.messages import PooledAssignment, Published, decode_published
-from methods.pooled.settings import PooledSettings
-from methods.statistics import StatisticsCoordinator
-from schemas.errors import SchemaError
-from schemas.values import ClassName
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.linear_head import LinearHead, rows_in_order
+from fleetledger.methods.pooled.aggregate import PooledAggregate
+from fleetledger.methods.pooled.checks import check_published
+from fleetledger.methods.pooled.messages import PooledAssignment, Published, decode_published
+from fleetledger.methods.pooled.settings import PooledSettings
+from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.values import ClassName
 
 _UNIT = 1 / QUANTISED_LARGEST
 """The head is fitted to features of which the largest of an image is 1."""

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learning.numerics.gram import class_sums
-from methods.class_sums import checked_samples, refuse_forms
-from methods.part import NO_CONTEXT, PartContext
-from methods.pooled.messages import (
+from fleetledger.learning.numerics.gram import class_sums
+from fleetledger.methods.class_sums import checked_samples, refuse_forms
+from fleetledger.methods.part import NO_CONTEXT, PartContext
+from fleetledger.methods.pooled.messages import (
     ClassFeatures,
     ClassMoments,
     PooledAssignment,
     encode_published,
 )
-from methods.pooled.rows import sorted_rows
-from methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.pooled.rows import sorted_rows
+from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
 
 
 class PooledDevice(StatisticsDevice[PooledAssignment]):

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 from typing_extensions import Self
 
-from methods.kept_parts import Parts, merged, renamed
-from methods.pooled.messages import ClassFeatures
-from methods.pooled.rows import Features, sorted_rows
-from schemas.values import ClassName
+from fleetledger.methods.kept_parts import Parts, merged, renamed
+from fleetledger.methods.pooled.messages import ClassFeatures
+from fleetledger.methods.pooled.rows import Features, sorted_rows
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from learning.numerics.logistic import LogisticRule
-from methods.part_settings import PartSettings
+from fleetledger.learning.numerics.logistic import LogisticRule
+from fleetledger.methods.part_settings import PartSettings
 
 Publish = Literal["features", "moments"]
 

@@ -4,7 +4,7 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
 AISTATS 2017, and the methods that README.md lists.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="rounds",

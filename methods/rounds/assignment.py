@@ -7,11 +7,11 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.networks.network import Network
-from learning.networks.registry import build_network
-from methods.rounds.settings import RoundsSettings
-from methods.training_assignment import TrainingAssignment
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.rounds.settings import RoundsSettings
+from fleetledger.methods.training_assignment import TrainingAssignment
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before."""

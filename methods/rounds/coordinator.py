@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from learning.networks.head import is_of_head
-from methods.averaging import AveragingCoordinator
-from methods.client_updates import Arrays, UpdateFrame
-from methods.network_weights import encode_weights
-from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
-from methods.rounds.fisher import consolidated, encode_fisher
-from methods.rounds.messages import frame_of, received
-from methods.training import RoundConfig
+from fleetledger.learning.networks.head import is_of_head
+from fleetledger.methods.averaging import AveragingCoordinator
+from fleetledger.methods.client_updates import Arrays, UpdateFrame
+from fleetledger.methods.network_weights import encode_weights
+from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.fisher import consolidated, encode_fisher
+from fleetledger.methods.rounds.messages import frame_of, received
+from fleetledger.methods.training import RoundConfig
 
 
 class RoundsCoordinator(AveragingCoordinator[RoundsAssignment]):

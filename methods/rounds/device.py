@@ -20,25 +20,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.errors import LearningError
-from learning.networks.conversion import brought_home, to_arrays
-from learning.networks.pictures import Pictures
-from learning.numerics.herding import herd
-from learning.training.chance import Chance
-from learning.training.measures import fisher_diagonal
-from learning.training.resident import samples_of, tensor_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Sgd, Trained, Work
-from methods.averaged_device import Answer, AveragedDevice
-from methods.device_updates import update_of
-from methods.errors import MethodError
-from methods.network_weights import Arrays
-from methods.rounds.assignment import FISHER, RoundsAssignment
-from methods.rounds.memory import Memory, OwnModel, read_memory
-from methods.rounds.messages import frame_of, trained_of
-from methods.rounds.models import base_of, sent_model
-from methods.rounds.terms import frozen_parts, loss_of, plain_loss
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.networks.conversion import brought_home, to_arrays
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.numerics.herding import herd
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.measures import fisher_diagonal
+from fleetledger.learning.training.resident import samples_of, tensor_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.methods.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.device_updates import update_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import Arrays
+from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
+from fleetledger.methods.rounds.memory import Memory, OwnModel, read_memory
+from fleetledger.methods.rounds.messages import frame_of, trained_of
+from fleetledger.methods.rounds.models import base_of, sent_model
+from fleetledger.methods.rounds.terms import frozen_parts, loss_of, plain_loss
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.head import ROWS
-from learning.networks.plan import is_buffer
-from methods.errors import ContributionError
-from schemas.errors import SchemaError
-from schemas.tensors import Expected, encode_tensors, read_tensors
-from schemas.values import ClassName
+from fleetledger.learning.networks.head import ROWS
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.methods.errors import ContributionError
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy.typing as npt
 from pydantic import Field
 
-from learning.networks.network import Network
-from methods.exemplar_lists import renamed_lists
-from methods.kept_files import read_kept
-from schemas.message import Strict
-from schemas.tensors import Expected, encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.exemplar_lists import renamed_lists
+from fleetledger.methods.kept_files import read_kept
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tensors import Expected, encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

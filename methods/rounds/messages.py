@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from learning.networks.head import is_of_head
-from methods.client_updates import UpdateFrame
-from methods.network_weights import Arrays, decode_weights, grown
-from methods.rounds.assignment import FISHER, RoundsAssignment
-from methods.rounds.fisher import unit_zeros
-from schemas.values import ClassName
+from fleetledger.learning.networks.head import is_of_head
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.network_weights import Arrays, decode_weights, grown
+from fleetledger.methods.rounds.assignment import FISHER, RoundsAssignment
+from fleetledger.methods.rounds.fisher import unit_zeros
+from fleetledger.schemas.values import ClassName
 
 _Tensor = TypeVar("_Tensor")
 

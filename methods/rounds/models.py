@@ -12,13 +12,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from learning.networks.conversion import copied_together
-from methods.errors import MethodError
-from methods.instruction_models import InstructionModels, Model
-from methods.network_weights import decode_base, first_rows
-from methods.rounds.assignment import RoundsAssignment
-from methods.rounds.messages import received
-from methods.training import BASE, FitInstruction
+from fleetledger.learning.networks.conversion import copied_together
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.instruction_models import InstructionModels, Model
+from fleetledger.methods.network_weights import decode_base, first_rows
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.rounds.messages import received
+from fleetledger.methods.training import BASE, FitInstruction
 
 _KEPT = 2
 """Files of tensors that nobody trains, which stay in memory."""

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from methods.presets import filled_in
-from methods.prior_settings import PriorSettings
-from methods.training_assignment import AveragedSettings
-from methods.update_forms import Upload
+from fleetledger.methods.presets import filled_in
+from fleetledger.methods.prior_settings import PriorSettings
+from fleetledger.methods.training_assignment import AveragedSettings
+from fleetledger.methods.update_forms import Upload
 
 Preset = Literal[
     "fedavg",

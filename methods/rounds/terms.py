@@ -20,16 +20,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.prior import log_prior
-from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, FedMax, Proximal
-from learning.networks.plan import is_buffer
-from methods.network_weights import Arrays, decode_weights, first_rows
-from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
-from methods.rounds.fisher import decode_fisher
-from methods.rounds.memory import Memory
-from methods.training import FitInstruction
-from schemas.values import ClassName
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.prior import log_prior
+from fleetledger.learning.losses.terms import (
+    CrossEntropy,
+    Distillation,
+    EwcPenalty,
+    FedMax,
+    Proximal,
+)
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.methods.network_weights import Arrays, decode_weights, first_rows
+from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.fisher import decode_fisher
+from fleetledger.methods.rounds.memory import Memory
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.values import ClassName
 
 TASK, PRIOR = "task", "prior"
 RECEIVED, ANCHOR, IMPORTANCE = "received", "old", "fisher"

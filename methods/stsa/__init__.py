@@ -4,7 +4,7 @@ Guan et al., "Enhancing Federated Class-Incremental Learning via Spatial-Tempora
 Aggregation", arXiv 2506.01327. The README tells which function is which equation.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="stsa",

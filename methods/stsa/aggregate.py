@@ -19,19 +19,19 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from learning.errors import LearningError
-from learning.numerics.class_scatter import mean_rows
-from learning.numerics.compact import CompactFactor, factor_gram
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import symmetric, triangle_size
-from methods.class_totals import ClassTotals
-from methods.errors import MethodError
-from methods.stsa.group_sums import GroupSums
-from methods.stsa.kept_groups import KeptGroups, KeptPart
-from methods.stsa.messages import LocalStatistics, StsaAssignment
-from methods.stsa.settings import StsaSettings
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.class_scatter import mean_rows
+from fleetledger.learning.numerics.compact import CompactFactor, factor_gram
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.triangles import symmetric, triangle_size
+from fleetledger.methods.class_totals import ClassTotals
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.group_sums import GroupSums
+from fleetledger.methods.stsa.kept_groups import KeptGroups, KeptPart
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
+from fleetledger.methods.stsa.settings import StsaSettings
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]
 

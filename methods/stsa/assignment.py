@@ -8,12 +8,12 @@ from typing import ClassVar
 from pydantic import model_validator
 from typing_extensions import Self
 
-from learning.errors import RangeError
-from learning.numerics.compact import RowSteps, prove_factor
-from learning.numerics.exactness import prove_sum
-from methods.assignment import FeatureAssignment
-from methods.stsa.noise import NoiseSizes, largest_noise
-from methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.compact import RowSteps, prove_factor
+from fleetledger.learning.numerics.exactness import prove_sum
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.methods.stsa.settings import MAX_COLUMNS, Form, StsaSettings
 
 TRIANGLE_BITS = 48
 """Most bits of a value of a triangle or of a class sum."""

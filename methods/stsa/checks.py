@@ -11,26 +11,26 @@ from math import inf, ldexp, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.class_scatter import mean_rows
-from learning.numerics.compact import (
+from fleetledger.learning.numerics.class_scatter import mean_rows
+from fleetledger.learning.numerics.compact import (
     CompactFactor,
     check_steps,
     factor_diagonal,
     largest_gram_entry,
     rounding_length,
 )
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.possible_moments import (
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.possible_moments import (
     MomentRoom,
     check_integer_moments,
     check_scatter,
     float_room,
 )
-from learning.numerics.triangles import symmetric
-from methods.errors import ContributionError
-from methods.stsa.group_sums import GroupSums
-from methods.stsa.messages import LocalStatistics, StsaAssignment
-from methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.learning.numerics.triangles import symmetric
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.stsa.group_sums import GroupSums
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
+from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
 
 Integers = npt.NDArray[np.int64]
 

@@ -16,25 +16,25 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.blas import one_blas_thread, platform_fingerprint
-from learning.numerics.counter_generator import gaussian_map, integer_map
-from learning.numerics.exactness import FLOAT64_EXACT
-from learning.numerics.influence import Moments
-from learning.numerics.possible_moments import scatter_work
-from learning.numerics.ridge import solve_ridge
-from learning.numerics.ridge_choice import RIDGES
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.errors import ContributionError, MethodError
-from methods.linear_head import cosine_weights, rows_in_order, whitened_weights
-from methods.statistics import FeatureMap, FeatureMoments, StatisticsCoordinator
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.checks import check_statistics
-from methods.stsa.head import RidgeHead
-from methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
-from methods.stsa.settings import StsaSettings
-from schemas.errors import SchemaError
-from schemas.values import ClassName
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
+from fleetledger.learning.numerics.counter_generator import gaussian_map, integer_map
+from fleetledger.learning.numerics.exactness import FLOAT64_EXACT
+from fleetledger.learning.numerics.influence import Moments
+from fleetledger.learning.numerics.possible_moments import scatter_work
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.learning.numerics.ridge_choice import RIDGES
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.linear_head import cosine_weights, rows_in_order, whitened_weights
+from fleetledger.methods.statistics import FeatureMap, FeatureMoments, StatisticsCoordinator
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.checks import check_statistics
+from fleetledger.methods.stsa.head import RidgeHead
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, decode_statistics
+from fleetledger.methods.stsa.settings import StsaSettings
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.values import ClassName
 
 MAX_REMARKS = 10
 """More classes than this are only counted in a head's remarks."""

@@ -14,22 +14,22 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import LearningError
-from learning.numerics.class_scatter import class_contrasts
-from learning.numerics.compact import CompactFactor, factor, round_factor
-from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
-from learning.numerics.gram import check_integers, class_sums, gram_triangle
-from learning.numerics.grouping import split_per_class, split_shuffled
-from learning.numerics.triangles import pack_upper
-from methods.errors import MethodError
-from methods.labels import check_samples, count_classes, index_classes
-from methods.part import NO_CONTEXT, PartContext
-from methods.statistics import Features, MadeContribution, StatisticsDevice
-from methods.stsa.assignment import TRIANGLE_BITS
-from methods.stsa.group_sums import GroupSums, dealer_of
-from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
-from methods.stsa.noise import NoiseSource
-from methods.stsa.settings import Form
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.class_scatter import class_contrasts
+from fleetledger.learning.numerics.compact import CompactFactor, factor, round_factor
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
+from fleetledger.learning.numerics.gram import check_integers, class_sums, gram_triangle
+from fleetledger.learning.numerics.grouping import split_per_class, split_shuffled
+from fleetledger.learning.numerics.triangles import pack_upper
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.labels import check_samples, count_classes, index_classes
+from fleetledger.methods.part import NO_CONTEXT, PartContext
+from fleetledger.methods.statistics import Features, MadeContribution, StatisticsDevice
+from fleetledger.methods.stsa.assignment import TRIANGLE_BITS
+from fleetledger.methods.stsa.group_sums import GroupSums, dealer_of
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
+from fleetledger.methods.stsa.noise import NoiseSource
+from fleetledger.methods.stsa.settings import Form
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.float32] | Floats

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import RangeError
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.exactness import INT64_LARGEST
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.exactness import INT64_LARGEST
 
 Integers = npt.NDArray[np.int64]
 

@@ -17,12 +17,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.estimated_gram import ClassGroups, estimated_gram
-from methods.errors import MethodError
-from methods.stsa.group_sums import GroupSums
-from methods.stsa.settings import StsaSettings
-from schemas.canonical import canonical_json
-from schemas.values import ClassName
+from fleetledger.learning.numerics.estimated_gram import ClassGroups, estimated_gram
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.group_sums import GroupSums
+from fleetledger.methods.stsa.settings import StsaSettings
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName
 
 Floats = npt.NDArray[np.float64]
 

@@ -31,20 +31,20 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from learning.numerics.compact import CompactFactor
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import trapezoid_size
-from methods.class_counts import check_classes
-from methods.stsa.assignment import StsaAssignment
-from methods.stsa.group_sums import DEALER_DIGITS, GroupSums
-from methods.stsa.payload_rules import expected_tensors, payload_limit
-from methods.stsa.settings import Form
-from schemas.bitpacking import PackedIntegers, smallest_bits
-from schemas.contributions import MAX_CLASSES
-from schemas.errors import TensorError
-from schemas.message import Message
-from schemas.tensors import Expected, encode_tensors, read_tensors
-from schemas.values import ClassName
+from fleetledger.learning.numerics.compact import CompactFactor
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.triangles import trapezoid_size
+from fleetledger.methods.class_counts import check_classes
+from fleetledger.methods.stsa.assignment import StsaAssignment
+from fleetledger.methods.stsa.group_sums import DEALER_DIGITS, GroupSums
+from fleetledger.methods.stsa.payload_rules import expected_tensors, payload_limit
+from fleetledger.methods.stsa.settings import Form
+from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
+from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName
 
 __all__ = ["LocalStatistics", "StsaAssignment", "decode_statistics", "encode_statistics"]
 

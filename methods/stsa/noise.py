@@ -13,10 +13,10 @@ from math import ceil, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from learning.numerics.noise import normal_noise
-from learning.numerics.triangles import diagonal_index, triangle_size
-from methods.errors import MethodError
-from methods.stsa.settings import StsaSettings
+from fleetledger.learning.numerics.noise import normal_noise
+from fleetledger.learning.numerics.triangles import diagonal_index, triangle_size
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.settings import StsaSettings
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from learning.numerics.triangles import triangle_size
-from methods.class_counts import most_classes
-from methods.stsa.assignment import TRIANGLE_BITS, StsaAssignment
-from methods.stsa.settings import Form
-from schemas.bitpacking import packed_size
-from schemas.contributions import MAX_PAYLOAD_BYTES
-from schemas.errors import TensorError
-from schemas.tensor_header import MAX_HEADER_BYTES
-from schemas.tensors import PACKED, Expected, UpTo
+from fleetledger.learning.numerics.triangles import triangle_size
+from fleetledger.methods.class_counts import most_classes
+from fleetledger.methods.stsa.assignment import TRIANGLE_BITS, StsaAssignment
+from fleetledger.methods.stsa.settings import Form
+from fleetledger.schemas.bitpacking import packed_size
+from fleetledger.schemas.contributions import MAX_PAYLOAD_BYTES
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
+from fleetledger.schemas.tensors import PACKED, Expected, UpTo
 
 
 def expected_tensors(

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from pydantic import Discriminator, Field, Tag, model_validator
 from typing_extensions import Self
 
-from learning.numerics.estimated_gram import EstimatorRule, SingleHolder
-from learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
-from learning.numerics.ridge_choice import RIDGES, choose_ridge
-from methods.part_settings import PartSettings
-from methods.presets import Presets, filled_in
+from fleetledger.learning.numerics.estimated_gram import EstimatorRule, SingleHolder
+from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST, largest_feature
+from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge
+from fleetledger.methods.part_settings import PartSettings
+from fleetledger.methods.presets import Presets, filled_in
 
 MAX_COLUMNS = 16_384
 """Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from typing_extensions import Self
 
-from schemas.errors import SignatureError, shorten
-from schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
-from schemas.proofs.shards import TreeHead
-from schemas.values import Digest, FleetId
+from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
+from fleetledger.schemas.proofs.shards import TreeHead
+from fleetledger.schemas.values import Digest, FleetId
 
 MAX_NOTE_BYTES = 4096
 _NO_DOMAIN = ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.errors import ProofError
-from schemas.message import Strict
-from schemas.proofs.inclusion import MAX_PATH, Size
-from schemas.proofs.tree import EMPTY_ROOT, node_hash
-from schemas.values import Digest
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.proofs.inclusion import MAX_PATH, Size
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, node_hash
+from fleetledger.schemas.values import Digest
 
 
 class ConsistencyProof(Strict):

@@ -15,13 +15,13 @@ from typing import Any
 
 from pydantic import Field
 
-from schemas.errors import ProofError
-from schemas.keys import VerifyKey
-from schemas.message import Items, Strict, is_absent
-from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
-from schemas.proofs.inclusion import InclusionProof
-from schemas.proofs.shards import MAX_LINKS, ShardLink, followed_back
-from schemas.values import FleetId
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import Items, Strict, is_absent
+from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
+from fleetledger.schemas.proofs.inclusion import InclusionProof
+from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink, followed_back
+from fleetledger.schemas.values import FleetId
 
 MAX_ENTRY_CHARACTERS = 1 << 21
 

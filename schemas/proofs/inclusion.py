@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schemas.canonical import parse_json
-from schemas.errors import ProofError
-from schemas.message import Strict
-from schemas.proofs.tree import leaf_hash, node_hash
-from schemas.values import Digest
+from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.proofs.tree import leaf_hash, node_hash
+from fleetledger.schemas.values import Digest
 
 MAX_PATH = 63
 """Hashes of a path in the largest log: its size stays below 2^63."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from schemas.errors import ProofError
-from schemas.proofs.consistency import ConsistencyProof
-from schemas.proofs.inclusion import InclusionProof
-from schemas.proofs.tree import EMPTY_ROOT, node_hash
-from schemas.values import Digest
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.proofs.consistency import ConsistencyProof
+from fleetledger.schemas.proofs.inclusion import InclusionProof
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, node_hash
+from fleetledger.schemas.values import Digest
 
 
 class Nodes(Protocol):

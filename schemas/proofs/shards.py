@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from schemas.errors import ProofError
-from schemas.message import Strict, explain
-from schemas.proofs.inclusion import InclusionProof, Size
-from schemas.values import Digest
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.proofs.inclusion import InclusionProof, Size
+from fleetledger.schemas.values import Digest
 
 SHARD_BEGAN = "log-shard.began"
 """The kind of the entry that a shard other than the first one begins with."""

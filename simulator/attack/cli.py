@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from schemas.showing import ActionReport, AsJson, show_action
+from fleetledger.schemas.showing import ActionReport, AsJson, show_action
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -71,10 +71,10 @@ def invert(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 
     Needs torch.
     """
-    from schemas.values import ClassName  # noqa: PLC0415 - the help page needs none of this
-    from simulator.attack.listening import attack  # noqa: PLC0415
-    from simulator.attack.report import sentences, write_pictures  # noqa: PLC0415
-    from simulator.attack.settings import AttackSettings  # noqa: PLC0415
+    from fleetledger.schemas.values import ClassName  # noqa: PLC0415 - the help page needs none of this
+    from fleetledger.simulator.attack.listening import attack  # noqa: PLC0415
+    from fleetledger.simulator.attack.report import sentences, write_pictures  # noqa: PLC0415
+    from fleetledger.simulator.attack.settings import AttackSettings  # noqa: PLC0415
 
     settings = AttackSettings(
         pictures=tuple(pictures or ()),

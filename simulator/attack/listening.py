@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.lga.encoding import LAYERS, Encoding
-from methods.lga.gradient_sets import decode_gradients, encode_gradients
-from methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
-from methods.lga.prototypes import gradient_sets, perturbed, prototypes_of
-from methods.lga.recovery import recover_label
-from simulator.attack.settings import AttackSettings
-from simulator.attack.victim import assignment_of, images_of, model_of
+from fleetledger.methods.lga.encoding import LAYERS, Encoding
+from fleetledger.methods.lga.gradient_sets import decode_gradients, encode_gradients
+from fleetledger.methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
+from fleetledger.methods.lga.prototypes import gradient_sets, perturbed, prototypes_of
+from fleetledger.methods.lga.recovery import recover_label
+from fleetledger.simulator.attack.settings import AttackSettings
+from fleetledger.simulator.attack.victim import assignment_of, images_of, model_of
 
 
 @dataclass(frozen=True, eq=False)

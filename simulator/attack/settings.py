@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from learning.networks.conversion import to_tensors
-from learning.networks.pictures import Pictures
-from methods.lga.assignment import LgaAssignment
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.prototypes import TrainedModel
-from methods.network_weights import Arrays, decode_weights
-from schemas.values import ClassName
-from simulator.attack.settings import AttackSettings
-from simulator.datasets.digits import CLASS_NAMES, load_digits
-from simulator.datasets.pictures import read_picture
-from simulator.errors import AttackError
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.methods.lga.assignment import LgaAssignment
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.prototypes import TrainedModel
+from fleetledger.methods.network_weights import Arrays, decode_weights
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.attack.settings import AttackSettings
+from fleetledger.simulator.datasets.digits import CLASS_NAMES, load_digits
+from fleetledger.simulator.datasets.pictures import read_picture
+from fleetledger.simulator.errors import AttackError
 
 Images = npt.NDArray[np.uint8]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from coordinator.making.first_files import base_tensors
-from learning.networks.network import AnyNetwork
-from learning.networks.plan import initial_arrays
-from schemas.models import Preprocessing
-from simulator.backbones.from_torchvision import recipe_of, weights_file
-from simulator.scenario.backbone import BackboneSettings
+from fleetledger.coordinator.making.first_files import base_tensors
+from fleetledger.learning.networks.network import AnyNetwork
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.backbones.from_torchvision import recipe_of, weights_file
+from fleetledger.simulator.scenario.backbone import BackboneSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
 _SEED = 0

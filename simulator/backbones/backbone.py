@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.models import AnyPreprocessing
+from fleetledger.schemas.models import AnyPreprocessing
 
 
 @dataclass(frozen=True)

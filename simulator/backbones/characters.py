@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import importlib.metadata
 
-from schemas.canonical import canonical_json
-from schemas.installing import pip_install
-from schemas.text import TextPreprocessing
-from schemas.values import Digest
-from simulator.backbones.backbone import Backbone
-from simulator.backbones.kept import kept_backbone
-from simulator.datasets.images import Split
-from simulator.datasets.text_windows import Corpus, TextWindows
-from simulator.errors import BackboneError
-from simulator.scenario.backbone import CharacterSettings
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.text import TextPreprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.kept import kept_backbone
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.scenario.backbone import CharacterSettings
 
 NAME = "characters"
 INPUT_NAME = "tokens"
@@ -72,7 +72,7 @@ def preprocessing_of(corpus: Corpus) -> TextPreprocessing:
 
 def _learn(settings: CharacterSettings, corpus: Corpus) -> Backbone:
     # torch takes seconds to import, and is an extra
-    from simulator.backbones.language_model import learn_encoder  # noqa: PLC0415
+    from fleetledger.simulator.backbones.language_model import learn_encoder  # noqa: PLC0415
 
     preprocessing = preprocessing_of(corpus)
     return Backbone(NAME, learn_encoder(settings, corpus.public, preprocessing), preprocessing)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from export.errors import ModelFileError
-from export.model_file import read_model_file
-from export.preprocessing_file import load_preprocessing
-from simulator.backbones.backbone import Backbone
-from simulator.errors import BackboneError
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.errors import BackboneError
 
 
 def file_backbone(path: Path, size: tuple[int, int] | None) -> Backbone:

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.installing import pip_install
-from schemas.models import Preprocessing
-from schemas.values import Digest
-from simulator.backbones.backbone import Backbone
-from simulator.backbones.kept import kept_backbone
-from simulator.errors import BackboneError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.kept import kept_backbone
+from fleetledger.simulator.errors import BackboneError
 
 if TYPE_CHECKING:
-    from export.torchvision_network import Recipe
+    from fleetledger.export.torchvision_network import Recipe
 
 _FILE_ENDINGS = (".pt", ".pth", ".safetensors")
 
@@ -99,14 +99,14 @@ def _published(name: str, weights: str) -> Path:
 def recipe_of(name: str, file: Path | None) -> Recipe:
     """Return how the weights in a file want their pictures; raise `BackboneError` without torch."""
     _torchvision("models")
-    from export.torchvision_network import find_recipe  # noqa: PLC0415 - needs torch, an extra
+    from fleetledger.export.torchvision_network import find_recipe  # noqa: PLC0415 - needs torch, an extra
 
     return find_recipe(name, "" if file is None else file.name)
 
 
 def _export(name: str, file: Path | None, size: int | None) -> Backbone:
     _torchvision("models")
-    from export.torchvision_backbone import (  # noqa: PLC0415 - needs torch, an extra
+    from fleetledger.export.torchvision_backbone import (  # noqa: PLC0415 - needs torch, an extra
         TorchvisionRequest,
         export_torchvision,
     )
@@ -117,8 +117,8 @@ def _export(name: str, file: Path | None, size: int | None) -> Backbone:
 
 def _module(name: str, file: Path | None, size: int) -> Any:  # noqa: ANN401 - of torch
     """Return the network that was exported, as a module of torch."""
-    from export.torchvision_network import build_network  # noqa: PLC0415 - needs torch, an extra
-    from export.torchvision_weights import load_weights  # noqa: PLC0415
+    from fleetledger.export.torchvision_network import build_network  # noqa: PLC0415 - needs torch, an extra
+    from fleetledger.export.torchvision_weights import load_weights  # noqa: PLC0415
 
     network = build_network(name, size)
     if file is not None:
@@ -129,7 +129,7 @@ def _module(name: str, file: Path | None, size: int) -> Any:  # noqa: ANN401 - o
 def _torchvision(module: str) -> Any:  # noqa: ANN401 - a module that may not be installed
     try:
         # torch takes seconds to import, and is an extra
-        from export.torchvision_network import torchvision_module  # noqa: PLC0415
+        from fleetledger.export.torchvision_network import torchvision_module  # noqa: PLC0415
 
         return torchvision_module(module)
     except ImportError as error:

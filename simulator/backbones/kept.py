@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from export.preprocessing_file import load_preprocessing, preprocessing_toml
-from schemas.canonical import canonical_json
-from schemas.values import Digest
-from simulator.backbones.backbone import Backbone
-from simulator.datasets.cache_folder import cache_folder
-from simulator.errors import BackboneError
+from fleetledger.export.preprocessing_file import load_preprocessing, preprocessing_toml
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.errors import BackboneError
 
 _ONNX = "backbone.onnx"
 

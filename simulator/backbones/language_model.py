@@ -15,11 +15,11 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from export.builder import GraphBuilder, float_value, typed_value
-from export.graph import BATCH
-from learning.numerics.tokens import alphabet_ids
-from schemas.text import TextPreprocessing
-from simulator.scenario.backbone import CharacterSettings
+from fleetledger.export.builder import GraphBuilder, float_value, typed_value
+from fleetledger.export.graph import BATCH
+from fleetledger.learning.numerics.tokens import alphabet_ids
+from fleetledger.schemas.text import TextPreprocessing
+from fleetledger.simulator.scenario.backbone import CharacterSettings
 
 EMBEDDING = 32
 _BATCH = 32

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from export.layers import Looking, looking_backbone
-from schemas.models import Preprocessing, of_pictures
-from simulator.backbones.backbone import Backbone
-from simulator.backbones.characters import character_encoder
-from simulator.backbones.from_file import file_backbone
-from simulator.backbones.from_torchvision import torchvision_backbone
-from simulator.backbones.mobilenet import mobilenet_backbone
-from simulator.backbones.pixels import pixels_backbone
-from simulator.datasets.images import Split
-from simulator.scenario.backbone import BackboneSettings
+from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.characters import character_encoder
+from fleetledger.simulator.backbones.from_file import file_backbone
+from fleetledger.simulator.backbones.from_torchvision import torchvision_backbone
+from fleetledger.simulator.backbones.mobilenet import mobilenet_backbone
+from fleetledger.simulator.backbones.pixels import pixels_backbone
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.scenario.backbone import BackboneSettings
 
 __all__ = ["Backbone", "centred", "load_backbone"]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from export.mobilenet_v2 import (
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     load_weights,
     random_weights,
 )
-from simulator.backbones.backbone import Backbone
-from simulator.errors import BackboneError
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.errors import BackboneError
 
 _USUAL_SIDE = 224
 

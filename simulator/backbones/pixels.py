@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from simulator.backbones.backbone import Backbone
-from simulator.datasets.images import Split
-from simulator.datasets.samples import SampleSet
-from simulator.errors import BackboneError
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import BackboneError
 
 _LOOKED_AT = 50
 

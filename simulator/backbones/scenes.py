@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.models import Preprocessing
-from simulator.datasets.images import Split
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.errors import BackboneError
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.errors import BackboneError
 
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of the colours on which published trunks were trained."""

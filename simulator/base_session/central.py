@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.network import Network
-from methods.errors import ContributionError
-from methods.network_weights import decode_weights, encode_weights, grown
-from methods.registry import training_coordinator
-from schemas.canonical import canonical_json
-from schemas.values import ClassName, Digest
-from simulator.datasets.cache_folder import cache_folder
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.network_inputs import SampleInputs, inputs_of
-from simulator.errors import EngineError
-from simulator.run.durable import replace_file
-from simulator.scenario.model import EngineSettings
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.network_inputs import SampleInputs, inputs_of
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 Arrays = dict[str, npt.NDArray[Any]]
 Indices = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ class _Base:
 
     def _trained(self, watch: Watch) -> Arrays:
         # torch is heavy, and weights that are kept need none
-        from simulator.base_session.training import Lesson, train_centrally  # noqa: PLC0415
+        from fleetledger.simulator.base_session.training import Lesson, train_centrally  # noqa: PLC0415
 
         prepared, engine = self._prepared, self._prepared.scenario.engine
         train = prepared.split.train

@@ -15,18 +15,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.training.chance import Chance
-from learning.training.engine import train
-from learning.training.schedules import stepped_rates
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Extras, Sgd, Work
-from simulator.errors import EngineError
-from simulator.scenario.base_session import BaseSession
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.schedules import stepped_rates
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd, Work
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.scenario.base_session import BaseSession
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Tell = Callable[[int], None]

@@ -1,4 +1,4 @@
-"""`python -m simulator.chaos --seeds 0-1999`: many seeds, with progress and a summary."""
+"""`python -m fleetledger.simulator.chaos --seeds 0-1999`: many seeds, and a summary."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from schemas.console import console_for_people
-from schemas.exit_codes import ExitCode
-from schemas.installing import pip_install
-from simulator.chaos.many import read_range, run_seeds, summarise
-from simulator.chaos.running import fast_folder
-from simulator.errors import ChaosError
+from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.chaos.many import read_range, run_seeds, summarise
+from fleetledger.simulator.chaos.running import fast_folder
+from fleetledger.simulator.errors import ChaosError
 
 
 def main(
@@ -50,7 +50,7 @@ def main(
                 shutil.copytree(folder / left, keep / left, symlinks=True)
             if report.broken and stop:
                 break
-    result = summarise(reports, " ".join(["python -m simulator.chaos", *sys.argv[1:]]))
+    result = summarise(reports, " ".join(["python -m fleetledger.simulator.chaos", *sys.argv[1:]]))
     left_out = len(chosen) - len(reports)
     if left_out and not result["broken"]:
         console.print(

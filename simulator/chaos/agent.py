@@ -5,18 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from device_agent.assembling import AgentSurroundings, AssembledAgent, assemble
-from device_agent.core.requests import Request
-from device_agent.core.state import AgentState
-from device_agent.home import AgentHome
-from device_agent.slots import ModelSlots
-from device_agent.status import is_settled
-from device_agent.worker import Answer
-from schemas.values import BootId, DeviceId
-from simulator.chaos.checks import broken_files
-from simulator.chaos.crashable import Crashable, FaultyWorld
-from simulator.virtual.seeds import seeded_boot
-from simulator.virtual.worker import InlineWorker
+from fleetledger.device_agent.assembling import AgentSurroundings, AssembledAgent, assemble
+from fleetledger.device_agent.core.requests import Request
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.status import is_settled
+from fleetledger.device_agent.worker import Answer
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.simulator.chaos.checks import broken_files
+from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
+from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.simulator.virtual.worker import InlineWorker
 
 
 class SlowWorker(InlineWorker):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.core.state import State
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.models.entries import ImportedFiles
-from schemas.values import Digest
-from simulator.datasets.samples import SampleSet
-from simulator.rollouts.candidates import make_candidate
-from simulator.rollouts.importing import import_candidate, material_of
-from simulator.scenario.rollout import RolloutSettings
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.rollouts.candidates import make_candidate
+from fleetledger.simulator.rollouts.importing import import_candidate, material_of
+from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 
 @dataclass

@@ -13,36 +13,43 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.core.saved_state import read_state, write_state
-from coordinator.core.state import State, read_entry
-from coordinator.core.work import (
+from fleetledger.coordinator.core.saved_state import read_state, write_state
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.core.work import (
     AverageInput,
     AverageRound,
     HeadSolved,
     RoundAveraged,
     SolveHead,
 )
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.rebuild import compare
-from coordinator.ledger.verify import verify
-from coordinator.making.model_maker import ModelMaker
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving.folding import fold
-from coordinator.topics.rollouts.views import RolloutStory
-from coordinator.topics.rounds.entries import WeightsAveraged
-from device_agent.keys import KeyRing
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from schemas.counted import count_of
-from schemas.errors import FleetledgerError
-from schemas.receipts import ENTRY_OF, Accepted, Receipt
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.chaos.material import FLEET
-from simulator.chaos.outcome import FleetOutcome, Images, Places, numbers, read_outcome, replayed
-from simulator.chaos.rollout_checks import (
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.rebuild import compare
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.folding import fold
+from fleetledger.coordinator.topics.rollouts.views import RolloutStory
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.receipts import ENTRY_OF, Accepted, Receipt
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.chaos.material import FLEET
+from fleetledger.simulator.chaos.outcome import (
+    FleetOutcome,
+    Images,
+    Places,
+    numbers,
+    read_outcome,
+    replayed,
+)
+from fleetledger.simulator.chaos.rollout_checks import (
     RolloutEnd,
     counted_twice,
     ends_of,

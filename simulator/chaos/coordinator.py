@@ -6,26 +6,26 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.assembling import (
+from fleetledger.coordinator.assembling import (
     AssembledCoordinator,
     BackOffice,
     CoordinatorSurroundings,
     assemble,
 )
-from coordinator.core.commands import Command
-from coordinator.core.due import next_look
-from coordinator.core.state import State
-from coordinator.making.workshop import Job
-from coordinator.serving.operator import OperatorInbox
-from coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
-from simulator.chaos.crashable import Crashable, FaultyWorld
-from simulator.virtual.coordinator import GROUP_SECONDS
-from simulator.virtual.loop import Endpoint
-from simulator.virtual.network import VirtualConnection
-from simulator.virtual.seeds import seeded_boot
-from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.workshop import InlineWorkshop
-from transport.interface import OutgoingMessage
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.making.workshop import Job
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
+from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
+from fleetledger.simulator.virtual.coordinator import GROUP_SECONDS
+from fleetledger.simulator.virtual.loop import Endpoint
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.virtual.workshop import InlineWorkshop
+from fleetledger.transport.interface import OutgoingMessage
 
 
 class SlowWorkshop(InlineWorkshop):

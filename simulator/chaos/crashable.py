@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
-from simulator.chaos.faults import Troubles, dice
-from simulator.chaos.faulty_network import FaultyNetwork
-from simulator.chaos.volume import Volume
-from simulator.virtual.exchange import SteppedExchange
-from simulator.virtual.loop import Endpoint, Loop
-from simulator.virtual.network import VirtualConnection
-from transport.interface import OutgoingMessage
-from transport.transfer import Party
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
+from fleetledger.simulator.chaos.faults import Troubles, dice
+from fleetledger.simulator.chaos.faulty_network import FaultyNetwork
+from fleetledger.simulator.chaos.volume import Volume
+from fleetledger.simulator.virtual.exchange import SteppedExchange
+from fleetledger.simulator.virtual.loop import Endpoint, Loop
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.transfer import Party
 
 _SHORTEST_WORK, _LONGEST_WORK = 0.01, 3.0
 """Seconds that a piece of work takes."""

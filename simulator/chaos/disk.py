@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from typing_extensions import Self
 
-from simulator.chaos.volume import Inode, Volume, inode_of
+from fleetledger.simulator.chaos.volume import Inode, Volume, inode_of
 
 Point = Callable[[str], None]
 """Called with the name of an effect, before and after it; raises to crash there."""

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from typing_extensions import Self
 
-from simulator.chaos.faults import FILE_EFFECTS, Crash
+from fleetledger.simulator.chaos.faults import FILE_EFFECTS, Crash
 
 
 class SimulatedCrash(BaseException):

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
-from simulator.chaos.faults import NetworkFaults, dice
-from simulator.virtual.loop import Loop
-from simulator.virtual.network import VirtualConnection, VirtualNetwork
-from transport.interface import OutgoingMessage
-from transport.memory import BrokerSession, InMemoryBroker
-from transport.memory_connection import InMemoryConnection
+from fleetledger.simulator.chaos.faults import NetworkFaults, dice
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.network import VirtualConnection, VirtualNetwork
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.memory import BrokerSession, InMemoryBroker
+from fleetledger.transport.memory_connection import InMemoryConnection
 
 LATENCY_SECONDS = 0.02
 

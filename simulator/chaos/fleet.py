@@ -10,40 +10,40 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from coordinator.core.state import State
-from coordinator.ledger.store import Ledger
-from coordinator.proxy.store import ProxyStore
-from coordinator.serving.operator import OperatorInbox
-from coordinator.topics.contributions.commands import SettleEarlier
-from coordinator.topics.models.commands import ImportModel
-from coordinator.topics.models.entries import ImportedFiles
-from coordinator.topics.rollouts.commands import PlanRollout
-from coordinator.topics.rollouts.state import Rollout
-from coordinator.topics.stages.commands import OpenStage
-from device_agent import bench, host
-from device_agent.sources.cache import DigestCache
-from device_agent.store.store import AgentStore
-from schemas.envelope import decode
-from schemas.receipts import Receipt
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId
-from simulator.chaos.agent import CrashableAgent
-from simulator.chaos.coordinator import CrashableCoordinator
-from simulator.chaos.crashable import Crashable, FaultyWorld
-from simulator.chaos.disk import Disk
-from simulator.chaos.effects import CrashPoints
-from simulator.chaos.faults import Troubles, dice
-from simulator.chaos.faulty_network import FaultyNetwork
-from simulator.chaos.material import FLEET, ChaosMaterial
-from simulator.chaos.outcome import Places
-from simulator.chaos.proxy import CrashableProxy
-from simulator.errors import ChaosError
-from simulator.plan.fleet_plan import StagePlan
-from simulator.rollouts.importing import version_of
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.loop import Loop
-from transport.memory_connection import InMemoryConnection
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.proxy.store import ProxyStore
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
+from fleetledger.coordinator.topics.models.commands import ImportModel
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
+from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.device_agent import bench, host
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.simulator.chaos.agent import CrashableAgent
+from fleetledger.simulator.chaos.coordinator import CrashableCoordinator
+from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
+from fleetledger.simulator.chaos.disk import Disk
+from fleetledger.simulator.chaos.effects import CrashPoints
+from fleetledger.simulator.chaos.faults import Troubles, dice
+from fleetledger.simulator.chaos.faulty_network import FaultyNetwork
+from fleetledger.simulator.chaos.material import FLEET, ChaosMaterial
+from fleetledger.simulator.chaos.outcome import Places
+from fleetledger.simulator.chaos.proxy import CrashableProxy
+from fleetledger.simulator.errors import ChaosError
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.rollouts.importing import version_of
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.transport.memory_connection import InMemoryConnection
 
 EFFECTS = (
     (AgentStore, "commit", "commit"),

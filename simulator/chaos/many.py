@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from simulator.chaos.report import ChaosReport
-from simulator.chaos.trials import Trials
-from simulator.errors import ChaosError
-from simulator.run.platform_facts import machine, versions
+from fleetledger.simulator.chaos.report import ChaosReport
+from fleetledger.simulator.chaos.trials import Trials
+from fleetledger.simulator.errors import ChaosError
+from fleetledger.simulator.run.platform_facts import machine, versions
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

@@ -10,39 +10,39 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
-from coordinator.making.networks import prepare_network
-from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, LedgerSection, write_new
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.trust.keys import public_key
-from device_agent.home import AgentHome
-from device_agent.keys import KeyRing
-from device_agent.settings import (
+from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection, write_new
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.settings import (
     AgentDataSettings,
     AgentDetectionSettings,
     AgentSettings,
     ModelSettings,
     PolicySettings,
 )
-from methods.registry import descriptor
-from schemas.envelope import PROXY
-from schemas.keys import VerifyKey
-from schemas.values import DeviceId, FleetId
-from simulator.backbones.loading import Backbone, load_backbone
-from simulator.chaos.candidates import CandidateShelf
-from simulator.datasets.images import Split
-from simulator.datasets.loading import load_split
-from simulator.datasets.samples import SampleSet
-from simulator.engines.mqtt.homes import admit, carry_out, import_backbone
-from simulator.engines.paths import image_path, suffix_of
-from simulator.engines.rounds import method_settings, round_rules
-from simulator.errors import ScenarioError
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.plan.making import make_plan
-from simulator.rollouts.held_out import HeldOut, RolloutFleet
-from simulator.scenario.model import TEXTS, Scenario
-from simulator.scenario.trainer import trainer_of, trains_on_features
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.simulator.backbones.loading import Backbone, load_backbone
+from fleetledger.simulator.chaos.candidates import CandidateShelf
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.mqtt.homes import admit, carry_out, import_backbone
+from fleetledger.simulator.engines.paths import image_path, suffix_of
+from fleetledger.simulator.engines.rounds import method_settings, round_rules
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
+from fleetledger.simulator.scenario.model import TEXTS, Scenario
+from fleetledger.simulator.scenario.trainer import trainer_of, trains_on_features
 
 FLEET = FleetId("chaos")
 _SCAN_SECONDS = 60.0

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.core.state import State
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving.folding import fold
-from coordinator.topics.models.state import ModelVersion
-from device_agent.core.state import AgentRecords
-from device_agent.store.rows import load_records
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.folding import fold
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.store.rows import load_records
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Images = Mapping[Digest, ClassName]
 """Images of a device by digest, and the class under which they count."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.proxy.inputs import Input
-from coordinator.proxy.running import ProxySurroundings, proxy_of
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.proxy.shell import ProxyProgram
-from coordinator.proxy.workbench import Job
-from schemas.envelope import PROXY, Sender
-from schemas.topics import FleetTopics
-from schemas.values import FleetId
-from simulator.chaos.crashable import Crashable, FaultyWorld
-from simulator.virtual.proxy import PAUSE_SECONDS, in_fleet_time
-from simulator.virtual.seeds import seeded_boot
-from transport.transfer import Party
+from fleetledger.coordinator.proxy.inputs import Input
+from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.proxy.shell import ProxyProgram
+from fleetledger.coordinator.proxy.workbench import Job
+from fleetledger.schemas.envelope import PROXY, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import FleetId
+from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
+from fleetledger.simulator.virtual.proxy import PAUSE_SECONDS, in_fleet_time
+from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.transport.transfer import Party
 
 
 class SlowWorkbench:

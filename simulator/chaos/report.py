@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.chaos.checks import Broken
-from simulator.errors import ChaosError
+from fleetledger.simulator.chaos.checks import Broken
+from fleetledger.simulator.errors import ChaosError
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from coordinator.core.state import State
-from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.rollouts.scope import Scope
-from coordinator.topics.rollouts.verifying import StoredReport, differences
-from coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
-from schemas.rollouts import place_of
-from schemas.values import ClassName, DeviceId
-from simulator.chaos.outcome import FleetOutcome
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences
+from fleetledger.coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
+from fleetledger.schemas.rollouts import place_of
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.chaos.outcome import FleetOutcome
 
 _REPORTS = ("settled", "failed", "rolled_back")
 

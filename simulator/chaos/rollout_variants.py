@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from simulator.scenario.model import (
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.simulator.scenario.model import (
     DataSettings,
     DeviceSettings,
     MethodSettings,
@@ -19,7 +19,7 @@ from simulator.scenario.model import (
     Scenario,
     StageSettings,
 )
-from simulator.scenario.rollout import CandidateSettings, RolloutSettings
+from fleetledger.simulator.scenario.rollout import CandidateSettings, RolloutSettings
 
 TEST_PER_CLASS = 10
 _DEVICES = 6

@@ -9,13 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordinator.core.state import State
-from simulator.chaos.checks import Broken, SeenMeanwhile, Undisturbed, check, undisturbed_end
-from simulator.chaos.faults import CALM, Troubles, draw_troubles
-from simulator.chaos.fleet import ChaosFleet
-from simulator.chaos.material import ChaosMaterial
-from simulator.chaos.report import ChaosReport
-from simulator.errors import ChaosError
+from fleetledger.coordinator.core.state import State
+from fleetledger.simulator.chaos.checks import (
+    Broken,
+    SeenMeanwhile,
+    Undisturbed,
+    check,
+    undisturbed_end,
+)
+from fleetledger.simulator.chaos.faults import CALM, Troubles, draw_troubles
+from fleetledger.simulator.chaos.fleet import ChaosFleet
+from fleetledger.simulator.chaos.material import ChaosMaterial
+from fleetledger.simulator.chaos.report import ChaosReport
+from fleetledger.simulator.errors import ChaosError
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it are made under names of their own
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from simulator.chaos.checks import Undisturbed
-from simulator.chaos.faults import draw_troubles
-from simulator.chaos.material import ChaosMaterial, prepare
-from simulator.chaos.report import ChaosReport
-from simulator.chaos.rollout_variants import TEST_PER_CLASS, rollout_variants
-from simulator.chaos.running import run_troubles, run_undisturbed
-from simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
-from simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.chaos.checks import Undisturbed
+from fleetledger.simulator.chaos.faults import draw_troubles
+from fleetledger.simulator.chaos.material import ChaosMaterial, prepare
+from fleetledger.simulator.chaos.report import ChaosReport
+from fleetledger.simulator.chaos.rollout_variants import TEST_PER_CLASS, rollout_variants
+from fleetledger.simulator.chaos.running import run_troubles, run_undisturbed
+from fleetledger.simulator.chaos.variants import WITHOUT_KEYS, variants, write_pictures
+from fleetledger.simulator.scenario.trainer import trainer_of
 
 
 class Trials:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.npz import save_npz
-from simulator.scenario.model import (
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.scenario.model import (
     DataSettings,
     DeviceSettings,
     MethodSettings,

@@ -10,8 +10,8 @@ r"""Names of characters as classes, which must be names of folders.
 
 from __future__ import annotations
 
-from schemas.errors import InvalidValueError
-from schemas.values import ClassName
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import ClassName
 
 _WORDS = {
     " ": "space",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.splitting import stratified_split
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.splitting import stratified_split
 
 TEST_SHARE = 0.25
 CLASS_NAMES = tuple(ClassName(str(digit)) for digit in range(10))

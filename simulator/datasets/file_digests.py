@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
-from schemas.values import Digest
-from simulator.datasets.cache_folder import cache_folder
-from simulator.datasets.pictures import read_picture
-from simulator.datasets.samples import picture_digest
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.datasets.pictures import read_picture
+from fleetledger.simulator.datasets.samples import picture_digest
+from fleetledger.simulator.errors import DatasetError
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS seen (path TEXT PRIMARY KEY, size INTEGER NOT NULL,"

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.file_digests import FileDigests
-from simulator.datasets.pictures import read_picture, size_of
-from simulator.datasets.samples import check_labels, set_fingerprint
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.file_digests import FileDigests
+from fleetledger.simulator.datasets.pictures import read_picture, size_of
+from fleetledger.simulator.datasets.samples import check_labels, set_fingerprint
+from fleetledger.simulator.errors import DatasetError
 
 _LEARNED_TOGETHER = 1024
 """Files that are decoded when the digest of one of them is asked for."""

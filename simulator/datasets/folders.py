@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.sources.folder import SUFFIXES
-from schemas.counted import agree, count_of
-from schemas.errors import InvalidValueError
-from schemas.values import ClassName
-from simulator.datasets.file_digests import FileDigests
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.images import Split
-from simulator.datasets.splitting import stratified_split
-from simulator.errors import DatasetError
+from fleetledger.device_agent.sources.folder import SUFFIXES
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.file_digests import FileDigests
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.splitting import stratified_split
+from fleetledger.simulator.errors import DatasetError
 
 Found = list[tuple[str, ClassName]]
 """Path of a file, relative to the data set's root, and its class."""

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.samples import Content, SampleSet, picture_digest
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.samples import Content, SampleSet, picture_digest
+from fleetledger.simulator.errors import DatasetError
 
 _STEPS = 256
 """Of the colour circle."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.folders import list_classes, split_of
-from simulator.datasets.images import Split
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.folders import list_classes, split_of
+from fleetledger.simulator.datasets.images import Split
 
 _HINT = (
     "put ImageNet's pictures into train/<wnid>/ and val/<wnid>/ below data.root: unpack "

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from schemas.values import ClassName
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.folders import Found, list_classes, split_of
-from simulator.datasets.images import Split
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.folders import Found, list_classes, split_of
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.errors import DatasetError
 
 _HINT = (
     "unpack https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar, and let data.root be the "

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import TypeVar
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.samples import (
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.samples import (
     SampleSet,
     check_labels,
     first_of_every_class,
     pixel_digest,
     set_fingerprint,
 )
-from simulator.errors import DatasetError
+from fleetledger.simulator.errors import DatasetError
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from simulator.datasets.digits import split_digits
-from simulator.datasets.grammar import speak
-from simulator.datasets.image_folder import load_image_folder
-from simulator.datasets.imagenet import load_imagenet
-from simulator.datasets.imagenet_r import load_imagenet_r
-from simulator.datasets.images import Split
-from simulator.datasets.mini_imagenet import load_mini_imagenet
-from simulator.datasets.npz import load_npz
-from simulator.datasets.omniglot import load_omniglot
-from simulator.datasets.patterns import split_patterns
-from simulator.datasets.roots import root_of
-from simulator.datasets.samples import SampleSet, first_of_every_class
-from simulator.datasets.speeches import read_speeches
-from simulator.datasets.texts import split_texts
-from simulator.datasets.tiny_imagenet import load_tiny_imagenet
-from simulator.datasets.torchvision_sets import (
+from fleetledger.simulator.datasets.digits import split_digits
+from fleetledger.simulator.datasets.grammar import speak
+from fleetledger.simulator.datasets.image_folder import load_image_folder
+from fleetledger.simulator.datasets.imagenet import load_imagenet
+from fleetledger.simulator.datasets.imagenet_r import load_imagenet_r
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.mini_imagenet import load_mini_imagenet
+from fleetledger.simulator.datasets.npz import load_npz
+from fleetledger.simulator.datasets.omniglot import load_omniglot
+from fleetledger.simulator.datasets.patterns import split_patterns
+from fleetledger.simulator.datasets.roots import root_of
+from fleetledger.simulator.datasets.samples import SampleSet, first_of_every_class
+from fleetledger.simulator.datasets.speeches import read_speeches
+from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.datasets.tiny_imagenet import load_tiny_imagenet
+from fleetledger.simulator.datasets.torchvision_sets import (
     CIFAR10,
     CIFAR100,
     FASHION_MNIST,
     load_torchvision,
 )
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSettings
 
 _BY_TORCHVISION = {"cifar10": CIFAR10, "cifar100": CIFAR100, "fashion-mnist": FASHION_MNIST}
 
@@ -76,7 +76,7 @@ def _whole(data: DataSettings, seed: int) -> Split:
         case _:
             raise DatasetError(
                 f"data.set: {data.set!r} has pictures with masks, which show several classes; "
-                "`simulator.datasets.segmentation.loading` reads them"
+                "`fleetledger.simulator.datasets.segmentation.loading` reads them"
             )
 
 

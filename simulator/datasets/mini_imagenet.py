@@ -13,10 +13,16 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.folders import Found, class_name, list_classes, split_by_share, split_of
-from simulator.datasets.images import Split
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.folders import (
+    Found,
+    class_name,
+    list_classes,
+    split_by_share,
+    split_of,
+)
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.errors import DatasetError
 
 _PARTS = ("train", "val", "test")
 _HINT = (

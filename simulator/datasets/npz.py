@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import InvalidValueError
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.errors import DatasetError
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.errors import DatasetError
 
 
 def load_npz(path: Path) -> Split[LabelledImages]:

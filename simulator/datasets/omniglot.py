@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.folders import Found, as_files, class_name
-from simulator.datasets.images import Split
-from simulator.datasets.splitting import stratified_split
-from simulator.datasets.torchvision_sets import OMNIGLOT, open_torchvision
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.folders import Found, as_files, class_name
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.splitting import stratified_split
+from fleetledger.simulator.datasets.torchvision_sets import OMNIGLOT, open_torchvision
+from fleetledger.simulator.errors import DatasetError
 
 
 def load_omniglot(root: Path, test_share: float, seed: int) -> Split[ImageFiles]:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from learning.numerics.bilinear import resized
-from schemas.message import Strict
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
+from fleetledger.learning.numerics.bilinear import resized
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
 
 _GRID = 4
 """Colours of a pattern along a side."""

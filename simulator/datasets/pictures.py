@@ -6,9 +6,9 @@ from pathlib import Path
 
 from PIL import Image, ImageMode
 
-from learning.errors import ImageError
-from learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
-from simulator.errors import DatasetError
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
+from fleetledger.simulator.errors import DatasetError
 
 
 def read_picture(path: Path) -> Image.Image:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSettings
 
 
 def root_of(data: DataSettings, what: str = "the folder of the data set") -> Path:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
-from schemas.values import ClassName, Digest
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.errors import DatasetError
 
 Content = Image.Image | bytes
 """What preprocessing takes: a picture that is open, or the content of a text file."""

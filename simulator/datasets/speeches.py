@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from simulator.errors import DatasetError
+from fleetledger.simulator.errors import DatasetError
 
 MAX_TEXT_BYTES = 1 << 28
 _BLOCKS = re.compile(r"\n(?:[ \t]*\n)+")

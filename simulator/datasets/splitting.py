@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import DatasetError
+from fleetledger.simulator.errors import DatasetError
 
 
 def stratified_split(

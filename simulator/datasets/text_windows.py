@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.samples import check_labels, set_fingerprint
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.samples import check_labels, set_fingerprint
+from fleetledger.simulator.errors import DatasetError
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.character_names import character_class
-from simulator.datasets.images import Split
-from simulator.datasets.text_windows import Corpus, TextWindows
-from simulator.errors import DatasetError
-from simulator.scenario.model import TextSettings
+from fleetledger.simulator.datasets.character_names import character_class
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import TextSettings
 
 Indices = NDArray[np.int64]
 

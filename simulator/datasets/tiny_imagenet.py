@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.folders import Found, class_name, list_classes, split_of
-from simulator.datasets.images import Split
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.folders import Found, class_name, list_classes, split_of
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.errors import DatasetError
 
 _HINT = (
     "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip, and let data.root be the folder "

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from schemas.installing import pip_install
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.errors import DatasetError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.errors import DatasetError
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def open_torchvision(kind: TorchvisionSet, root: Path, **arguments: bool) -> Any
     """Return torchvision's data set; raise `DatasetError` without torchvision or the files."""
     try:
         # torch takes seconds to import, and is an extra
-        from export.torchvision_network import torchvision_module  # noqa: PLC0415
+        from fleetledger.export.torchvision_network import torchvision_module  # noqa: PLC0415
 
         dataset = getattr(torchvision_module("datasets"), kind.name)
     except ImportError as error:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from schemas.models import AnyPreprocessing
-from simulator.datasets.images import Split
-from simulator.features.interface import FeatureBank
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.records import StageRecord
-from simulator.rollouts.record import RolloutRecord
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.features.interface import FeatureBank
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.scenario.model import Scenario
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from export.backbone import ImportedBackbone, import_backbone
-from export.frozen import plain_frozen
-from schemas.models import Preprocessing, of_pictures
-from simulator.engines.interface import Prepared
-from simulator.features.interface import Indices, own_features
-from simulator.scenario.trainer import trains_on_features
-from simulator.virtual.scenes import sized_samples
+from fleetledger.export.backbone import ImportedBackbone, import_backbone
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.schemas.models import Preprocessing, of_pictures
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.features.interface import Indices, own_features
+from fleetledger.simulator.scenario.trainer import trains_on_features
+from fleetledger.simulator.virtual.scenes import sized_samples
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
+    from fleetledger.learning.networks.pictures import Pictures
 
 Inputs = Callable[[Indices], npt.NDArray[Any]]
 
@@ -35,7 +35,7 @@ class SampleInputs:
 
     def pictures(self) -> Pictures | None:
         """Return what turns uint8 pictures into inputs; imports torch."""
-        from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
 
         spec = self.preprocessing
         return None if spec is None else Pictures(spec.mean, spec.deviation)

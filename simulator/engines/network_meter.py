@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from learning.networks.network import Network
-from learning.networks.segmentation.network import SegmentationNetwork
-from methods.registry import training_coordinator
-from methods.training import RoundParts
-from schemas.models import of_pictures
-from schemas.values import ClassName
-from simulator.backbones.adapted import frozen_part
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Prepared
-from simulator.engines.network_inputs import SampleInputs, inputs_of
-from simulator.engines.scene_meter import Rows, SceneMeter
-from simulator.virtual.training import torch_device
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training import RoundParts
+from fleetledger.schemas.models import of_pictures
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.adapted import frozen_part
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.network_inputs import SampleInputs, inputs_of
+from fleetledger.simulator.engines.scene_meter import Rows, SceneMeter
+from fleetledger.simulator.virtual.training import torch_device
 
 _BATCH = 512
 
@@ -69,7 +69,7 @@ class NetworkMeter:
 
         Of a network that gives pixels classes it is the mIoU on some test scenes; see `SceneMeter`.
         """
-        from learning.networks.conversion import to_tensors  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.networks.conversion import to_tensors  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
         side = training_coordinator(method)
@@ -98,8 +98,8 @@ class NetworkMeter:
         """Return the share of right answers by the sum of the models' weighted scores."""
         import torch  # noqa: PLC0415 - heavy, and optional
 
-        from learning.networks.conversion import brought_home, to_tensors  # noqa: PLC0415
-        from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.networks.conversion import brought_home, to_tensors  # noqa: PLC0415
+        from fleetledger.learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
 
         prepared = self._prepared
         device = torch_device(prepared.scenario.engine.device)

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.rounds import TRAIN, Observation
-from schemas.values import DeviceId
-from simulator.records import NoveltyCheckRecord
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.rounds import TRAIN, Observation
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.records import NoveltyCheckRecord
 
 
 @dataclass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from device_agent.sources.scenes import IMAGES, MASKS
-from schemas.values import ClassName
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.datasets.text_windows import TextWindows
+from fleetledger.device_agent.sources.scenes import IMAGES, MASKS
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.datasets.text_windows import TextWindows
 
 PICTURE, TEXT = ".png", ".txt"
 """How the files of samples end."""

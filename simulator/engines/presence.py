@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from random import Random
 
-from schemas.values import DeviceId
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.virtual.parts import Delivery
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.virtual.parts import Delivery
 
 
 def asked(stage: StagePlan, participation: float, seed: int) -> tuple[DeviceId, ...]:

@@ -22,25 +22,31 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Place
-from coordinator.core.state import State
-from coordinator.making.held_parts import HeldParts
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.models.state import ModelVersion
-from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.stages.entries import TransitionReported
-from schemas.values import DeviceId
-from simulator.engines.novelty_checks import NoveltyLog
-from simulator.engines.stages import closed_index, ledger_stages, model_of
-from simulator.engines.traffic_by_kind import KindTrafficCount
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import DeviceRecord, ProxyRecord, RoundRecord, StageRecord, TransitionRecord
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
+from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.novelty_checks import NoveltyLog
+from fleetledger.simulator.engines.stages import closed_index, ledger_stages, model_of
+from fleetledger.simulator.engines.traffic_by_kind import KindTrafficCount
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.records import (
+    DeviceRecord,
+    ProxyRecord,
+    RoundRecord,
+    StageRecord,
+    TransitionRecord,
+)
 
 NANOSECONDS = 1_000_000_000
 

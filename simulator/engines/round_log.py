@@ -17,23 +17,23 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from coordinator.core.entry import EntryBody, NewEntry
-from coordinator.core.state import read_entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import (
+from fleetledger.coordinator.core.entry import EntryBody, NewEntry
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import (
     CohortContinued,
     RoundClosed,
     RoundFailed,
     RoundOpened,
     WeightsAveraged,
 )
-from schemas.message import Strict
-from schemas.values import Digest
-from simulator.engines.network_meter import PartsAccuracy
-from simulator.records import RoundRecord
-from simulator.run.durable import append_line, whole_lines
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.network_meter import PartsAccuracy
+from fleetledger.simulator.records import RoundRecord
+from fleetledger.simulator.run.durable import append_line, whole_lines
 
 Measure = Callable[[str, dict[str, Any], Digest], float]
 """Gives the accuracy of a network by its method and settings, with a round's weights."""

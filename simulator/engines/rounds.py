@@ -8,18 +8,18 @@ from typing import Any
 
 from safetensors.numpy import save_file
 
-from coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
-from coordinator.making.first_files import FirstFiles
-from coordinator.making.networks import prepare_network
-from coordinator.settings import FirstStageSection, MethodSection
-from coordinator.topics.lineages.commands import ImportNetwork
-from learning.networks.registry import build_network
-from schemas.models import of_pictures
-from simulator.backbones.adapted import frozen_file, frozen_part
-from simulator.backbones.backbone import Backbone
-from simulator.engines.interface import Prepared
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import adapts, trainer_of, trains_on_features
+from fleetledger.coordinator.core.rules import BoundRules, IntakeRules, RolloutRules, RoundRules
+from fleetledger.coordinator.making.first_files import FirstFiles
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.settings import FirstStageSection, MethodSection
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.schemas.models import of_pictures
+from fleetledger.simulator.backbones.adapted import frozen_file, frozen_part
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import adapts, trainer_of, trains_on_features
 
 BOUNDS = BoundRules(max_share=1.0, max_round_share=1.0, max_samples_per_class=10**9)
 """Scenarios deal out data as papers do, often most of a class to one device."""

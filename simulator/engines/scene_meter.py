@@ -10,21 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from learning.errors import ImageError
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.numerics.preprocessing import sized_mask, sized_pixels
-from schemas.models import Preprocessing
-from schemas.values import ClassName
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import BACKGROUND, SegmentedSamples, value_of
-from simulator.errors import DatasetError
-from simulator.metrics.segmentation import PixelCounts, score_stage
-from simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.samples import (
+    BACKGROUND,
+    SegmentedSamples,
+    value_of,
+)
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.metrics.segmentation import PixelCounts, score_stage
+from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
 
 if TYPE_CHECKING:
     import torch
 
-    from learning.networks.torch_layers import Tensors
+    from fleetledger.learning.networks.torch_layers import Tensors
 
 Pixels = NDArray[np.uint8]
 MOST_SCENES = 64
@@ -96,11 +100,11 @@ def _best_rows(
     """Return the row with the best score of each pixel, (n, H, W)."""
     import torch  # noqa: PLC0415 - heavy, and optional
 
-    from learning.networks.conversion import brought_home  # noqa: PLC0415 - needs torch
-    from learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
-    from learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
-    from learning.networks.segmentation.torch_layers import DensePass  # noqa: PLC0415 - as above
-    from learning.networks.torch_layers import Mode  # noqa: PLC0415 - as above
+    from fleetledger.learning.networks.conversion import brought_home  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.inference import Inference  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.pictures import Pictures  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.networks.segmentation.torch_layers import DensePass  # noqa: PLC0415 - as above
+    from fleetledger.learning.networks.torch_layers import Mode  # noqa: PLC0415 - as above
 
     network = DensePass(rows.network)
     infer = Inference(_BATCH, Pictures(preprocessing.mean, preprocessing.deviation))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.state import State
-from coordinator.topics.models.state import ModelVersion
-from schemas.values import ClassName
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 
 def ledger_stages(state: State, plan: FleetPlan, stage: StagePlan) -> tuple[int, ...]:

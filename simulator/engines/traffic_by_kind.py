@@ -12,17 +12,21 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import LINEAGE_KINDS
-from coordinator.topics.rounds.entries import CohortContinued, RoundOpened, WeightsAveraged
-from coordinator.topics.stages.entries import StageOpened
-from methods.descriptor import Descriptor
-from methods.registry import descriptor
-from methods.training import SHARED
-from schemas.contributions import PayloadKind
-from schemas.offers import Offer
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS
+from fleetledger.coordinator.topics.rounds.entries import (
+    CohortContinued,
+    RoundOpened,
+    WeightsAveraged,
+)
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.methods.descriptor import Descriptor
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.training import SHARED
+from fleetledger.schemas.contributions import PayloadKind
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import DeviceId, Digest
 
 WEIGHTS: PayloadKind = "weights"
 IMAGES: PayloadKind = "images"

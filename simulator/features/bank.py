@@ -13,19 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from export.backbone import import_backbone
-from export.rules import STANDARD_DOMAINS, read_model
-from schemas.models import FEATURES, AnyPreprocessing
-from schemas.values import Digest
-from simulator.backbones.backbone import Backbone
-from simulator.datasets.images import Split
-from simulator.engines.interface import Watch
-from simulator.features.extracted import Classes, ExtractedRows, Source, extract_split, of_classes
-from simulator.features.extraction import AGENT_BATCH, BatchExtractor, Extractor
-from simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
-from simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
-from simulator.features.projection import FeatureProjection
-from simulator.features.providers import CPU, TORCH_CUDA, choose_extraction
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.rules import STANDARD_DOMAINS, read_model
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.engines.interface import Watch
+from fleetledger.simulator.features.extracted import (
+    Classes,
+    ExtractedRows,
+    Source,
+    extract_split,
+    of_classes,
+)
+from fleetledger.simulator.features.extraction import AGENT_BATCH, BatchExtractor, Extractor
+from fleetledger.simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
+from fleetledger.simulator.features.interface import Floats, FrozenFeatures, FrozenModel, Indices
+from fleetledger.simulator.features.projection import FeatureProjection
+from fleetledger.simulator.features.providers import CPU, TORCH_CUDA, choose_extraction
 
 GPU_TOLERANCE = 0.02
 """Of the largest h: a GPU adds otherwise in other batches, which may move h by a step or two. On
@@ -68,7 +74,7 @@ def _source(backbone: Backbone, provider: str) -> Source:
 
 
 def _on_torch(module: Any, preprocessing: AnyPreprocessing) -> Extractor:  # noqa: ANN401 - of torch
-    from simulator.features.torch_extraction import TorchExtractor  # noqa: PLC0415 - an extra
+    from fleetledger.simulator.features.torch_extraction import TorchExtractor  # noqa: PLC0415 - an extra
 
     return TorchExtractor(module, preprocessing, "cuda")
 

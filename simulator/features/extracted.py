@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import Self
 
-from device_agent.inference import describe_runtime
-from schemas.models import AnyPreprocessing
-from schemas.values import Digest
-from simulator.datasets.images import Split
-from simulator.datasets.samples import SampleSet
-from simulator.engines.interface import Watch
-from simulator.errors import BackboneError
-from simulator.features.extraction import BatchExtractor, Extractor, Sample
-from simulator.features.interface import Floats, Indices
-from simulator.features.providers import TORCH_CUDA
-from simulator.features.row_store import Origin, RowStore
-from simulator.features.telling import ExtractionProgress
+from fleetledger.device_agent.inference import describe_runtime
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.interface import Watch
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.features.extraction import BatchExtractor, Extractor, Sample
+from fleetledger.simulator.features.interface import Floats, Indices
+from fleetledger.simulator.features.providers import TORCH_CUDA
+from fleetledger.simulator.features.row_store import Origin, RowStore
+from fleetledger.simulator.features.telling import ExtractionProgress
 
 _KEPT_TOGETHER = 512
 """Rows that are computed before they are written."""

@@ -20,14 +20,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.inference import InferenceSession, SessionSettings
-from learning.errors import SampleError
-from learning.numerics.preprocessing import preprocess
-from schemas.models import AnyPreprocessing
-from simulator.datasets.samples import SampleSet
-from simulator.errors import DatasetError
-from simulator.features.interface import Floats
-from simulator.features.providers import CPU
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.learning.errors import SampleError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.features.interface import Floats
+from fleetledger.simulator.features.providers import CPU
 
 Sample = tuple[SampleSet, int]
 """A part of a data set and an index into it."""

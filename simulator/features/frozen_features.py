@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.features.extracted import ExtractedRows
-from simulator.features.interface import Floats, Indices
-from simulator.features.projection import FeatureProjection
+from fleetledger.simulator.features.extracted import ExtractedRows
+from fleetledger.simulator.features.interface import Floats, Indices
+from fleetledger.simulator.features.projection import FeatureProjection
 
 
 class ProjectedFeatures:

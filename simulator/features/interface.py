@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from export.frozen import MapKind
+from fleetledger.export.frozen import MapKind
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.models import FEATURES, AnyPreprocessing
-from schemas.values import Digest
-from simulator.datasets.images import Split
-from simulator.engines.interface import Watch
-from simulator.features.extracted import Classes, Source, extract_split
-from simulator.features.frozen_features import WholeFeatures
-from simulator.features.interface import FrozenFeatures, FrozenModel
-from simulator.features.providers import choose_provider
+from fleetledger.schemas.models import FEATURES, AnyPreprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.engines.interface import Watch
+from fleetledger.simulator.features.extracted import Classes, Source, extract_split
+from fleetledger.simulator.features.frozen_features import WholeFeatures
+from fleetledger.simulator.features.interface import FrozenFeatures, FrozenModel
+from fleetledger.simulator.features.providers import choose_provider
 
 
 @dataclass(frozen=True)

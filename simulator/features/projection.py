@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from export.builder import GraphBuilder, float_value
-from export.graph import BATCH
-from export.runtime import LoadedModel
-from learning.numerics.integer_features import IntegerProjection, quantise_features
-from simulator.features.extraction import AGENT_BATCH
-from simulator.features.interface import Floats, FrozenModel
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.graph import BATCH
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.integer_features import IntegerProjection, quantise_features
+from fleetledger.simulator.features.extraction import AGENT_BATCH
+from fleetledger.simulator.features.interface import Floats, FrozenModel
 
 
 class FeatureProjection:

@@ -13,10 +13,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from device_agent.inference import InferenceSession, SessionSettings, describe_runtime
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from simulator.errors import BackboneError
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings, describe_runtime
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.errors import BackboneError
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.canonical import canonical_json
-from schemas.values import Digest
-from simulator.errors import BackboneError
-from simulator.features.interface import Floats, Indices
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.features.interface import Floats, Indices
 
 _DIGEST_BYTES = 32
 _FLOAT = np.dtype("<f4")

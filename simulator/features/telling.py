@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from simulator.engines.interface import Watch
+from fleetledger.simulator.engines.interface import Watch
 
 _EVERY = 1.0
 """Seconds between two words."""

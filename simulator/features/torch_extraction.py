@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor, nn
 
-from learning.training.devices import products_in_tf32
-from schemas.models import AnyPreprocessing
-from simulator.features.extraction import Sample, cores, in_order, preprocessed
-from simulator.features.interface import Floats
+from fleetledger.learning.training.devices import products_in_tf32
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.simulator.features.extraction import Sample, cores, in_order, preprocessed
+from fleetledger.simulator.features.interface import Floats
 
 BATCH = 128
 """Samples per run."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import MetricsError
-from simulator.metrics.task_scores import TaskScores
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.task_scores import TaskScores
 
 Labels = NDArray[np.int64]
 NO_ANSWER = -1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.metrics.answers import Answers
-from simulator.metrics.npz_files import names_in_npz
-from simulator.metrics.pixel_answers import CONFUSION, PixelAnswers
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.npz_files import names_in_npz
+from fleetledger.simulator.metrics.pixel_answers import CONFUSION, PixelAnswers
 
 AnyAnswers = Answers | PixelAnswers
 

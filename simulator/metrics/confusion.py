@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.answers import Answers
 
 Counts = NDArray[np.int64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import get_args
 
-from schemas.values import DeviceId
-from simulator.metrics.seed_metrics import Detection, TransitionKind
-from simulator.records import StageRecord, TransitionRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.seed_metrics import Detection, TransitionKind
+from fleetledger.simulator.records import StageRecord, TransitionRecord
 
 
 def detect(record: StageRecord, given_new: Set[DeviceId]) -> tuple[Detection, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName
-from simulator.errors import MetricsError
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.seed_metrics import Distribution
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.seed_metrics import Distribution
 
 SHOWN_IN_ORDER = 30
 """Up to so many devices keep the order of joining; more are sorted by what they hold."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simulator.metrics.headline_costs import COST, DETECTION
-from simulator.metrics.headline_learning import ACCURACY, DEVICES
-from simulator.metrics.headline_looking import LOOKING
-from simulator.metrics.metric import MeasuredSeed
+from fleetledger.simulator.metrics.headline_costs import COST, DETECTION
+from fleetledger.simulator.metrics.headline_learning import ACCURACY, DEVICES
+from fleetledger.simulator.metrics.headline_looking import LOOKING
+from fleetledger.simulator.metrics.metric import MeasuredSeed
 
 HEADLINE = ACCURACY + DEVICES + COST + DETECTION + LOOKING
 METRICS = {metric.name: metric for metric in HEADLINE}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.metrics.metric import MeasuredSeed, Metric, mean_delay, share
-from simulator.metrics.seed_metrics import DeviceMetrics
+from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric, mean_delay, share
+from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics
 
 
 def _traffic(device: DeviceMetrics) -> int:

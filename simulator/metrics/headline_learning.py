@@ -5,7 +5,7 @@ Equation numbers are those of STSA (arXiv 2506.01327).
 
 from __future__ import annotations
 
-from simulator.metrics.metric import Metric
+from fleetledger.simulator.metrics.metric import Metric
 
 ACCURACY = (
     Metric(

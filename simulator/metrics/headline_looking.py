@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.metrics.metric import MeasuredSeed, Metric
-from simulator.metrics.noticing import noticing
+from fleetledger.simulator.metrics.metric import MeasuredSeed, Metric
+from fleetledger.simulator.metrics.noticing import noticing
 
 
 def _missed(seed: MeasuredSeed) -> float | None:

@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from schemas.models import BACKGROUND
-from schemas.values import ClassName
-from simulator.datasets.segmentation.samples import value_of
-from simulator.metrics.answers import Answers
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.recall_and_f1 import batchwise_f1, batchwise_recall, macro_f1, macro_recall
-from simulator.metrics.segmentation import Floats, SegmentationScores
-from simulator.metrics.task_scores import TaskScores, mean_forgetting
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.samples import value_of
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.recall_and_f1 import (
+    batchwise_f1,
+    batchwise_recall,
+    macro_f1,
+    macro_recall,
+)
+from fleetledger.simulator.metrics.segmentation import Floats, SegmentationScores
+from fleetledger.simulator.metrics.task_scores import TaskScores, mean_forgetting
 
 
 @dataclass(frozen=True)

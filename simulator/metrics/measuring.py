@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import DeviceId
-from simulator.errors import MetricsError
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.confusion import task_confusion
-from simulator.metrics.distribution import distribution
-from simulator.metrics.headline import headline
-from simulator.metrics.learned import learned_by_stage
-from simulator.metrics.metric import MeasuredSeed
-from simulator.metrics.noticing import noticing
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.seed_metrics import DeviceMetrics, SeedMetrics
-from simulator.metrics.stage_measuring import ScoredSeed, measure_stage
-from simulator.records import StageRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.confusion import task_confusion
+from fleetledger.simulator.metrics.distribution import distribution
+from fleetledger.simulator.metrics.headline import headline
+from fleetledger.simulator.metrics.learned import learned_by_stage
+from fleetledger.simulator.metrics.metric import MeasuredSeed
+from fleetledger.simulator.metrics.noticing import noticing
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, SeedMetrics
+from fleetledger.simulator.metrics.stage_measuring import ScoredSeed, measure_stage
+from fleetledger.simulator.records import StageRecord
 
 
 def measure_seed(

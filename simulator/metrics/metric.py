@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.metrics.score import SaidScore, say
-from simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
+from fleetledger.simulator.metrics.score import SaidScore, say
+from fleetledger.simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
 
 Unit = Literal[
     "share", "points", "bytes", "seconds", "samples", "images", "mebibytes", "per second"

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.values import DeviceId
-from simulator.metrics.seed_metrics import Noticing, StageMetrics
-from simulator.records import NoveltyCheckRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.seed_metrics import Noticing, StageMetrics
+from fleetledger.simulator.records import NoveltyCheckRecord
 
 Verdict = Literal["at once", "late", "missed", "false alarm", ""]
 """The last: nothing to tell. A task that was missed stands at the device's first look of it."""

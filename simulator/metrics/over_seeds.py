@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 CONFIDENCE = 0.95
 

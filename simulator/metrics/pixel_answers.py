@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.segmentation.samples import MOST_CLASSES
-from simulator.errors import MetricsError
-from simulator.metrics.npz_files import read_npz
-from simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
+from fleetledger.simulator.datasets.segmentation.samples import MOST_CLASSES
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.npz_files import read_npz
+from fleetledger.simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
 
 CONFUSION = "pixel_confusion"
 """The array by which a file of these answers is told apart from one of answers of samples."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName, DeviceId
-from simulator.errors import MetricsError
-from simulator.plan.fleet_plan import FleetPlan
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
 
 
 @dataclass(frozen=True)

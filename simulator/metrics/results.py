@@ -9,14 +9,14 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from schemas.message import Strict, explain
-from schemas.whole_file import write_whole
-from simulator.errors import RunError
-from simulator.metrics.headline import HEADLINE
-from simulator.metrics.over_seeds import Summary, summary
-from simulator.metrics.score import Score, say
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.whole_file import write_whole
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.headline import HEADLINE
+from fleetledger.simulator.metrics.over_seeds import Summary, summary
+from fleetledger.simulator.metrics.score import Score, say
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.scenario.model import Scenario
 
 FILE_NAME = "results.json"
 

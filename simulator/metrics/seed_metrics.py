@@ -10,12 +10,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict, is_absent
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.metrics.score import Score
-from simulator.plan.fleet_plan import Group
-from simulator.records import InferenceRecord, NoveltyCheckRecord, ProxyRecord, RoundRecord
-from simulator.rollouts.record import RolloutRecord
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.metrics.score import Score
+from fleetledger.simulator.plan.fleet_plan import Group
+from fleetledger.simulator.records import (
+    InferenceRecord,
+    NoveltyCheckRecord,
+    ProxyRecord,
+    RoundRecord,
+)
+from fleetledger.simulator.rollouts.record import RolloutRecord
 
 TransitionKind = Literal["entropy", "class name"]
 """Of a `TransitionRecord`."""

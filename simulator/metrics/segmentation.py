@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
-from simulator.errors import MetricsError
-from simulator.metrics.confusion import count_pairs
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.confusion import count_pairs
 
 Floats = NDArray[np.float64]
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.values import DeviceId
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.confusion import class_accuracy
-from simulator.metrics.detection import detect
-from simulator.metrics.devices import device_accuracy
-from simulator.metrics.learned import Learned
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
-from simulator.records import StageRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.confusion import class_accuracy
+from fleetledger.simulator.metrics.detection import detect
+from fleetledger.simulator.metrics.devices import device_accuracy
+from fleetledger.simulator.metrics.learned import Learned
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
+from fleetledger.simulator.records import StageRecord
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import MetricsError
+from fleetledger.simulator.errors import MetricsError
 
 Weighting = Literal["samples", "tasks"]
 

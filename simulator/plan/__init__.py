@@ -5,6 +5,6 @@
 drops out or is late, `counts` what came of it.
 """
 
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 
 __all__ = ["DeviceStage", "FleetPlan", "StagePlan"]

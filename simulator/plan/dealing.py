@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.samples import SampleSet
-from simulator.errors import PartitionError, PlanError
-from simulator.plan.partitions import RULES_BY_CLASS, partition_by_owner
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.plan.partitions import RULES_BY_CLASS, partition_by_owner
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Indices = NDArray[np.int64]
 

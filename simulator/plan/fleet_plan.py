@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName, DeviceId
+from fleetledger.schemas.values import ClassName, DeviceId
 
 Group = Literal["old", "new", "joined"]
 """Z_o, Z_n and Z_a of LGA; S_o, S_c and S_n of FBL."""

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from simulator.plan.fleet_plan import Group
-from simulator.plan.roster import Roster
-from simulator.plan.shares import part_of
-from simulator.scenario.model import GroupSettings
+from fleetledger.simulator.plan.fleet_plan import Group
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.plan.shares import part_of
+from fleetledger.simulator.scenario.model import GroupSettings
 
 
 def group_devices(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simulator.datasets.hue import HueShifted
-from simulator.datasets.images import Split
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.streams import random_stream
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.datasets.hue import HueShifted
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def in_hues(scenario: Scenario, split: Split, plan: FleetPlan) -> Split:

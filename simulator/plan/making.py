@@ -8,19 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName, DeviceId
-from simulator.datasets.images import Split
-from simulator.datasets.samples import SampleSet
-from simulator.errors import PartitionError, PlanError
-from simulator.plan.dealing import Dealer
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
-from simulator.plan.groups import excluded_devices, group_devices
-from simulator.plan.presence import Presence, draw_presence
-from simulator.plan.remarks import describe_excluded, describe_offline, describe_unreached
-from simulator.plan.roster import Roster
-from simulator.plan.stages import Stages, describe_unequal, divide_classes
-from simulator.plan.streams import random_stream
-from simulator.scenario.model import DeviceSettings, Scenario
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.plan.dealing import Dealer
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, Group, StagePlan
+from fleetledger.simulator.plan.groups import excluded_devices, group_devices
+from fleetledger.simulator.plan.presence import Presence, draw_presence
+from fleetledger.simulator.plan.remarks import (
+    describe_excluded,
+    describe_offline,
+    describe_unreached,
+)
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.plan.stages import Stages, describe_unequal, divide_classes
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.scenario.model import DeviceSettings, Scenario
 
 Indices = NDArray[np.int64]
 

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import PlanError
-from simulator.plan.streams import random_stream
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.streams import random_stream
 
 OrderRule = Literal["seeded", "as-is", "icarl"]
 ICARL_SEED = 1993

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.plan.streams import random_stream
-from simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.scenario.model import DeviceSettings
 
 
 @dataclass(frozen=True)

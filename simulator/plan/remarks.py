@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.counted import agree, count_of
-from schemas.values import ClassName
-from simulator.plan.fleet_plan import DeviceStage
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.plan.fleet_plan import DeviceStage
 
 Indices = NDArray[np.int64]
 

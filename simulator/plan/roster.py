@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.errors import PlanError
-from simulator.scenario.model import Absence, DeviceSettings
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.scenario.model import Absence, DeviceSettings
 
 
 @dataclass(frozen=True)

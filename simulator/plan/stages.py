@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.values import ClassName
-from simulator.errors import PlanError
-from simulator.plan.order import order_classes
-from simulator.scenario.model import StageSettings
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.order import order_classes
+from fleetledger.simulator.scenario.model import StageSettings
 
 Stages = tuple[tuple[int, ...], ...]
 """The labels of every stage."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import DeviceId
-from simulator.datasets.samples import SampleSet
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.partitions import partition_evenly
-from simulator.plan.streams import random_stream
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.partitions import partition_evenly
+from fleetledger.simulator.plan.streams import random_stream
 
 Indices = NDArray[np.int64]
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.errors import RunError
-from simulator.metrics.score import say
-from simulator.report.contenders import Contender, read_contenders, score_of, warnings
-from simulator.report.pages.rendering import Shown, render
-from simulator.report.pictures.comparison import draw_comparison, draw_intervals
-from simulator.report.pictures.style import as_png
-from simulator.report.tables.comparison import (
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.score import say
+from fleetledger.simulator.report.contenders import Contender, read_contenders, score_of, warnings
+from fleetledger.simulator.report.pages.rendering import Shown, render
+from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
+from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.report.tables.comparison import (
     differences_table,
     intervals_table,
     means_table,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.metrics.over_seeds import PairedDifference, paired_difference
-from simulator.metrics.results import RunResults
-from simulator.metrics.score import SaidScore, common_score
+from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.score import SaidScore, common_score
 
 _IN_WORDS = ("title", "description", "published", "seeds")
 """Fields of a scenario that say nothing about how it runs."""

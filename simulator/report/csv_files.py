@@ -6,11 +6,16 @@ import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from simulator.metrics.noticing import judged
-from simulator.metrics.results import RunResults
-from simulator.metrics.score import name_in_files
-from simulator.metrics.seed_metrics import Detection, DeviceSpread, SeedMetrics, StageMetrics
-from simulator.records import DeviceRecord, ProxyRecord, StageRecord
+from fleetledger.simulator.metrics.noticing import judged
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.score import name_in_files
+from fleetledger.simulator.metrics.seed_metrics import (
+    Detection,
+    DeviceSpread,
+    SeedMetrics,
+    StageMetrics,
+)
+from fleetledger.simulator.records import DeviceRecord, ProxyRecord, StageRecord
 
 Row = tuple[object, ...]
 _SCALARS = (

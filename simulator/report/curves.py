@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.models import BACKGROUND
-from schemas.values import ClassName
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
 
 Floats = NDArray[np.float64]
 SpreadField = Literal["total", "mean", "deviation", "lowest", "fifth_percentile", "highest"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.metrics.metric import Unit
-from simulator.metrics.over_seeds import PairedDifference, Summary
+from fleetledger.simulator.metrics.metric import Unit
+from fleetledger.simulator.metrics.over_seeds import PairedDifference, Summary
 
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _SECONDS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

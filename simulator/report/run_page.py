@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.counted import count_of
-from simulator.metrics.headline import METRICS
-from simulator.metrics.results import RunResults
-from simulator.report.numbers import scale_of, show
-from simulator.report.pages.rendering import Shown, render
-from simulator.report.pictures.class_map import has_class_iou
-from simulator.report.tables.costs import profile_table, time_table, wire_table
-from simulator.report.tables.fleet import (
+from fleetledger.schemas.counted import count_of
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.numbers import scale_of, show
+from fleetledger.simulator.report.pages.rendering import Shown, render
+from fleetledger.simulator.report.pictures.class_map import has_class_iou
+from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
+from fleetledger.simulator.report.tables.fleet import (
     detection_table,
     device_table,
     fleet_table,
     plan_table,
     was_detecting,
 )
-from simulator.report.tables.learning import (
+from fleetledger.simulator.report.tables.learning import (
     has_rounds,
     headline_table,
     printed_numbers,
@@ -28,13 +28,28 @@ from simulator.report.tables.learning import (
     seed_table,
     stage_table,
 )
-from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
-from simulator.report.tables.rollouts import gate_table, rollout_table
-from simulator.report.tables.segmentation import class_table, cost_table, has_costs, task_table
-from simulator.report.tables.table import Table
-from simulator.report.tables.traffic_by_kind import has_kinds, has_shared, kind_table, shared_table
-from simulator.rollouts.telling import verdict_sentence
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.report.tables.looking import (
+    has_looks,
+    has_proxy,
+    noticing_table,
+    proxy_table,
+)
+from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
+from fleetledger.simulator.report.tables.segmentation import (
+    class_table,
+    cost_table,
+    has_costs,
+    task_table,
+)
+from fleetledger.simulator.report.tables.table import Table
+from fleetledger.simulator.report.tables.traffic_by_kind import (
+    has_kinds,
+    has_shared,
+    kind_table,
+    shared_table,
+)
+from fleetledger.simulator.rollouts.telling import verdict_sentence
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 _CARDS = (
     "average_incremental_accuracy",

@@ -6,16 +6,20 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from schemas.message import explain
-from simulator.errors import RunError
-from simulator.metrics.results import RunResults
-from simulator.records import StageRecord
-from simulator.report.csv_files import write_devices_csv, write_novelty_csv, write_results_csv
-from simulator.report.pages.rendering import Shown
-from simulator.report.pictures.gallery import pictures_of
-from simulator.report.pictures.scenes import scenes_picture
-from simulator.report.run_page import run_page
-from simulator.report.tables.looking import has_looks
+from fleetledger.schemas.message import explain
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.report.csv_files import (
+    write_devices_csv,
+    write_novelty_csv,
+    write_results_csv,
+)
+from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pictures.gallery import pictures_of
+from fleetledger.simulator.report.pictures.scenes import scenes_picture
+from fleetledger.simulator.report.run_page import run_page
+from fleetledger.simulator.report.tables.looking import has_looks
 
 
 def write_report(run_folder: Path, results: RunResults) -> list[Path]:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from learning.numerics.preprocessing import preprocess
-from schemas.models import AnyPreprocessing
-from simulator.errors import EngineError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.simulator.errors import EngineError
 
 _Inputs = npt.NDArray[Any]
 

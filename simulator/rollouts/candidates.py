@@ -14,15 +14,15 @@ import onnx
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
-from export.builder import GraphBuilder, float_value
-from export.graph import BATCH, write
-from export.joined import join_model
-from export.rules import check
-from schemas.models import SCORES, Manifest
-from simulator.errors import EngineError
-from simulator.plan.streams import random_stream
-from simulator.rollouts.brightness import Threshold
-from simulator.scenario.rollout import CandidateSettings
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.graph import BATCH, write
+from fleetledger.export.joined import join_model
+from fleetledger.export.rules import check
+from fleetledger.schemas.models import SCORES, Manifest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.rollouts.brightness import Threshold
+from fleetledger.simulator.scenario.rollout import CandidateSettings
 
 _PREFIX = "candidate/"
 _SIDE = 256

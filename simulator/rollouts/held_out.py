@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from schemas.tags import TagName, TagValue
-from schemas.values import DeviceId
-from simulator.datasets.samples import SampleSet
-from simulator.engines.paths import PICTURE
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.streams import random_stream
-from simulator.rollouts.brightness import dimmed
-from simulator.scenario.rollout import RolloutSettings
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.paths import PICTURE
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.rollouts.brightness import dimmed
+from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 FOLDER = "held-out"
 """Of a device, in its home."""

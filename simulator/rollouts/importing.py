@@ -8,16 +8,16 @@ from pathlib import Path
 
 from PIL import Image
 
-from coordinator.core.state import State
-from coordinator.making.own_models import OwnModelFiles, prepare_own_model
-from coordinator.topics.models.entries import ImportedFiles
-from export.noise import noise_inputs
-from schemas.models import Manifest
-from schemas.values import Digest
-from simulator.datasets.samples import SampleSet
-from simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
-from simulator.rollouts.candidates import CandidateMaterial
-from simulator.scenario.rollout import RolloutSettings
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.making.own_models import OwnModelFiles, prepare_own_model
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.export.noise import noise_inputs
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
+from fleetledger.simulator.rollouts.candidates import CandidateMaterial
+from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 _LOOKED_AT = 200
 """Test pictures by which a candidate's threshold is found."""

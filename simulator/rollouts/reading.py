@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from coordinator.ledger.entries import Entry
-from coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
-from schemas.rollouts import place_of
-from schemas.values import DeviceId
-from simulator.engines.recording import seconds_between
-from simulator.rollouts.record import End, ExposureStep, PhaseRecord, RolloutRecord
-from simulator.scenario.rollout import CandidateKind
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
+from fleetledger.schemas.rollouts import place_of
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.recording import seconds_between
+from fleetledger.simulator.rollouts.record import End, ExposureStep, PhaseRecord, RolloutRecord
+from fleetledger.simulator.scenario.rollout import CandidateKind
 
 Fits = Callable[[DeviceId], bool]
 """Whether the tags of the plan fit a device."""

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.scope import Outcome
-from schemas.message import Strict
-from schemas.rollouts import Mode
-from simulator.scenario.rollout import CandidateKind
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rollouts import Mode
+from fleetledger.simulator.scenario.rollout import CandidateKind
 
 End = Literal["finished", "rolled back", "paused", "aborted", "open"]
 

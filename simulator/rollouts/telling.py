@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.counted import count_of
-from simulator.report.numbers import count, show
-from simulator.rollouts.record import RolloutRecord
+from fleetledger.schemas.counted import count_of
+from fleetledger.simulator.report.numbers import count, show
+from fleetledger.simulator.rollouts.record import RolloutRecord
 
 
 def verdict_sentence(record: RolloutRecord) -> str:

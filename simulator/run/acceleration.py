@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from learning.errors import LearningError
-from learning.numerics.accelerator import Accelerator
-from simulator.errors import EngineError
-from simulator.features.providers import torch_has_cuda
-from simulator.scenario.model import EngineSettings
+from fleetledger.learning.errors import LearningError
+from fleetledger.learning.numerics.accelerator import Accelerator
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.features.providers import torch_has_cuda
+from fleetledger.simulator.scenario.model import EngineSettings
 
 
 def accelerator_of(engine: EngineSettings) -> Accelerator | None:
@@ -16,7 +16,7 @@ def accelerator_of(engine: EngineSettings) -> Accelerator | None:
     """
     if engine.kind == "mqtt" or engine.device == "cpu" or not torch_has_cuda():
         return None
-    from learning.training.torch_accelerator import TorchAccelerator  # noqa: PLC0415 - an extra
+    from fleetledger.learning.training.torch_accelerator import TorchAccelerator  # noqa: PLC0415 - an extra
 
     try:
         return TorchAccelerator("cuda")

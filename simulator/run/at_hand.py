@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.backbones.from_torchvision import weights_file
-from simulator.errors import BackboneError
-from simulator.scenario.backbone import BackboneSettings
-from simulator.scenario.model import WITHOUT_FILES, Scenario
-from simulator.scenario.tiny import Absent
+from fleetledger.simulator.backbones.from_torchvision import weights_file
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.scenario.backbone import BackboneSettings
+from fleetledger.simulator.scenario.model import WITHOUT_FILES, Scenario
+from fleetledger.simulator.scenario.tiny import Absent
 
 
 def absent_here(scenario: Scenario) -> Absent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from simulator.errors import SimulatorError
+from fleetledger.simulator.errors import SimulatorError
 
 
 class BudgetSpentError(SimulatorError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulator.features.providers import torch_has_cuda
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.simulator.features.providers import torch_has_cuda
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 _MIB = 1 << 20
 
@@ -46,8 +46,8 @@ def card_of(scenario: Scenario) -> CardMemory | None:
         return None
     import torch  # noqa: PLC0415 - heavy, and optional
 
-    from learning.training.free_memory import free_bytes  # noqa: PLC0415 - needs torch
-    from learning.training.memory import stack_bytes  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.free_memory import free_bytes  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.memory import stack_bytes  # noqa: PLC0415 - needs torch
 
     settings = TrainerPoolSettings.of(engine).for_torch()
     stacks = trainer_of(scenario) is not None and settings.engine != "loop"

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from device_agent.inference import InferenceSession, SessionSettings
-from learning.errors import ImageError
-from learning.numerics.preprocessing import preprocess
-from schemas.models import FEATURES, SCORES, of_pictures
-from schemas.values import ClassName
-from simulator.datasets.segmentation.samples import BACKGROUND, value_of
-from simulator.errors import DatasetError, RunError
-from simulator.features.extraction import cores
-from simulator.features.providers import CPU
-from simulator.run.evaluating import labels_of, read_manifest
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import FEATURES, SCORES, of_pictures
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, value_of
+from fleetledger.simulator.errors import DatasetError, RunError
+from fleetledger.simulator.features.extraction import cores
+from fleetledger.simulator.features.providers import CPU
+from fleetledger.simulator.run.evaluating import labels_of, read_manifest
 
 _MOST_SCENES = 8
 """Of a run, however small they are."""

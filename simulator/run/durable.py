@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coordinator.ledger.folder_store import fsync_file, fsync_folder
+from fleetledger.coordinator.ledger.folder_store import fsync_file, fsync_folder
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.inference import InferenceSession, SessionSettings
-from schemas.errors import SchemaError
-from schemas.models import FEATURES, SCORES, Manifest
-from schemas.values import ClassName
-from simulator.engines.interface import Prepared
-from simulator.errors import RunError
-from simulator.features.extraction import BatchExtractor
-from simulator.features.interface import Floats, Indices
-from simulator.features.providers import choose_provider
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import FEATURES, SCORES, Manifest
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.features.extraction import BatchExtractor
+from fleetledger.simulator.features.interface import Floats, Indices
+from fleetledger.simulator.features.providers import choose_provider
 
 MANIFEST = "manifest.json"
 _AT_ONCE = 1024

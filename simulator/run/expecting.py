@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
-from schemas.values import Digest
-from simulator.datasets.cache_folder import cache_folder
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.records import StageRecord
-from simulator.report.numbers import second_scale
-from simulator.run.card_memory import CardMemory, card_of
-from simulator.run.forecast import (
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.report.numbers import second_scale
+from fleetledger.simulator.run.card_memory import CardMemory, card_of
+from fleetledger.simulator.run.forecast import (
     Forecasts,
     Pace,
     SeedTimes,
     kind_of,
     measured_run,
 )
-from simulator.run.platform_facts import machine
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.run.platform_facts import machine
+from fleetledger.simulator.scenario.model import Scenario
 
 Clock = Callable[[], float]
 

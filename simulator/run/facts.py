@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic import Field, ValidationError
 from typing_extensions import Self
 
-from schemas.message import Strict, explain
-from schemas.values import Digest
-from simulator.errors import RunError
-from simulator.run.durable import replace_file
-from simulator.run.platform_facts import machine, versions
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.run.platform_facts import machine, versions
 
 State = Literal["running", "stopped", "failed", "done"]
 

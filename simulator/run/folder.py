@@ -20,17 +20,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from coordinator.errors import LedgerLockedError
-from coordinator.ledger.lock import WriterLock
-from schemas.message import explain
-from schemas.values import Digest
-from simulator.errors import RunError
-from simulator.metrics.any_answers import AnyAnswers, load_answers
-from simulator.records import StageRecord
-from simulator.rollouts.record import RolloutRecord
-from simulator.run.durable import append_line, replace_file, whole_lines, written_beside
-from simulator.run.kept import Kept
-from simulator.shown_scenes import SCENES_FILE, ShownScenes
+from fleetledger.coordinator.errors import LedgerLockedError
+from fleetledger.coordinator.ledger.lock import WriterLock
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.any_answers import AnyAnswers, load_answers
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.run.durable import append_line, replace_file, whole_lines, written_beside
+from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from schemas.canonical import canonical_json
-from schemas.message import Strict
-from schemas.values import Digest
-from simulator.engines.rounds import round_rules
-from simulator.run.durable import replace_file
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import learns_in_rounds
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.rounds import round_rules
+from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import learns_in_rounds
 
 _MOST_FILES = 500
 """Scenarios that are remembered; the one that ran longest ago makes room."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.shown_scenes import ShownScenes
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.shown_scenes import ShownScenes
 
 
 @dataclass(frozen=True)

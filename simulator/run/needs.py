@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from methods.descriptor import LEARN
-from methods.registry import descriptor
-from schemas.installing import pip_install
-from simulator.errors import RunError
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import JOINT, trainer_of
+from fleetledger.methods.descriptor import LEARN
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
 
 EXTRAS = {"onnxruntime": "cpu", "torch": "train"}
 """What a method's descriptor may ask for -> the extra that installs it."""

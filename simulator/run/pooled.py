@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.features.interface import FrozenFeatures, Indices
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.features.interface import FrozenFeatures, Indices
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 Floats = NDArray[np.float64]
 RidgeRule = Callable[[Floats, Floats, Indices], float]

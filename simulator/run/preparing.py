@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schemas.values import Digest
-from simulator.backbones.adapted import adapted_sight, frozen_file
-from simulator.backbones.loading import Backbone, centred, load_backbone
-from simulator.backbones.pixels import pixels_backbone
-from simulator.backbones.scenes import scene_preprocessing
-from simulator.base_session.central import central_base
-from simulator.datasets.cache_folder import cache_folder
-from simulator.datasets.images import Split
-from simulator.datasets.loading import load_split
-from simulator.datasets.segmentation.loading import load_segmentation
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Prepared, Watch
-from simulator.features.bank import open_bank
-from simulator.features.interface import FeatureBank
-from simulator.features.network_bank import NetworkBank, NetworkInputs
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.hues import in_hues
-from simulator.plan.making import make_plan
-from simulator.plan.segmentation.samples import plan_task_scenes
-from simulator.run.facts import Material
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import Trainer, adapts, trainer_of, trains_on_pictures
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.backbones.adapted import adapted_sight, frozen_file
+from fleetledger.simulator.backbones.loading import Backbone, centred, load_backbone
+from fleetledger.simulator.backbones.pixels import pixels_backbone
+from fleetledger.simulator.backbones.scenes import scene_preprocessing
+from fleetledger.simulator.base_session.central import central_base
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.segmentation.loading import load_segmentation
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.interface import FeatureBank
+from fleetledger.simulator.features.network_bank import NetworkBank, NetworkInputs
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.hues import in_hues
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.plan.segmentation.samples import plan_task_scenes
+from fleetledger.simulator.run.facts import Material
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import Trainer, adapts, trainer_of, trains_on_pictures
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from rich.progress import (
 from rich.text import Text
 from typing_extensions import Self
 
-from simulator.records import StageRecord
-from simulator.run.budget import Budget
-from simulator.run.expecting import Expectation
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.budget import Budget
+from fleetledger.simulator.run.expecting import Expectation
 
 
 class Screen:

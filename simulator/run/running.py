@@ -9,24 +9,24 @@ from pathlib import Path
 
 from rich.console import Console
 
-from simulator.errors import RunError
-from simulator.metrics.measuring import measure_seed
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.results import RunResults, summarise
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.run.budget import Budget, BudgetSpentError
-from simulator.run.durable import replace_file
-from simulator.run.engines import make_engine
-from simulator.run.expecting import Expectation
-from simulator.run.facts import Material, RunFacts, State, release
-from simulator.run.folder import RunFolder
-from simulator.run.needs import check_runs
-from simulator.run.preparing import PreparedSeed
-from simulator.run.progress import Screen
-from simulator.run.seed_run import MakeEngine, run_seed
-from simulator.scenario.loading import parse_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.results import RunResults, summarise
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.run.budget import Budget, BudgetSpentError
+from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.run.expecting import Expectation
+from fleetledger.simulator.run.facts import Material, RunFacts, State, release
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.needs import check_runs
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.seed_run import MakeEngine, run_seed
+from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _compare(folder: RunFolder, begun: dict[int, Material], present: dict[int, M
 
 def _carry_out(run: _Run, screen: Screen) -> RunResults:
     """Bring all seeds to their end and write the report."""
-    from simulator.report.writing import write_report  # noqa: PLC0415 - matplotlib is heavy
+    from fleetledger.simulator.report.writing import write_report  # noqa: PLC0415 - matplotlib is heavy
 
     with _recorded(run) as facts:
         seeds = {

@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from export.backbone import import_backbone
-from methods.registry import statistics_coordinator
-from simulator.engines.interface import Prepared
-from simulator.errors import RunError
-from simulator.features.interface import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.features.interface import (
     Floats,
     FrozenFeatures,
     FrozenModel,
     Indices,
     own_features,
 )
-from simulator.metrics.answers import NO_ANSWER, Answers
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
-from simulator.run.evaluating import ExportedFeatures, predict, read_manifest
-from simulator.run.folder import SeedFolder
-from simulator.run.kept import Kept
-from simulator.run.pooled import PooledReference, RidgeRule
-from simulator.scenario.trainer import trains_on_features, trains_on_pictures
+from fleetledger.simulator.metrics.answers import NO_ANSWER, Answers
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.evaluating import ExportedFeatures, predict, read_manifest
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.run.pooled import PooledReference, RidgeRule
+from fleetledger.simulator.scenario.trainer import trains_on_features, trains_on_pictures
 
 RIDGE = "ridge_value"
 """What the settings of methods that solve a ridge regression have."""

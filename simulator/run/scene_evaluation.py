@@ -10,24 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from learning.errors import ImageError
-from learning.numerics.preprocessing import sized_mask, sized_pixels
-from schemas.models import of_pictures
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import LabelledScene
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Prepared
-from simulator.errors import DatasetError, RunError
-from simulator.features.providers import choose_provider
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.segmentation import PixelCounts
-from simulator.plan.fleet_plan import StagePlan
-from simulator.plan.segmentation.overlapped import pictures_with
-from simulator.records import InferenceRecord, StageRecord
-from simulator.run.dense_model import DenseModel
-from simulator.run.folder import SeedFolder
-from simulator.run.kept import Kept
-from simulator.shown_scenes import ShownScenes, choose_scenes
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
+from fleetledger.schemas.models import of_pictures
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.samples import LabelledScene
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import DatasetError, RunError
+from fleetledger.simulator.features.providers import choose_provider
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.segmentation import PixelCounts
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.records import InferenceRecord, StageRecord
+from fleetledger.simulator.run.dense_model import DenseModel
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.kept import Kept
+from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 
 Masks = NDArray[np.uint8]
 Indices = NDArray[np.int64]

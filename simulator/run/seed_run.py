@@ -6,22 +6,22 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from learning.numerics.accelerator import accelerated_by
-from schemas.counted import count_of
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Engine, Prepared, RollsOut
-from simulator.errors import RunError
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.records import StageRecord
-from simulator.rollouts.telling import verdict_sentence
-from simulator.run.acceleration import accelerator_of
-from simulator.run.folder import SeedFolder
-from simulator.run.model_copy import copy_model
-from simulator.run.progress import Screen
-from simulator.run.sample_evaluation import SampleEvaluation
-from simulator.run.scene_evaluation import SceneEvaluation
+from fleetledger.learning.numerics.accelerator import accelerated_by
+from fleetledger.schemas.counted import count_of
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Engine, Prepared, RollsOut
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.rollouts.telling import verdict_sentence
+from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.model_copy import copy_model
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.sample_evaluation import SampleEvaluation
+from fleetledger.simulator.run.scene_evaluation import SceneEvaluation
 
 MakeEngine = Callable[[Prepared, Path, Screen], Engine]
 

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from rich.console import Console
 from typing_extensions import Self
 
-from schemas.installing import pip_install
-from simulator.engines.interface import Engine, Prepared, Watch
-from simulator.run.engines import make_engine
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import JOINT
-from transport.brokers.lifeline import interrupted_later
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import JOINT
+from fleetledger.transport.brokers.lifeline import interrupted_later
 
 _NEEDED = ("starlette", "uvicorn", "sse_starlette", "prometheus_client", "jinja2")
 _START_SECONDS = 60.0
@@ -68,10 +68,16 @@ class RunDashboard:
 
     def _start(self, port: int | None) -> str:
         """Start the program; return why there is none, or nothing."""
-        from coordinator.dashboard.changing import StartedDashboard  # noqa: PLC0415 - needs an extra
+        from fleetledger.coordinator.dashboard.changing import StartedDashboard  # noqa: PLC0415 - needs an extra
 
         role = "viewer" if self._virtual else "operator"  # nobody there would carry a command out
-        command = [sys.executable, "-m", "coordinator.dashboard.changing", "--role", role]
+        command = [
+            sys.executable,
+            "-m",
+            "fleetledger.coordinator.dashboard.changing",
+            "--role",
+            role,
+        ]
         command += [] if port is None else ["--port", str(port)]
         with interrupted_later():
             self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
@@ -96,7 +102,7 @@ class RunDashboard:
     def _show(self, home: Path) -> None:
         if self._process is None:
             return
-        from coordinator.dashboard.changing import HomeToShow  # noqa: PLC0415 - as above
+        from fleetledger.coordinator.dashboard.changing import HomeToShow  # noqa: PLC0415 - as above
 
         line = HomeToShow(home=home.absolute(), virtual=self._virtual).model_dump_json()
         assert self._process.stdin is not None

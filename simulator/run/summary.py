@@ -6,10 +6,10 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.metrics.headline import METRICS
-from simulator.metrics.results import RunResults
-from simulator.report.numbers import show_summary
-from simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.numbers import show_summary
+from fleetledger.simulator.scenario.model import PublishedCurve
 
 SHOWN = (
     "average_incremental_accuracy",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from learning.networks.registry import BODIES, OF_FEATURES
-from simulator.errors import ScenarioError
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import JOINT, trains_on_pictures
+from fleetledger.learning.networks.registry import BODIES, OF_FEATURES
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import JOINT, trains_on_pictures
 
 _ANY_PICTURE = (3, 32, 32)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from schemas.counted import count_of
+from fleetledger.schemas.counted import count_of
 
 if TYPE_CHECKING:
-    from simulator.scenario.model import (
+    from fleetledger.simulator.scenario.model import (
         Absence,
         DeviceSettings,
         EngineSettings,

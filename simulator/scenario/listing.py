@@ -10,14 +10,14 @@ from typing import ClassVar
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from schemas.counted import count_of
-from schemas.shown import Report
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import WITHOUT_FILES, Scenario
-from simulator.scenario.shipped import shipped_names
-from simulator.scenario.studies import study_names
-from simulator.scenario.study import load_study
-from simulator.scenario.trainer import trainer_of
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.shown import Report
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import WITHOUT_FILES, Scenario
+from fleetledger.simulator.scenario.shipped import shipped_names
+from fleetledger.simulator.scenario.studies import study_names
+from fleetledger.simulator.scenario.study import load_study
+from fleetledger.simulator.scenario.trainer import trainer_of
 
 EXPORTED_BY_TORCH = ("torchvision", "characters")
 READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")

@@ -11,19 +11,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.setting_faults import tell
-from schemas.user_text import decode_text
-from simulator.errors import ScenarioError
-from simulator.scenario.method_check import check_method
-from simulator.scenario.model import MethodSettings, Scenario
-from simulator.scenario.overrides import (
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.method_check import check_method
+from fleetledger.simulator.scenario.model import MethodSettings, Scenario
+from fleetledger.simulator.scenario.overrides import (
     Content,
     merge,
     read_overrides,
 )
-from simulator.scenario.shipped import shipped_names, shipped_text
-from simulator.scenario.studies import study_names
-from simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
+from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
+from fleetledger.simulator.scenario.studies import study_names
+from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,17 +7,17 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from methods.errors import MethodError
-from methods.registry import descriptor, statistics_coordinator, training_coordinator
-from methods.training_sides import TrainingCoordinator
-from schemas.setting_faults import tell
-from simulator.errors import ScenarioError
-from simulator.scenario.adapters_check import check_adapters
-from simulator.scenario.model import Scenario
-from simulator.scenario.proxy_check import check_proxy
-from simulator.scenario.segments_check import check_segmenting
-from simulator.scenario.sharing_check import check_sharing
-from simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.registry import descriptor, statistics_coordinator, training_coordinator
+from fleetledger.methods.training_sides import TrainingCoordinator
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.adapters_check import check_adapters
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.proxy_check import check_proxy
+from fleetledger.simulator.scenario.segments_check import check_segmenting
+from fleetledger.simulator.scenario.sharing_check import check_sharing
+from fleetledger.simulator.scenario.trainer import JOINT, trainer_of, trains_on_features
 
 FIELD, FIRST = "method.settings", "method.first_stage.settings"
 _ANY_WIDTH = 1

@@ -12,22 +12,22 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from device_agent.settings import AgentDetectionSettings, PolicySettings
-from methods.training import Exemplars
-from schemas.message import Strict, is_absent
-from schemas.values import ClassName
-from simulator.datasets.patterns import PatternSettings
-from simulator.datasets.segmentation.digit_scenes import SceneSettings
-from simulator.scenario.backbone import BackboneSettings
-from simulator.scenario.base_session import BaseSession
-from simulator.scenario.checks import (
+from fleetledger.device_agent.settings import AgentDetectionSettings, PolicySettings
+from fleetledger.methods.training import Exemplars
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.patterns import PatternSettings
+from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
+from fleetledger.simulator.scenario.backbone import BackboneSettings
+from fleetledger.simulator.scenario.base_session import BaseSession
+from fleetledger.simulator.scenario.checks import (
     check_absence,
     check_devices,
     check_scenario,
     check_stages,
 )
-from simulator.scenario.rollout import RolloutSettings
-from simulator.scenario.rollout_check import check_rollout
+from fleetledger.simulator.scenario.rollout import RolloutSettings
+from fleetledger.simulator.scenario.rollout_check import check_rollout
 
 DataSet = Literal[
     "digits",

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.errors import shorten
-from schemas.setting_faults import section_at, unknown
-from simulator.errors import ScenarioError
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.errors import shorten
+from fleetledger.schemas.setting_faults import section_at, unknown
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import Scenario
 
 if sys.version_info >= (3, 11):
     import tomllib

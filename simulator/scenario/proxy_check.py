@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from methods.registry import descriptor
-from simulator.errors import ScenarioError
-from simulator.scenario.model import Scenario
+from fleetledger.methods.registry import descriptor
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import Scenario
 
 _WITHOUT = "let it do without: old_model = 'random' in its settings"
 

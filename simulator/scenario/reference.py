@@ -1,7 +1,7 @@
 """The generated parts of docs/scenarios.md: every field, and every scenario and study that ships.
 
-`python -m simulator.scenario.reference` brings the page up to date; a test fails while it is stale.
-Run it from the root of the source tree, or name the page.
+`python -m fleetledger.simulator.scenario.reference` brings the page up to date; a test fails
+while it is stale. Run it from the root of the source tree, or name the page.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from schemas.describing import describe_fields
-from schemas.setting_faults import model_in
-from simulator.scenario.listing import shipped_rows
-from simulator.scenario.model import Scenario
-from simulator.scenario.studies import study_names
-from simulator.scenario.study import load_study
+from fleetledger.schemas.describing import describe_fields
+from fleetledger.schemas.setting_faults import model_in
+from fleetledger.simulator.scenario.listing import shipped_rows
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.studies import study_names
+from fleetledger.simulator.scenario.study import load_study
 
 PAGE = Path("docs", "scenarios.md")
 _BOUNDS = {

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from coordinator.topics.rollouts.plan import ADAPTED, RolloutPlan
-from schemas.message import Strict
-from schemas.tags import TagSelector
-from schemas.values import ClassName
+from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, RolloutPlan
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tags import TagSelector
+from fleetledger.schemas.values import ClassName
 
 _ADAPTED = ADAPTED.model_copy(
     update={"gates": ADAPTED.gates.model_copy(update={"alike": 1})},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from methods.registry import descriptor
+from fleetledger.methods.registry import descriptor
 
 if TYPE_CHECKING:
-    from simulator.scenario.model import Scenario
+    from fleetledger.simulator.scenario.model import Scenario
 
 _WITHOUT_FLEET = "joint"
 

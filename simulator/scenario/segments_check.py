@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from methods.registry import descriptor
-from simulator.errors import ScenarioError
-from simulator.scenario.model import SCENES, Scenario
-from simulator.scenario.trainer import JOINT
+from fleetledger.methods.registry import descriptor
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import SCENES, Scenario
+from fleetledger.simulator.scenario.trainer import JOINT
 
 
 def check_segmenting(source: str, scenario: Scenario) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from methods.registry import descriptor
-from methods.training_sides import AnyTrainingAssignment
-from simulator.errors import ScenarioError
-from simulator.scenario.model import Scenario
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.training_sides import AnyTrainingAssignment
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import Scenario
 
 IMAGES = "images"
 

@@ -24,11 +24,11 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from schemas.message import Strict
-from schemas.setting_faults import tell
-from schemas.user_text import decode_text
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import (
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.schemas.user_text import decode_text
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import (
     changed,
     checked,
     load_content,
@@ -36,9 +36,9 @@ from simulator.scenario.loading import (
     read_toml,
     resolve_paths,
 )
-from simulator.scenario.model import Scenario
-from simulator.scenario.overrides import Content, read_overrides
-from simulator.scenario.studies import study_names, study_text
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.overrides import Content, read_overrides
+from fleetledger.simulator.scenario.studies import study_names, study_text
 
 OF_STUDIES = ("vary", "case")
 """Tables that a study has and no scenario."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from simulator.scenario.backbone import BackboneSettings, Size
-from simulator.scenario.method_check import check_method, settings_of
-from simulator.scenario.model import (
+from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
+from fleetledger.simulator.scenario.method_check import check_method, settings_of
+from fleetledger.simulator.scenario.model import (
     SCENES,
     TEXTS,
     DataSettings,
@@ -25,9 +25,9 @@ from simulator.scenario.model import (
     Scenario,
     StageSettings,
 )
-from simulator.scenario.overrides import Content, merge
-from simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
-from simulator.scenario.writing import scenario_content
+from fleetledger.simulator.scenario.overrides import Content, merge
+from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
+from fleetledger.simulator.scenario.writing import scenario_content
 
 TITLE = "Tiny step: "
 NO_RESULT = "cut to one tiny step to try it out: its figures are no result"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from methods.registry import descriptor
-from simulator.scenario.model import Scenario
+from fleetledger.methods.registry import descriptor
+from fleetledger.simulator.scenario.model import Scenario
 
 JOINT = "joint"
 """No method of a fleet: what central training on all images comes to."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import tomli_w
 
-from coordinator.topics.rollouts.plan import plan_content
-from simulator.scenario.checks import ONLY_WITHOUT_LISTS
-from simulator.scenario.model import Scenario
+from fleetledger.coordinator.topics.rollouts.plan import plan_content
+from fleetledger.simulator.scenario.checks import ONLY_WITHOUT_LISTS
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def scenario_to_toml(scenario: Scenario) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.message import Strict, explain
-from simulator.errors import RunError, ScenarioError
-from simulator.run.durable import replace_file
-from simulator.scenario.loading import parse_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.overrides import read_value
-from simulator.scenario.shipped import SUFFIX
-from simulator.scenario.study import load_forms
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.simulator.errors import RunError, ScenarioError
+from fleetledger.simulator.run.durable import replace_file
+from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.overrides import read_value
+from fleetledger.simulator.scenario.shipped import SUFFIX
+from fleetledger.simulator.scenario.study import load_forms
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 MOST_RUNS = 10_000
 _FILE, _CASES = "sweep.json", "cases"

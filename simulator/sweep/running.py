@@ -16,12 +16,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from schemas.errors import FleetledgerError
-from simulator.errors import RunError
-from simulator.metrics.results import FILE_NAME, RunResults, summarise
-from simulator.ray_connection import RayCluster
-from simulator.scenario.model import Scenario
-from simulator.sweep.cases import Case, Run
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.results import FILE_NAME, RunResults, summarise
+from fleetledger.simulator.ray_connection import RayCluster
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.sweep.cases import Case, Run
 
 Say = Callable[[str], None]
 Submit = Callable[[Run], "Future[str]"]
@@ -83,7 +83,7 @@ def run_one(content: str, folder: Path) -> str:
 
     Raises `RunError` with what was wrong; the log in its folder says it, too.
     """
-    from simulator.run.running import resume_run, run_scenario  # noqa: PLC0415 - torch's children
+    from fleetledger.simulator.run.running import resume_run, run_scenario  # noqa: PLC0415 - torch's children
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.{_LOG}").open("a", encoding="utf-8") as log:

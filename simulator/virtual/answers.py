@@ -12,17 +12,17 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from device_agent.training import TrainingSession
-from learning.errors import LearningError
-from methods.averaged_device import Answer, AveragedDevice
-from methods.client_updates import partial_of
-from methods.training import ClientUpdate, Partial
-from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
-from schemas.errors import FleetledgerError
+from fleetledger.device_agent.training import TrainingSession
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.averaged_device import Answer, AveragedDevice
+from fleetledger.methods.client_updates import partial_of
+from fleetledger.methods.training import ClientUpdate, Partial
+from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
+from fleetledger.schemas.errors import FleetledgerError
 
 if TYPE_CHECKING:
-    from learning.training.rounding import Rounded, RoundingThere
-    from learning.training.work import Trained
+    from fleetledger.learning.training.rounding import Rounded, RoundingThere
+    from fleetledger.learning.training.work import Trained
 
 Who = TypeVar("Who", bound=Hashable)
 Ended = Mapping[Who, tuple[TrainingSession, "Trained | None"]]
@@ -90,7 +90,7 @@ class Finishing:
             if trained is not None
         }
         if answers and self._rounding is None:
-            from learning.training.rounding import RoundingThere  # noqa: PLC0415 - needs torch
+            from fleetledger.learning.training.rounding import RoundingThere  # noqa: PLC0415 - needs torch
 
             frame = next(iter(answers.values())).frame  # equal to those of the others
             self._rounding = RoundingThere(frame.grid, frame.sent, self._device)

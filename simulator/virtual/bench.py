@@ -15,12 +15,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.chance import part_context
-from device_agent.comparison.comparer import Comparer
-from device_agent.core import inputs
-from device_agent.core.inputs import Input
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import (
+from fleetledger.device_agent.chance import part_context
+from fleetledger.device_agent.comparison.comparer import Comparer
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     Compare,
     ComputePart,
@@ -34,27 +34,27 @@ from device_agent.core.requests import (
     ShadowModel,
     Train,
 )
-from device_agent.errors import AgentError, DamagedError
-from device_agent.health.inferences import Inferences
-from device_agent.home import AgentHome
-from device_agent.measuring import doubts, head_of, projections_of
-from device_agent.shell import AgentParts
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from device_agent.training import instruction_of
-from learning.errors import LearningError
-from methods.training import LocalData
-from schemas.models import DesiredModel
-from schemas.values import Digest
-from simulator.engines.paths import index_of
-from simulator.errors import EngineError
-from simulator.features.interface import Floats, FrozenFeatures
-from simulator.virtual.models import SharedModels, SharingInstaller
-from simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
-from simulator.virtual.pictures import SizedPictures
-from simulator.virtual.scenes import SizedScenes
-from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import Trainee, TrainerPool
+from fleetledger.device_agent.errors import AgentError, DamagedError
+from fleetledger.device_agent.health.inferences import Inferences
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.measuring import doubts, head_of, projections_of
+from fleetledger.device_agent.shell import AgentParts
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.training import instruction_of
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.paths import index_of
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.features.interface import Floats, FrozenFeatures
+from fleetledger.simulator.virtual.models import SharedModels, SharingInstaller
+from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
+from fleetledger.simulator.virtual.pictures import SizedPictures
+from fleetledger.simulator.virtual.scenes import SizedScenes
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.virtual.training import Trainee, TrainerPool
 
 _FAILS = "simulated: nothing new can be installed on this device"
 

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from device_agent.store.blobs import write_durably
-from schemas.canonical import canonical_json
-from schemas.message import Strict, explain
-from schemas.values import Digest
-from simulator.datasets.cache_folder import cache_folder
-from simulator.run.platform_facts import machine
+from fleetledger.device_agent.store.blobs import write_durably
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.run.platform_facts import machine
 
 if TYPE_CHECKING:
-    from learning.training.calibration import Calibration, Kind
+    from fleetledger.learning.training.calibration import Calibration, Kind
 
 _MOST_FILES = 500
 """Kinds of work that are remembered; the one that was measured longest ago makes room."""
@@ -61,7 +61,7 @@ class CalibrationFolder:
 
     def find(self, kind: Kind, versions: Kind) -> Calibration | None:
         """Return what was measured with these versions; None where nothing was, with a word."""
-        from learning.training.calibration import Calibration  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.training.calibration import Calibration  # noqa: PLC0415 - needs torch
 
         here = _on_this_machine(kind)
         path = self._path(here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transport.clock import Clock
+from fleetledger.transport.clock import Clock
 
 BEGINNING_NS = 1_577_836_800_000_000_000
 """2020-01-01 00:00 UTC, when every virtual fleet begins, so that equal runs are equal."""

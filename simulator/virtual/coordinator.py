@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from coordinator.assembling import CoordinatorSurroundings, assemble
-from coordinator.core.due import next_look
-from coordinator.core.live import Live
-from coordinator.core.state import State
-from coordinator.serving.shell import OPERATOR_SECONDS
-from schemas.envelope import COORDINATOR
-from schemas.values import BootId, Digest
-from simulator.virtual.exchange import VirtualExchange
-from simulator.virtual.inbox import MemoryInbox
-from simulator.virtual.loop import Endpoint
-from simulator.virtual.network import VirtualConnection
-from simulator.virtual.workshop import InlineWorkshop
-from simulator.virtual.world import VirtualWorld
-from transport.block_source import BlockSource
-from transport.interface import OutgoingMessage
+from fleetledger.coordinator.assembling import CoordinatorSurroundings, assemble
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.values import BootId, Digest
+from fleetledger.simulator.virtual.exchange import VirtualExchange
+from fleetledger.simulator.virtual.inbox import MemoryInbox
+from fleetledger.simulator.virtual.loop import Endpoint
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.simulator.virtual.workshop import InlineWorkshop
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.interface import OutgoingMessage
 
 GROUP_SECONDS = 0.02
 

@@ -11,31 +11,37 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from device_agent.assembling import AgentRun, AgentSurroundings, AssembledAgent, Connect, assemble
-from device_agent.chance import SECRET_FILE
-from device_agent.core.state import AgentRules
-from device_agent.home import AgentHome
-from device_agent.settings import AgentSettings
-from device_agent.shell import Agent
-from schemas.presence import Capabilities
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId
-from simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
-from simulator.virtual.bench import DeviceBench, Equipment, Resources
-from simulator.virtual.exchange import SharingExchange, VirtualExchange
-from simulator.virtual.files import SharedFiles
-from simulator.virtual.loop import Endpoint
-from simulator.virtual.network import VirtualConnection
-from simulator.virtual.resting import rest, wake
-from simulator.virtual.seeds import seeded_boot, seeded_secret
-from simulator.virtual.slots import QuickSlots
-from simulator.virtual.swapper import Swapper
-from simulator.virtual.worker import InlineWorker
-from simulator.virtual.world import VirtualWorld
-from transport.interface import OutgoingMessage
-from transport.memory import BLOCK_SIZE
-from transport.meter import Counts
-from transport.transfer import Exchange, Party
+from fleetledger.device_agent.assembling import (
+    AgentRun,
+    AgentSurroundings,
+    AssembledAgent,
+    Connect,
+    assemble,
+)
+from fleetledger.device_agent.chance import SECRET_FILE
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.device_agent.shell import Agent
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
+from fleetledger.simulator.virtual.bench import DeviceBench, Equipment, Resources
+from fleetledger.simulator.virtual.exchange import SharingExchange, VirtualExchange
+from fleetledger.simulator.virtual.files import SharedFiles
+from fleetledger.simulator.virtual.loop import Endpoint
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.simulator.virtual.resting import rest, wake
+from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
+from fleetledger.simulator.virtual.slots import QuickSlots
+from fleetledger.simulator.virtual.swapper import Swapper
+from fleetledger.simulator.virtual.worker import InlineWorker
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.memory import BLOCK_SIZE
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import Exchange, Party
 
 AHEAD_SECONDS = 2.0
 """How far a device may be ahead of the others while files come."""

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.offers import Offer
-from schemas.values import DeviceId, Digest
-from simulator.virtual.loop import Endpoint, Loop
-from simulator.virtual.network import VirtualConnection
-from simulator.virtual.world import VirtualWorld
-from transport.block_source import BlockSource
-from transport.meter import Counts
-from transport.transfer import BlockExchange, Party
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.virtual.loop import Endpoint, Loop
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import BlockExchange, Party
 
 if TYPE_CHECKING:
-    from simulator.virtual.files import Arrival, SharedFiles
+    from fleetledger.simulator.virtual.files import Arrival, SharedFiles
 
 
 class SteppedExchange(BlockExchange):

@@ -13,16 +13,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.envelope import COORDINATOR, Sender
-from schemas.offers import Offer
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest
-from simulator.virtual.exchange import VirtualExchange
-from simulator.virtual.loop import Loop
-from simulator.virtual.world import VirtualWorld
-from transport.block_source import BlockSource
-from transport.meter import Counts
-from transport.transfer import Party
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.simulator.virtual.exchange import VirtualExchange
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.meter import Counts
+from fleetledger.transport.transfer import Party
 
 _BOOT = BootId("0" * 16)
 _PATIENCE_SECONDS = 3600.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from coordinator.core.commands import Command
-from coordinator.serving.operator import CommandAnswer, WaitingCommand
-from schemas.values import BootId
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.serving.operator import CommandAnswer, WaitingCommand
+from fleetledger.schemas.values import BootId
 
 
 class MemoryInbox:

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from learning.errors import LearningError
-from methods.training import FitInstruction, LocalData
-from methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
-from schemas.errors import FleetledgerError
-from simulator.errors import EngineError
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.methods.training_sides import AnyTrainingAssignment, AnyTrainingDevice
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.simulator.errors import EngineError
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
-    from learning.training.settings import TrainingEngineSettings
-    from learning.training.shared_inference import InferenceRequest
+    from fleetledger.learning.networks.pictures import Pictures
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.shared_inference import InferenceRequest
 
 _TOGETHER = 64
 """Devices that only look, whose samples are in memory at once."""
@@ -64,6 +64,6 @@ def with_common_looks(
             found[one.instruction.device] = looks
     if not found:
         return engine
-    from learning.training.shared_inference import SharedLooks  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.shared_inference import SharedLooks  # noqa: PLC0415 - needs torch
 
     return replace(engine, shared_inference=SharedLooks(found))

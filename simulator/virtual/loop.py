@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 
-from simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.clock import VirtualClock
 
 Act = Callable[[], None]
 NEVER = 1e8

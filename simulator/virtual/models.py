@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from device_agent.host import ModelHost
-from device_agent.images import PictureFile, read_pictures
-from device_agent.inference import Inputs, SessionSettings
-from device_agent.installing import Installer
-from device_agent.samples import MAX_SAMPLES
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from schemas.models import AnyPreprocessing, Manifest
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.images import PictureFile, read_pictures
+from fleetledger.device_agent.inference import Inputs, SessionSettings
+from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.samples import MAX_SAMPLES
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.models import AnyPreprocessing, Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 
 class SharedModels(ModelHost):

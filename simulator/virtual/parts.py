@@ -12,23 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.bench import part_computed
-from device_agent.core import inputs
-from device_agent.core.requests import ComputePart
-from device_agent.store.blobs import OffersPayloads
-from device_agent.work import Extracted
-from learning.errors import LearningError
-from methods.part import PartContext
-from methods.registry import statistics_device
-from methods.statistics import StatisticsAssignment
-from schemas.assignments import Assignment
-from schemas.errors import FleetledgerError
-from schemas.values import DeviceId, Digest
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.paths import sample_path
-from simulator.errors import EngineError
-from simulator.features.interface import Floats
+from fleetledger.device_agent.bench import part_computed
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import ComputePart
+from fleetledger.device_agent.store.blobs import OffersPayloads
+from fleetledger.device_agent.work import Extracted
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.registry import statistics_device
+from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.paths import sample_path
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.features.interface import Floats
 
 Indices = NDArray[np.int64]
 Delivery = tuple[int, Indices]

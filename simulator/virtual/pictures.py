@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import ImageError
-from learning.numerics.preprocessing import sized_pixels
-from schemas.models import Preprocessing
-from simulator.datasets.samples import SampleSet
-from simulator.errors import DatasetError
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import sized_pixels
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.errors import DatasetError
 
 Pixels = npt.NDArray[np.uint8]
 KEPT_BYTES = 2 << 30

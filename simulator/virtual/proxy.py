@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coordinator.proxy import inputs
-from coordinator.proxy.inputs import Input
-from coordinator.proxy.running import ProxySurroundings, proxy_of
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.proxy.workbench import Job
-from schemas.envelope import PROXY, Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId
-from simulator.virtual.exchange import VirtualExchange
-from simulator.virtual.loop import Endpoint
-from simulator.virtual.world import VirtualWorld
-from transport.meter import Counts, Meter
-from transport.transfer import Party
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.inputs import Input
+from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.proxy.workbench import Job
+from fleetledger.schemas.envelope import PROXY, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId
+from fleetledger.simulator.virtual.exchange import VirtualExchange
+from fleetledger.simulator.virtual.loop import Endpoint
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.meter import Counts, Meter
+from fleetledger.transport.transfer import Party
 
 PAUSE_SECONDS = 0.02
 """Between two steps, so that time goes on whatever is due."""

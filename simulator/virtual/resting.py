@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from device_agent.core.records import (
+from fleetledger.device_agent.core.records import (
     About,
     CountingState,
     Detecting,
@@ -25,10 +25,10 @@ from device_agent.core.records import (
     Training,
     Try,
 )
-from device_agent.core.state import AgentState
-from schemas.contributions import HeldPart, PartKey
-from schemas.message import Strict
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core.state import AgentState
+from fleetledger.schemas.contributions import HeldPart, PartKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName, Digest
 
 
 class Resting(Strict):

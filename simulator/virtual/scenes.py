@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from device_agent.core.records import ImageToCount
-from learning.errors import ImageError
-from learning.numerics.preprocessing import sized_mask, sized_pixels
-from methods.training import LocalData
-from schemas.models import Preprocessing
-from schemas.values import ClassName
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import value_of
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.paths import index_of
-from simulator.errors import DatasetError
-from simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.samples import value_of
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.paths import index_of
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.virtual.pictures import KEPT_BYTES, Pixels, SizedPictures
 
 Indices = npt.NDArray[np.int64]
 

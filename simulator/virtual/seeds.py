@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from coordinator.trust.keys import key_folder
-from schemas.keys import KeyName, SigningKey
-from schemas.private_file import write_private
-from schemas.values import BootId, FleetId
+from fleetledger.coordinator.trust.keys import key_folder
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.values import BootId, FleetId
 
 
 def seeded_boot(seed: int, *what: object) -> BootId:

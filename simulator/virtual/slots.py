@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import write_durably
-from schemas.message import Strict
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import write_durably
+from fleetledger.schemas.message import Strict
 
 
 class _Kept(Strict):

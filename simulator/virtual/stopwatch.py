@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from learning.numerics.accelerator import taken_waits
+from fleetledger.learning.numerics.accelerator import taken_waits
 
 WAITING = "waiting"
 

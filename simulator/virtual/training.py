@@ -15,13 +15,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from device_agent.core import inputs
-from device_agent.core.inputs import Input
-from device_agent.core.requests import Train
-from device_agent.errors import AgentError
-from device_agent.observing import check_novelty, observed
-from device_agent.store.blobs import BlobFolder
-from device_agent.training import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.errors import AgentError
+from fleetledger.device_agent.observing import check_novelty, observed
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.training import (
     TrainingDone,
     TrainingSession,
     answered,
@@ -29,21 +29,21 @@ from device_agent.training import (
     load_side,
     require_torch,
 )
-from learning.errors import LearningError
-from methods.training import FitInstruction, LocalData
-from schemas.errors import FleetledgerError
-from schemas.values import Digest
-from simulator.errors import EngineError
-from simulator.virtual.answers import Declined, FinishedMember, Finishing
-from simulator.virtual.calibrations import CalibrationFolder
-from simulator.virtual.looking import AskedMember, number_looking, with_common_looks
-from simulator.virtual.loop import Loop
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
+from fleetledger.simulator.virtual.calibrations import CalibrationFolder
+from fleetledger.simulator.virtual.looking import AskedMember, number_looking, with_common_looks
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from learning.training.settings import EngineName, StepsName, TrainingEngineSettings
-    from learning.training.work import Trained
-    from simulator.scenario.model import EngineSettings
+    from fleetledger.learning.training.settings import EngineName, StepsName, TrainingEngineSettings
+    from fleetledger.learning.training.work import Trained
+    from fleetledger.simulator.scenario.model import EngineSettings
 
 Who = TypeVar("Who", bound=Hashable)
 
@@ -105,7 +105,7 @@ class TrainerPoolSettings:
     def for_torch(self) -> TrainingEngineSettings:
         """Return what `learning.training` takes; raise `MissingError` without torch."""
         require_torch()
-        from learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.training.settings import TrainingEngineSettings  # noqa: PLC0415 - needs torch
 
         return TrainingEngineSettings(
             self.way,
@@ -251,7 +251,7 @@ def _trained(
     works = {one: work for one, work in jobs.items() if work is not None}
     if not works:
         return {}
-    from learning.training.engine import train  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.engine import train  # noqa: PLC0415 - needs torch
 
     try:
         return dict(zip(works, train(list(works.values()), settings.for_torch()), strict=True))
@@ -261,7 +261,7 @@ def _trained(
 
 def torch_device(asked: str) -> str:
     """Return torch's name of the device that a scenario asks for; raise `EngineError`."""
-    from learning.training.devices import found_device  # noqa: PLC0415 - needs torch
+    from fleetledger.learning.training.devices import found_device  # noqa: PLC0415 - needs torch
 
     try:
         return found_device(asked)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from device_agent.core.inputs import Input
-from device_agent.core.requests import Request
-from device_agent.worker import Answer
+from fleetledger.device_agent.core.inputs import Input
+from fleetledger.device_agent.core.requests import Request
+from fleetledger.device_agent.worker import Answer
 
 
 class InlineWorker:

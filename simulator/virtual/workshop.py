@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from coordinator.core.work import HeadExported
-from coordinator.making.workshop import Finished, Job
-from schemas.problems import OpenProblem
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.coordinator.core.work import HeadExported
+from fleetledger.coordinator.making.workshop import Finished, Job
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 
 class InlineWorkshop:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulator.virtual.clock import BEGINNING_NS, VirtualClock
-from simulator.virtual.loop import Loop
-from simulator.virtual.network import VirtualNetwork
-from simulator.virtual.stopwatch import Stopwatch
-from transport.faults import Faults
+from fleetledger.simulator.virtual.clock import BEGINNING_NS, VirtualClock
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.network import VirtualNetwork
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.transport.faults import Faults
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.models import MAX_MANIFEST_BYTES
+from fleetledger.schemas.models import MAX_MANIFEST_BYTES
 from tests.attacks.pieces import (
     Case,
     endless_blocks,

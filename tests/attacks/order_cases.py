@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.keys import SigningKey
-from schemas.rollouts import WHOLE
-from schemas.values import DeviceId
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.rollouts import WHOLE
+from fleetledger.schemas.values import DeviceId
 from tests.attacks.pieces import DAY, OTHER_DEVICE, Case, next_root, sends, unreadable
 from tests.attacks.target import (
     DEVICE,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemas.keys import KeyName, SigningKey, VerifyKey
-from schemas.offers import BlockData, Offer
-from schemas.releases import SignedRelease
-from schemas.roots import RootDocument, SignedRoot
-from schemas.signatures import KeySignature
-from schemas.values import Digest
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey
+from fleetledger.schemas.offers import BlockData, Offer
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.signatures import KeySignature
+from fleetledger.schemas.values import Digest
 from tests.attacks.target import (
     KEY,
     ROOTS,

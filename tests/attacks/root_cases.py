@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.releases import DOMAIN as RELEASE_DOMAIN
-from schemas.roots import SignedRoot
-from schemas.signatures import KeySignature, name_of
+from fleetledger.schemas.releases import DOMAIN as RELEASE_DOMAIN
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.signatures import KeySignature, name_of
 from tests.attacks.pieces import (
     THIEVES,
     Case,

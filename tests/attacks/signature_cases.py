@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.roots import DOMAIN as ROOT_DOMAIN
-from schemas.signatures import name_of
+from fleetledger.schemas.roots import DOMAIN as ROOT_DOMAIN
+from fleetledger.schemas.signatures import name_of
 from tests.attacks.pieces import (
     DAY,
     ORDER,

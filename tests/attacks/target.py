@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from device_agent.core import inputs
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import (
     CheckActiveModel,
     FetchFile,
     InstallModel,
@@ -25,26 +25,32 @@ from device_agent.core.requests import (
     Request,
     WakeAt,
 )
-from device_agent.core.session import turn
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust, Pinned
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Installer
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import AgentStore
-from export.package import ExportedModel, SolvedHead, export_model
-from schemas.models import DesiredModel, Manifest
-from schemas.offers import BlockData, Offer
-from schemas.presence import CoordinatorHeartbeat
-from schemas.releases import SignedRelease
-from schemas.rollouts import Share, place_of
-from schemas.roots import RootDocument, SignedRoot
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.device_agent.core.session import turn
+from fleetledger.device_agent.core.state import (
+    AgentRules,
+    AgentState,
+    DeviceIdentity,
+    LedgerTrust,
+    Pinned,
+)
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.export.package import ExportedModel, SolvedHead, export_model
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.offers import BlockData, Offer
+from fleetledger.schemas.presence import CoordinatorHeartbeat
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.rollouts import Share, place_of
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.transport.block_receiver import BlockReceiver, FailedFetch
+from fleetledger.transport.block_source import BlockSource
 from tests.device_agent import making, models
 from tests.schemas import signing
-from transport.block_receiver import BlockReceiver, FailedFetch
-from transport.block_source import BlockSource
 
 DEVICE = DeviceId("dev-1")
 NOW = 1_700_000_000_000_000_000

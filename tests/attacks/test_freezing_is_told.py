@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import SilenceRules
-from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
-from coordinator.trust.keys import coordinator_key
-from device_agent.core.state import LedgerTrust
-from schemas.models import DesiredModel
-from schemas.presence import CoordinatorBirth, CoordinatorHeartbeat
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.rules import SilenceRules
+from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.device_agent.core.state import LedgerTrust
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import CoordinatorBirth, CoordinatorHeartbeat
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.attacks.target import (
     NOW,
     Attack,
@@ -31,7 +32,6 @@ from tests.attacks.test_old_words_are_not_believed import Attacker
 from tests.coordinator import shell_harness
 from tests.coordinator.shell_harness import FLEET
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 CAMERA = DeviceId("camera-1")
 SILENT_SECONDS, PATIENCE = 2.0, 60.0

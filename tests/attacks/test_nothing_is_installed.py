@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import SchemaError
-from schemas.models import DesiredModel
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import DesiredModel
 from tests.attacks.cases import CASES
 from tests.attacks.pieces import Case
 from tests.attacks.target import (

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.trust.keys import coordinator_key
-from device_agent.core.state import AgentRules, LedgerTrust
-from device_agent.forgetting import forget_checkpoint
-from device_agent.home import AgentHome
-from schemas.envelope import decode
-from schemas.models import DesiredModel
-from schemas.presence import CoordinatorBirth
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.device_agent.core.state import AgentRules, LedgerTrust
+from fleetledger.device_agent.forgetting import forget_checkpoint
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import CoordinatorBirth
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
 
 CAMERA = DeviceId("camera-1")
 

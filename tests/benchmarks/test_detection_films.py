@@ -16,7 +16,7 @@ from benchmarks.detection.streams import (
     half_new_films,
     half_new_singles,
 )
-from learning.numerics.shots import BITS
+from fleetledger.learning.numerics.shots import BITS
 
 CLASSES = np.repeat(np.arange(12), 60)
 

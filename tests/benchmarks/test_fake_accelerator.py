@@ -14,9 +14,9 @@ from benchmarks.kernel_counts.accelerator import (
     counted,
 )
 from benchmarks.kernel_counts.counting import NotLinearError, costs_of
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
 from tests.learning.training.agents import make_works
 
 pytestmark = pytest.mark.torch

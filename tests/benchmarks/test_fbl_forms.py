@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.fbl_tables.forms import FOOTINGS, FORMS, Case, Files, changes
 from benchmarks.fbl_tables.forms_table import best_rate, forms_table
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
 
 FILES = Files({"camvid": Path("camvid.npz"), "msrc": Path("msrc.npz")})
 

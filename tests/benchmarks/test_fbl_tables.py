@@ -12,10 +12,10 @@ from benchmarks.fbl_tables.cases import AS_PRINTED, CASES, FAMILY, METHODS, NOTI
 from benchmarks.fbl_tables.measuring import measured
 from benchmarks.fbl_tables.pictures import draw_curves, draw_scenes, scenes_of, side_by_side
 from benchmarks.fbl_tables.tables import table
-from methods.fbl.settings import LossSettings, ShareSettings
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.methods.fbl.settings import LossSettings, ShareSettings
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.fake_run import Shape, fake_results, write_fake_run
 
 SCENES = Shape(stages=3, seeds=(1,), pixels=True)

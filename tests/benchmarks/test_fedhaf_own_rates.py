@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fedhaf_tables.cases import SCENARIO
 from benchmarks.fedhaf_tables.own_rates import METHODS, RATES, Place, best_rate, table
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.fedhaf_tables.second_stage import CASES, SCENARIO, table
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch
 

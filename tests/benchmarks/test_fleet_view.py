@@ -10,11 +10,11 @@ from benchmarks.fleet_view.dashboard import addresses, dashboard
 from benchmarks.fleet_view.history import History, home_with
 from benchmarks.fleet_view.presence import presence
 from benchmarks.fleet_view.run import Plan, broken_limits, measure_pages, measure_streams, summary
-from coordinator.dashboard.pages import PAGES
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.old_and_new import correct_ratios
-from coordinator.serving.engine import LedgerEngine
-from coordinator.settings import load
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.old_and_new import correct_ratios
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.settings import load
 
 SMALL = History(devices=12, entries=400, senders=2)
 

@@ -25,8 +25,8 @@ from benchmarks.gpu.profile import share_of
 from benchmarks.gpu.run import RESULTS, measure, parsed, run
 from benchmarks.gpu.table import table
 from benchmarks.kernel_counts.accelerator import DEVICE, counted
-from learning.training.settings import TrainingEngineSettings
-from simulator.scenario.loading import load_scenario
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch
 

@@ -9,10 +9,10 @@ import pytest
 from benchmarks.fleet_view.history import FLEET
 from benchmarks.ledger_scale.life import Life, life_in
 from benchmarks.ledger_scale.run import LIMITS, broken_limits, timed
-from coordinator.paths import blob_folder
-from coordinator.serving.engine import LedgerEngine
-from coordinator.serving.verifying import VerifiedHome, verify_home
-from coordinator.settings import load
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
+from fleetledger.coordinator.settings import load
 
 SMALL = Life(devices=9, entries=500)
 

@@ -6,13 +6,13 @@ import pytest
 
 from benchmarks.lga_tables.ledger import choices
 from benchmarks.lga_tables.tables import case_of, choice_table, proxy_bytes, seeds_table, table
-from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.proxy.state import OldModel
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.offers import Offer
-from schemas.proxy import ScoredModel
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
+from fleetledger.coordinator.topics.proxy.state import OldModel
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from tests.schemas.examples import OFFER
 from tests.simulator.fake_run import Shape, fake_seed
 

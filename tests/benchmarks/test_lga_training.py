@@ -8,8 +8,8 @@ import torch
 from benchmarks.lga_training.bare import BareResNet, Settings, distilled, labelled, train
 from benchmarks.lga_training.run import CLOCKS, summarise
 from benchmarks.lga_training.works import CLASSES, assignment, works
-from learning.training.work import Work
-from methods.lga.terms import TEACHER
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.lga.terms import TEACHER
 
 pytestmark = pytest.mark.torch
 

@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks.long_run.fleet import HOUR, Fleet
 from benchmarks.long_run.run import live
-from coordinator.core.work import HeadSolved, SolveHead
-from coordinator.ledger.blobs import Blobs
-from coordinator.making import kept_sums
-from coordinator.making.model_maker import ModelMaker
-from coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.making import kept_sums
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.topics.models.entries import ModelSolved
 
 
 def test_whatever_happens_to_a_fleet_in_a_year_happens_in_nine_days(tmp_path: Path) -> None:

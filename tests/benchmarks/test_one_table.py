@@ -12,9 +12,9 @@ from benchmarks.one_table.cases import BUDGET, METHODS, SCENARIO, TUNING_SEED
 from benchmarks.one_table.material import LARGEST, LEVELS, Material, feature_pictures, held_out
 from benchmarks.one_table.run import Step, added, steps
 from benchmarks.one_table.tables import tables
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.scenario.loading import load_scenario
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.scenario.loading import load_scenario
 
 MEBI = 2**20
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks.ridge_search.search import HELD_OUT, RIDGES, search_ridge
-from learning.errors import FeatureError
-from learning.numerics.ridge import solve_ridge
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.ridge import solve_ridge
 
 RIDGES_HERE = (1e-2, 1.0, 1e2, 1e6)
 

@@ -18,7 +18,7 @@ from benchmarks.rollout_gates.evidence import (
 )
 from benchmarks.rollout_gates.fleets import Setting, draw_reports, ends_of
 from benchmarks.rollout_gates.settings import BETTER, PROMISES, SETTINGS, SMALL, Promise
-from coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 FIVE = BY_NAME["equal, bursts 5 x 20"]

@@ -8,7 +8,7 @@ from benchmarks.rollout_gates.devices import Case, draw
 from benchmarks.rollout_gates.naive import naive
 from benchmarks.rollout_gates.rollout import Ending, Fleet
 from benchmarks.rollout_gates.run import CASES, PLAN, PROMISES, Promise, figures, table
-from coordinator.topics.rollouts.entries import RolloutMeasured
+from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 
 DEVICES = 400
 BY_NAME = {case.name: case for case in CASES}

@@ -8,9 +8,9 @@ import torch
 from benchmarks.segmentation_training import measuring
 from benchmarks.segmentation_training.lesson import build_work
 from benchmarks.segmentation_training.plans import Plan, plans
-from learning.networks.segmentation.registry import DENSE_BODIES
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
 
 pytestmark = pytest.mark.torch
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.kernel_counts.step_paths import step_paths
-from methods.registry import METHODS
+from fleetledger.methods.registry import METHODS
 from tests.learning.training.static_works import FirstStep, assert_same
 
 pytestmark = pytest.mark.torch

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.time_to_model.fan_out import FanOut, by_bare_paho, by_blocks
 from benchmarks.time_to_model.run import P95, RATIO, arrivals, spreads
-from schemas.offers import DEFAULT_BLOCK_SIZE
-from schemas.values import DeviceId
-from transport.brokers import MosquittoBroker, find_mosquitto
+from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker, find_mosquitto
 
 DEVICES = [DeviceId(f"device-{number}") for number in range(3)]
 needs_mosquitto = pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
@@ -24,7 +24,7 @@ needs_mosquitto = pytest.mark.skipif(find_mosquitto() is None, reason="needs mos
 def test_times_stand_in_the_order_of_what_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    monkeypatch.setenv("PYTHONPATH", f"{Path.cwd() / 'src'}:{Path.cwd()}")
     monkeypatch.chdir(tmp_path)
     found = arrivals(2, 1, 1, trial=False)
     for models in (found["first_model_s"], found["later_models_s"]):

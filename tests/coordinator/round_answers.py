@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from methods.network_weights import Arrays, decode_weights, grown
-from methods.registry import training_coordinator
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, PartKey
-from schemas.rounds import RoundAnswer
-from schemas.values import ClassName, Digest
+from fleetledger.methods.network_weights import Arrays, decode_weights, grown
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.shell_harness import ScriptedDevice
 
 

@@ -13,44 +13,44 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.commands import Command
-from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.live.meters import Meters
-from coordinator.making.backbones import prepare_backbone
-from coordinator.making.model_maker import ModelMaker
-from coordinator.making.offering import offer_of
-from coordinator.making.payload_check import PayloadCheck
-from coordinator.making.workshop import Workshop
-from coordinator.paths import blob_folder
-from coordinator.serving.engine import LedgerEngine
-from coordinator.serving.file_server import FileServer
-from coordinator.serving.gate import Gate
-from coordinator.serving.intake_desk import IntakeDesk
-from coordinator.serving.operator import OperatorInbox
-from coordinator.serving.quotas import Quotas
-from coordinator.serving.shell import CoordinatorParts, Shell
-from coordinator.settings import CoordinatorSettings, MethodSection, write_new
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import OpenStage
-from coordinator.trust.invitations import Invitations
-from coordinator.trust.keys import coordinator_key, note_signer
-from export.scaling_backbone import scaling_backbone
-from methods.registry import descriptor, statistics_coordinator, statistics_device
-from schemas.contributions import Contribution, PartKey
-from schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
-from schemas.message import Message
-from schemas.models import Preprocessing
-from schemas.offers import Offer
-from schemas.presence import Birth, Capabilities
-from schemas.topics import FleetTopics
-from schemas.values import BootId, ClassName, DeviceId, FleetId
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.making.model_maker import ModelMaker
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.making.payload_check import PayloadCheck
+from fleetledger.coordinator.making.workshop import Workshop
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.intake_desk import IntakeDesk
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.serving.shell import CoordinatorParts, Shell
+from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, write_new
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.coordinator.trust.keys import coordinator_key, note_signer
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.methods.registry import descriptor, statistics_coordinator, statistics_device
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.envelope import INLINE_LIMIT, Envelope, Sender, decode, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Birth, Capabilities
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, FleetId
+from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.transfer import BlockExchange
 from tests.coordinator.core.harness import CAPABLE
-from transport.clock import SYSTEM_CLOCK, Clock
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.transfer import BlockExchange
 
 FLEET = FleetId("memory-fleet")
 TOPICS = FleetTopics(FLEET)

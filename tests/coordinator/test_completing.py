@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.paths import ledger_path
-from coordinator.settings import HOME_VARIABLE
+from fleetledger import command_line
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import HOME_VARIABLE
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_architecture import ROOT
 
@@ -43,7 +43,7 @@ def completed(line: str, shell: str = "bash", **env: str) -> list[str]:
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         **env,
     }
-    done = CliRunner().invoke(fleetledger.app, [], env=told, prog_name="fleetledger")
+    done = CliRunner().invoke(command_line.app, [], env=told, prog_name="fleetledger")
     assert done.exit_code == 0, done.output
     return re.findall(r"[\w./=-]+", done.stdout)
 
@@ -118,7 +118,7 @@ def test_other_shells_offer_the_same(home: Path, tmp_path: Path, shell: str) -> 
     env = {
         **os.environ,
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(ROOT / "src"),
         "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",  # else it is that of the tests
     }
     shown = [place, "--show-completion", shell]

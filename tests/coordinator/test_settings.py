@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import AdapterRules, RolloutRules
-from coordinator.settings import (
+from fleetledger.coordinator.core.rules import AdapterRules, RolloutRules
+from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
@@ -16,10 +16,10 @@ from coordinator.settings import (
     password_file,
     write_new,
 )
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from schemas.private_file import write_private
-from schemas.settings_file import SettingsError
-from schemas.values import FleetId
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import FleetId
 
 SETTINGS = CoordinatorSettings(
     fleet=FleetId("demo"),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.values import DeviceId
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.device_agent import models, scripted
 from tests.device_agent.agent_process import AgentProcess
 from tests.device_agent.scripted import RunningAgent, ScriptedCoordinator, settle
-from transport.brokers import MosquittoBroker
-from transport.memory import InMemoryBroker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 DEVICE = DeviceId("dev-a")
 

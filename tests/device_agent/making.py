@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from device_agent.core.inputs import MadeGradients
-from device_agent.status import Status
-from schemas.assignments import Assignment
-from schemas.contributions import HeldPart, PartKey
-from schemas.models import DesiredModel, Preprocessing
-from schemas.offers import Offer
-from schemas.presence import Capabilities, CoordinatorBirth, Welcome
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.rounds import Observation, RoundOrder
-from schemas.values import BootId, ClassName, Digest
+from fleetledger.device_agent.core.inputs import MadeGradients
+from fleetledger.device_agent.status import Status
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import HeldPart, PartKey
+from fleetledger.schemas.models import DesiredModel, Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Capabilities, CoordinatorBirth, Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.rounds import Observation, RoundOrder
+from fleetledger.schemas.values import BootId, ClassName, Digest
 
 COORDINATOR = BootId("c" * 16)
 LATER_COORDINATOR = BootId("d" * 16)

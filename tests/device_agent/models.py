@@ -8,17 +8,17 @@ import numpy as np
 from onnx import TensorProto, helper
 from PIL import Image
 
-from device_agent.store.blobs import BlobFolder
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.package import ExportedModel, Lineage, SolvedHead, export_model
-from export.scaling_backbone import scaling_backbone
-from schemas.assignments import Assignment
-from schemas.models import DesiredModel, Manifest
-from schemas.offers import Offer
-from schemas.values import ClassName
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.package import ExportedModel, Lineage, SolvedHead, export_model
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.block_source import BlockSource
 from tests.device_agent.making import GREY_8
-from transport.block_source import BlockSource
 
 CLASSES = (ClassName("dark"), ClassName("light"))
 

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from device_agent.assembling import AgentSurroundings, assemble
-from device_agent.core.state import AgentRules
-from device_agent.home import AgentHome
-from device_agent.shell import Agent
-from methods.registry import statistics_coordinator
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, HeldPart
-from schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
-from schemas.message import Message
-from schemas.models import DesiredModel
-from schemas.offers import Offer
-from schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, Welcome
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.shell import Agent
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, HeldPart
+from fleetledger.schemas.envelope import COORDINATOR, Envelope, Sender, decode, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Birth, CoordinatorBirth, CoordinatorDeath, Welcome
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.interface import Connection, IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.transfer import BlockExchange
 from tests.device_agent import making, models
-from transport.interface import Connection, IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.transfer import BlockExchange
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 TOPICS = FleetTopics(FLEET)

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from schemas.contributions import PartKey
-from schemas.envelope import PROXY, Envelope, Sender, decode, encode
-from schemas.errors import SchemaError
-from schemas.proxy import PrototypeGradients
-from schemas.receipts import Receipt
-from schemas.topics import ROOT, FleetTopics
-from schemas.values import BootId, DeviceId
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import PROXY, Envelope, Sender, decode, encode
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.topics import ROOT, FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.transfer import BlockExchange
 from tests.device_agent import making
 from tests.device_agent.scripted import DEVICE, FLEET, SECONDS, eventually
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.transfer import BlockExchange
 
 PROXY_TOPICS = FleetTopics(FLEET, "proxy")
 

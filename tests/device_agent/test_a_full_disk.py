@@ -13,17 +13,18 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from device_agent.assembling import AgentSurroundings, assemble
-from device_agent.cli import app
-from device_agent.errors import StoreError
-from device_agent.shell import Agent
-from device_agent.status import read_status, write_status
-from device_agent.store import store as store_module
-from device_agent.store.store import AgentStore
-from schemas.contributions import Contribution
-from schemas.exit_codes import ExitCode
-from schemas.models import ModelStatus
-from schemas.reports import Problem
+from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.shell import Agent
+from fleetledger.device_agent.status import read_status, write_status
+from fleetledger.device_agent.store import store as store_module
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.reports import Problem
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.agent_process import PATIENCE, AgentProcess
 from tests.device_agent.scripted import (
@@ -38,7 +39,6 @@ from tests.device_agent.scripted import (
     write_settings,
 )
 from tests.small_disk import small_disk
-from transport.memory import InMemoryBroker
 
 Break = Callable[[Agent, Path], "sqlite3.Connection | None"]
 

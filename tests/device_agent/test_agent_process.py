@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.doctor import examine
-from device_agent.probation import MAX_COUNT, PROBATION_FILE, CountFile
-from device_agent.status import Status, read_status
-from schemas.contributions import Contribution
-from schemas.models import ModelStatus
-from schemas.presence import Birth, Death
-from schemas.reports import Evaluation
+from fleetledger.device_agent.doctor import examine
+from fleetledger.device_agent.probation import MAX_COUNT, PROBATION_FILE, CountFile
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.presence import Birth, Death
+from fleetledger.schemas.reports import Evaluation
 from tests.device_agent import models
 from tests.device_agent.agent_process import PATIENCE, ROOT, AgentProcess
 from tests.device_agent.scripted import (
@@ -113,12 +113,12 @@ def test_two_agents_in_one_home_do_not_run(
 def test_settings_that_cannot_be_read_end_the_agent_with_a_sentence(process_home: Path) -> None:
     (process_home / "agent.toml").write_text("device = 7\n")
     done = subprocess.run(
-        [sys.executable, "-m", "device_agent", str(process_home)],
+        [sys.executable, "-m", "fleetledger.device_agent", str(process_home)],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         timeout=PATIENCE,
     )
     assert done.returncode == 1

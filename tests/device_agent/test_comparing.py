@@ -8,35 +8,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.comparison import comparer
-from device_agent.comparison.counts import EntropyTally, latency_bin
-from device_agent.comparison.images import held_out, unlabelled
-from device_agent.comparison.live import live_sample_of
-from device_agent.comparison.running import LEAST_RUNS
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel, PendingComparison
-from device_agent.core.requests import Compare, InstallModel, ReadThrottling, ShadowModel
-from device_agent.health.machine import Machine
-from device_agent.inference import InstalledModel
-from device_agent.probation import COMPARISONS_FILE, MAX_COMPARISONS, comparisons_in
-from device_agent.slots import ModelSlots
-from device_agent.sources.folder import SUFFIXES
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel, SolvedHead, export_model
-from learning.errors import FeatureError
-from schemas.models import ModelStatus
-from schemas.rollouts import (
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.comparison import comparer
+from fleetledger.device_agent.comparison.counts import EntropyTally, latency_bin
+from fleetledger.device_agent.comparison.images import held_out, unlabelled
+from fleetledger.device_agent.comparison.live import live_sample_of
+from fleetledger.device_agent.comparison.running import LEAST_RUNS
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
+from fleetledger.device_agent.core.requests import (
+    Compare,
+    InstallModel,
+    ReadThrottling,
+    ShadowModel,
+)
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.inference import InstalledModel
+from fleetledger.device_agent.probation import COMPARISONS_FILE, MAX_COMPARISONS, comparisons_in
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.sources.folder import SUFFIXES
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel, SolvedHead, export_model
+from fleetledger.learning.errors import FeatureError
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.rollouts import (
     LATENCY_FIRST_SECONDS,
     LATENCY_RATIO,
     ModelComparison,
     Pairs,
 )
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.meter import Counts
 from tests.device_agent import making, models
 from tests.device_agent.scripted import RunningAgent, ScriptedCoordinator, greet, write_settings
-from transport.memory import InMemoryBroker
-from transport.meter import Counts
 
 DARK, LIGHT = models.CLASSES
 GOOD, FLIPPED = models.exported(1), models.exported(2, flipped=True)

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from methods.registry import statistics_coordinator
-from methods.stsa.coordinator import frozen_map
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.presence import Birth
-from schemas.reports import Problem, WaitingClasses
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.methods.stsa.coordinator import frozen_map
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import Problem, WaitingClasses
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import making, models
 from tests.device_agent.scripted import (
     RunningAgent,
@@ -16,7 +17,6 @@ from tests.device_agent.scripted import (
     settle,
     stsa_assignment,
 )
-from transport.memory import InMemoryBroker
 
 
 def test_a_device_contributes_statistics_that_the_method_accepts(
@@ -66,8 +66,8 @@ def test_a_large_payload_is_offered_and_fetched_in_blocks(
 
 def mapped_assignment(own):
     """The same pictures behind an integer map, which makes the payload large."""
-    from export.frozen import build_frozen
-    from export.scaling_backbone import scaling_backbone
+    from fleetledger.export.frozen import build_frozen
+    from fleetledger.export.scaling_backbone import scaling_backbone
 
     frozen = build_frozen(scaling_backbone(making.GREY_8), "integer", frozen_map(own))
     offer = models.offer_of(frozen)
@@ -194,7 +194,7 @@ def test_a_reinstalled_agent_withdraws_first(
 
 
 def test_lost_doubled_and_reordered_messages_change_nothing(home: Path) -> None:
-    from transport.faults import Faults
+    from fleetledger.transport.faults import Faults
 
     broker = InMemoryBroker(faults=Faults(seed=3, drop=0.2, duplicate=0.3, reorder=0.3))
     coordinator = ScriptedCoordinator.in_memory(broker)

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent import doctor
-from device_agent.cli import app
-from device_agent.errors import MissingError
-from device_agent.execution.jetson import Jetson
-from device_agent.home import AgentHome
-from device_agent.report import finding_lines, status_lines
-from device_agent.slots import ModelSlots, Slot
-from device_agent.status import Status, is_running, read_status, write_status
-from schemas.exit_codes import ExitCode
-from schemas.installing import pip_install
-from schemas.values import Digest
+from fleetledger.device_agent import doctor
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.execution.jetson import Jetson
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.report import finding_lines, status_lines
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.status import Status, is_running, read_status, write_status
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.scripted import write_settings
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.capabilities import find_capabilities
-from device_agent.core import inputs
-from device_agent.file_urls import HeardUrls, https_rules, told_capabilities
-from device_agent.settings import FilesSettings
-from schemas.offers import HTTPS, FileUrl
-from schemas.values import BootId, Digest
+from fleetledger.device_agent.capabilities import find_capabilities
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.file_urls import HeardUrls, https_rules, told_capabilities
+from fleetledger.device_agent.settings import FilesSettings
+from fleetledger.schemas.offers import HTTPS, FileUrl
+from fleetledger.schemas.values import BootId, Digest
+from fleetledger.transport.errors import BlockError, TlsError
 from tests.device_agent import making, models
 from tests.device_agent.scripted import write_settings
-from transport.errors import BlockError, TlsError
 
 BOOT = BootId.fresh()
 A, B = Digest.of(b"a"), Digest.of(b"b")

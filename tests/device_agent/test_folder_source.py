@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import SourceError
-from device_agent.sources import folder as folder_module
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import FolderSource
-from schemas.values import Digest
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.sources import folder as folder_module
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import FolderSource
+from fleetledger.schemas.values import Digest
 from tests.device_agent.making import write_files
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from device_agent.core import inputs
-from device_agent.core.state import AgentRecords
-from device_agent.errors import HomeError
-from device_agent.features.cache import FeatureCache
-from device_agent.home import AgentHome, lock_home
-from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import AgentStore
-from schemas.rounds import RoundAnswer
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.features.cache import FeatureCache
+from fleetledger.device_agent.home import AgentHome, lock_home
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making, models
 from tests.device_agent.core.driving import Driven
 from tests.device_agent.scripted import write_settings

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from schemas.contributions import Contribution
-from schemas.log_lines import LogFormat, LogLevel
-from schemas.log_setup import configure, quiet
-from schemas.models import ModelStatus
-from schemas.receipts import Receipt, Refused
-from schemas.reports import Evaluation
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.log_lines import LogFormat, LogLevel
+from fleetledger.schemas.log_setup import configure, quiet
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.receipts import Receipt, Refused
+from fleetledger.schemas.reports import Evaluation
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.scripted import (
     RunningAgent,
@@ -22,7 +23,6 @@ from tests.device_agent.scripted import (
     greet,
     stsa_assignment,
 )
-from transport.memory import InMemoryBroker
 
 
 @pytest.fixture

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from device_agent import keys as keys_module
-from device_agent.cli import app
-from device_agent.enrolling import enrol, rotate_key
-from device_agent.errors import HomeError
-from device_agent.home import AgentHome, NewHome, lock_home, write_home
-from device_agent.keys import KeyRing
-from schemas.enrolment import Enrolment, KeyRotation, check_approval, check_mac
-from schemas.errors import SchemaError
-from schemas.keys import KeyName, SigningKey
-from schemas.presence import Death
-from schemas.token import Token
-from schemas.values import DeviceId, FleetId
+from fleetledger.device_agent import keys as keys_module
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.enrolling import enrol, rotate_key
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.schemas.enrolment import Enrolment, KeyRotation, check_approval, check_mac
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, FleetId
 
 FLEET, CRANE = FleetId("harbour"), DeviceId("crane-7")
 COORDINATOR = SigningKey.fresh(KeyName("harbour/coordinator")).verify_key

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.status import read_status
-from schemas.contributions import Contribution
-from schemas.models import ModelStatus
-from schemas.presence import Birth, Death, Heartbeat
-from schemas.reports import Evaluation, Problem
+from fleetledger.device_agent.status import read_status
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.presence import Birth, Death, Heartbeat
+from fleetledger.schemas.reports import Evaluation, Problem
+from fleetledger.transport.errors import ThreadEndedError
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.making import told_texts
 from tests.device_agent.scripted import (
@@ -20,8 +22,6 @@ from tests.device_agent.scripted import (
     greet,
     stsa_assignment,
 )
-from transport.errors import ThreadEndedError
-from transport.memory import InMemoryBroker
 
 
 def test_a_model_is_fetched_installed_evaluated_and_gone_back_from(
@@ -154,7 +154,7 @@ def test_a_bug_in_the_work_ends_the_agent_with_a_sentence_and_its_traceback_in_t
     def broken(*_arguments):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("device_agent.bench.extract", broken)
+    monkeypatch.setattr("fleetledger.device_agent.bench.extract", broken)
     running = RunningAgent(broker, home)
     greet(coordinator)
     coordinator.assign(stsa_assignment()[0])
@@ -170,7 +170,7 @@ def test_a_bug_in_the_work_ends_the_agent_with_a_sentence_and_its_traceback_in_t
 def test_the_status_says_at_once_that_everything_is_done(
     coordinator: ScriptedCoordinator, running: RunningAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("device_agent.shell.STATUS_SECONDS", 3600.0)
+    monkeypatch.setattr("fleetledger.device_agent.shell.STATUS_SECONDS", 3600.0)
     greet(coordinator)
     coordinator.assign(stsa_assignment()[0])
     _, envelope = coordinator.wait_for(Contribution)

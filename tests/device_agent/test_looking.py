@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import TrainingJob
-from device_agent.core.requests import Train
-from device_agent.training import read_images
-from schemas.models import of_pictures
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.training import read_images
+from fleetledger.schemas.models import of_pictures
 from tests.device_agent import models, watching_method
 from tests.device_agent.making import GREY_8, part_key, round_order, training
 from tests.device_agent.test_workbench import Workshop
@@ -81,7 +81,7 @@ def test_without_torch_nobody_looks_and_the_way_out_is_told(
     observatory: Observatory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watching_method.install(monkeypatch)
-    monkeypatch.setitem(sys.modules, "learning.networks.pictures", None)
+    monkeypatch.setitem(sys.modules, "fleetledger.learning.networks.pictures", None)
     (event,) = observatory.look()
     assert isinstance(event, inputs.TrainingFailed)
     assert event.hopeless

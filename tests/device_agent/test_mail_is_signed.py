@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.mail import AgentMail, Signing, make_will
-from schemas import shown_commands
-from schemas.contributions import Nothing
-from schemas.enrolment import Enrolled, Enrolment, device_key_name
-from schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
-from schemas.errors import SchemaError, SignatureError
-from schemas.keys import KeyName, SigningKey
-from schemas.message import Message
-from schemas.models import DesiredModel
-from schemas.presence import CoordinatorBirth, CoordinatorDeath, Heartbeat, Welcome
-from schemas.receipts import Accepted, Receipt
-from schemas.reports import Problem
-from schemas.shown_commands import ON_DEVICES
-from schemas.topics import FleetTopics, Topic
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.mail import AgentMail, Signing, make_will
+from fleetledger.schemas import shown_commands
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.enrolment import Enrolled, Enrolment, device_key_name
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Envelope, Sender, decode, encode
+from fleetledger.schemas.errors import SchemaError, SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import CoordinatorBirth, CoordinatorDeath, Heartbeat, Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.shown_commands import ON_DEVICES
+from fleetledger.schemas.topics import FleetTopics, Topic
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.transport.interface import IncomingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.schemas.examples import EXAMPLES
-from transport.interface import IncomingMessage
-from transport.memory import InMemoryBroker
 
 FLEET, CRANE = FleetId("harbour"), DeviceId("crane-7")
 TOPICS, BRANCH = FleetTopics(FLEET), FleetTopics(FLEET, "proxy")

@@ -8,30 +8,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import Evaluate, InstallModel, Measure
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from device_agent.slots import ModelSlots
-from device_agent.status import describe_detection
-from device_agent.store.blobs import BlobFolder, file_digest
-from export.head import RowsHead
-from export.package import ExportedModel, pack_model
-from learning.numerics.detection import (
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import Evaluate, InstallModel, Measure
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.status import describe_detection
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.export.head import RowsHead
+from fleetledger.export.package import ExportedModel, pack_model
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     ScoringHead,
     observe,
     uncertainty,
 )
-from learning.numerics.preprocessing import preprocess
-from learning.numerics.score_novelty import ScoreNovelty
-from schemas.values import BootId, ClassName
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.schemas.values import BootId, ClassName
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.making import CAPABILITIES, GREY_8
 from tests.device_agent.scripted import write_settings
-from transport.meter import Counts
 
 SEQUENTIAL, BASELINE = DetectionRules(), DetectionRules(mode="baseline")
 

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from device_agent.memory import give_back, keep_loaded
+from fleetledger.device_agent.memory import give_back, keep_loaded
 
 
 class Ring:
@@ -29,7 +29,7 @@ def test_what_is_loaded_is_passed_over_and_what_comes_later_is_freed() -> None:
 
 _FAULTS_OF_A_COPY = """
 import resource
-from device_agent.memory import quick_allocation
+from fleetledger.device_agent.memory import quick_allocation
 quick_allocation()
 model = bytearray(64 << 20)
 del model

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.errors import DamagedError, LoadError, SelfTestError
-from device_agent.host import ModelHost
-from device_agent.inference import InferenceSession, SessionSettings
-from device_agent.installing import Installer
-from device_agent.self_test import self_test
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel
-from learning.numerics.preprocessing import preprocess
-from schemas.values import Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.errors import DamagedError, LoadError, SelfTestError
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import InferenceSession, SessionSettings
+from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 

@@ -1,8 +1,8 @@
 """What a method is told of an order: the assignment's words, and the files that it names."""
 
-from device_agent.training import instruction_of
-from methods.training import BASE
-from schemas.values import DeviceId
+from fleetledger.device_agent.training import instruction_of
+from fleetledger.methods.training import BASE
+from fleetledger.schemas.values import DeviceId
 from tests.device_agent.making import offer, round_order, training
 
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Installer
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from export.noise import noise_inputs
-from export.own_model import CutModel, OwnModelRequest, own_model
-from export.package import ExportedModel
-from schemas.file_reference import FileReference
-from schemas.models import Manifest
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
+from fleetledger.export.package import ExportedModel
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import ClassName, Digest
 from tests.device_agent import models
 from tests.export.networks import data
 from tests.export.own_networks import PICTURES, boxes, classifier, segmenter

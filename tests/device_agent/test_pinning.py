@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.assembling import rules_of
-from device_agent.cli import app
-from device_agent.core.changes.releases import ReleaseInstalled, ReleaseTaken, RootTaken
-from device_agent.core.records import Height
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from device_agent.doctor import examine
-from device_agent.errors import HomeError
-from device_agent.home import AgentHome
-from device_agent.pinning import check_taken, pinned_of
-from device_agent.status import describe_trust
-from device_agent.store.blobs import make_folder
-from device_agent.store.store import AgentStore
-from schemas.settings_file import SettingsError
-from schemas.values import BootId
+from fleetledger.device_agent.assembling import rules_of
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.core.changes.releases import ReleaseInstalled, ReleaseTaken, RootTaken
+from fleetledger.device_agent.core.records import Height
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.doctor import examine
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.pinning import check_taken, pinned_of
+from fleetledger.device_agent.status import describe_trust
+from fleetledger.device_agent.store.blobs import make_folder
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import BootId
 from tests.device_agent import making
 from tests.schemas import signing
 
@@ -99,7 +99,7 @@ def test_a_root_beside_the_history_that_was_followed_is_told(tmp_path: Path) -> 
 
 
 def test_the_doctor_looks_at_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("device_agent.doctor.BROKER_SECONDS", 0.1)
+    monkeypatch.setattr("fleetledger.device_agent.doctor.BROKER_SECONDS", 0.1)
     home = begun(tmp_path)
 
     def found() -> list[tuple[str, str]]:

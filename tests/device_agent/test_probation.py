@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.errors import ModelError
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Guards, Installer
-from device_agent.probation import ATTEMPTS_FILE, MAX_COUNT, PROBATION_FILE, Probation
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.probation import ATTEMPTS_FILE, MAX_COUNT, PROBATION_FILE, Probation
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
 from tests.device_agent import making, models
 from tests.device_agent.making import GREY_8
 
@@ -60,7 +60,7 @@ class Device:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("device_agent.host.give_back", lambda: None)
+    monkeypatch.setattr("fleetledger.device_agent.host.give_back", lambda: None)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from device_agent.core import inputs, requests
-from device_agent.home import AgentHome, lock_home
-from schemas.contributions import Contribution, PartKey, Withdrawal
-from schemas.receipts import RETRACTED, Receipt, Refused
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.home import AgentHome, lock_home
+from fleetledger.schemas.contributions import Contribution, PartKey, Withdrawal
+from fleetledger.schemas.receipts import RETRACTED, Receipt, Refused
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 from tests.device_agent.scripted import write_settings

@@ -1,7 +1,7 @@
 """Bytes are charged to the round that was asked for while they crossed."""
 
-from device_agent.round_traffic import KEPT, RoundTraffic
-from transport.meter import Counts
+from fleetledger.device_agent.round_traffic import KEPT, RoundTraffic
+from fleetledger.transport.meter import Counts
 
 
 def total(up: int, down: int) -> Counts:

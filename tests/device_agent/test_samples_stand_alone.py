@@ -7,20 +7,27 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from device_agent.answering import each_alone
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel, PendingComparison
-from device_agent.core.requests import Compare, Evaluate, InstallModel, Measure, Scan, ShadowModel
-from device_agent.errors import LoadError
-from device_agent.http.application import ModelServer, make_app
-from device_agent.serving import predicting
-from device_agent.serving.running_model import RunningModel
-from export.package import ExportedModel, SolvedHead, export_model
-from learning.errors import NotFiniteError
-from learning.numerics.detection import DetectionRules
-from learning.numerics.preprocessing import preprocess
-from schemas.reports import ClassResult
-from schemas.values import Digest
+from fleetledger.device_agent.answering import each_alone
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
+from fleetledger.device_agent.core.requests import (
+    Compare,
+    Evaluate,
+    InstallModel,
+    Measure,
+    Scan,
+    ShadowModel,
+)
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.device_agent.http.application import ModelServer, make_app
+from fleetledger.device_agent.serving import predicting
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.export.package import ExportedModel, SolvedHead, export_model
+from fleetledger.learning.errors import NotFiniteError
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 from tests.device_agent.serving.homes import ServingHome

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.doctor import examine
-from device_agent.home import AgentHome
-from device_agent.keys import KeyRing
-from fleetledger import app
-from schemas.keys import KeyName, SigningKey
-from schemas.kits import Kit
-from schemas.systemd_units import UnitKind
-from schemas.token import Token
-from schemas.values import DeviceId, FleetId
-from transport.brokers.authority import Authority as FleetAuthority
+from fleetledger.command_line import app
+from fleetledger.device_agent.doctor import examine
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.kits import Kit
+from fleetledger.schemas.systemd_units import UnitKind
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers.authority import Authority as FleetAuthority
 
 DEVICE, FLEET = DeviceId("camera-1"), FleetId("mill")
 COORDINATOR_KEY = SigningKey.fresh(KeyName(f"{FLEET}/coordinator")).verify_key

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from device_agent.errors import HomeError
-from device_agent.home import AgentHome, NewHome, lock_home, write_home
-from device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
-from schemas.settings_file import SettingsError
-from schemas.values import DeviceId, FleetId
+from fleetledger.device_agent.errors import HomeError
+from fleetledger.device_agent.home import AgentHome, NewHome, lock_home, write_home
+from fleetledger.device_agent.settings import AgentBrokerSettings, AgentDataSettings, AgentSettings
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import DeviceId, FleetId
 
 NEW = NewHome(DeviceId("bench-3"), FleetId("workshop"), host="broker.lan", port=8883)
 

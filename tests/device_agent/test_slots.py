@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import ModelError
-from device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.slots import ModelSlots, Slot
 from tests.device_agent import making
 
 

@@ -7,19 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core.requests import Train
-from device_agent.core.state import AgentRules
-from device_agent.report import status_lines
-from device_agent.settings import AgentTrainingSettings
-from device_agent.status import Status, read_status
-from device_agent.training import TrainingDone
-from methods.training import FitInstruction, LocalData, Observed
-from schemas.contributions import Contribution, Nothing
-from schemas.envelope import COORDINATOR
-from schemas.presence import Birth
-from schemas.proxy import PrototypeGradients
-from schemas.reports import Problem
-from schemas.values import DeviceId
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.report import status_lines
+from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.device_agent.training import TrainingDone
+from fleetledger.methods.training import FitInstruction, LocalData, Observed
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.errors import BlockError
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import making, models, watching_method
 from tests.device_agent.scripted import (
     FAST,
@@ -29,8 +31,6 @@ from tests.device_agent.scripted import (
     greet,
 )
 from tests.device_agent.scripted_proxy import Listener, ScriptedProxy, kind_of
-from transport.errors import BlockError
-from transport.memory import InMemoryBroker
 
 WEIGHTS = b"the fleet's model"
 OPEN = replace(FAST, publish_gradients=True)
@@ -69,8 +69,8 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
     ) -> Observed | None:
         return side.observe(None, instruction, data, memory, None)
 
-    monkeypatch.setattr("device_agent.bench.train", train)
-    monkeypatch.setattr("device_agent.bench.check_novelty", look)
+    monkeypatch.setattr("fleetledger.device_agent.bench.train", train)
+    monkeypatch.setattr("fleetledger.device_agent.bench.check_novelty", look)
     return side
 
 

@@ -49,7 +49,7 @@ except ModuleNotFoundError:
 
 def test_a_running_agent_holds_no_command_line_and_no_runtime() -> None:
     code = """
-import device_agent.running
+import fleetledger.device_agent.running
 print(sorted({"typer", "rich", "onnxruntime"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"
@@ -59,8 +59,8 @@ def test_the_command_line_starts(tmp_path: Path) -> None:
     code = """
 import sys
 sys.argv = ["fleetledger", "agent", "init", "--device", "d1", "--fleet", "f", "--home", sys.argv[1]]
-import fleetledger
-fleetledger.main()
+from fleetledger import command_line
+command_line.main()
 """
     assert "agent.toml" in run(code, str(tmp_path / "home"))
     assert (tmp_path / "home" / "agent.toml").exists()
@@ -68,8 +68,9 @@ fleetledger.main()
 
 def test_everything_that_a_running_agent_needs_can_be_imported() -> None:
     code = """
-import device_agent.running, device_agent.__main__, device_agent.doctor, onnxruntime
-from methods.registry import statistics_device
+import onnxruntime
+from fleetledger.device_agent import __main__, doctor, running
+from fleetledger.methods.registry import statistics_device
 statistics_device("stsa")
 print(sorted({name.partition(".")[0] for name in sys.modules} & Blocker.names))
 """
@@ -80,8 +81,8 @@ def test_statistics_of_stsa_are_computed() -> None:
     code = """
 import json
 import numpy as np
-from methods.registry import statistics_device
-from methods.stsa.messages import StsaAssignment, decode_statistics
+from fleetledger.methods.registry import statistics_device
+from fleetledger.methods.stsa.messages import StsaAssignment, decode_statistics
 
 settings = {"map": "none", "form": "exact"}
 told = StsaAssignment.model_validate({"settings": settings, "feature_width": 3})
@@ -98,7 +99,7 @@ print(json.dumps([given.samples, found.gram.values.tolist(), found.correlation.v
 
 def test_importing_the_agent_loads_neither_numpys_heavy_friends_nor_a_command_line() -> None:
     code = """
-import device_agent.running
+import fleetledger.device_agent.running
 print(sorted({"typer", "rich", "onnxruntime", "safetensors"} & set(sys.modules)))
 """
     assert run(code) == "[]\n"

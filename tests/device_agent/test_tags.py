@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core.presence import make_birth
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from device_agent.home import AgentHome, NewHome, write_home
-from schemas.message import Message
-from schemas.presence import Birth
-from schemas.settings_file import SettingsError
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.device_agent.core.presence import make_birth
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from tests.device_agent import making
 
 

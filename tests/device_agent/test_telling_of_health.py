@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from device_agent.assembling import AgentSurroundings, assemble, rules_of
-from device_agent.health.telling import hindered
-from schemas.health import DeviceHealth
-from schemas.problems import DatedProblem
-from schemas.reports import Evaluation
+from fleetledger.device_agent.assembling import AgentSurroundings, assemble, rules_of
+from fleetledger.device_agent.health.telling import hindered
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.reports import Evaluation
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.scripted import (
     FAST,
@@ -18,7 +19,6 @@ from tests.device_agent.scripted import (
     greet,
     write_settings,
 )
-from transport.memory import InMemoryBroker
 
 TELLING = replace(FAST, health_seconds=0.1)
 

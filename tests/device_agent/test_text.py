@@ -7,28 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import ImageToCount, Job
-from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
-from device_agent.doctor import _folders
-from device_agent.images import PictureFile, read_picture
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder, file_digest
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.package import ExportedModel, Lineage, SolvedHead, export_model
-from learning.errors import TextError
-from learning.numerics.tokens import MAX_TEXT_BYTES
-from methods.registry import statistics_coordinator
-from schemas.values import ClassName
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ImageToCount, Job
+from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
+from fleetledger.device_agent.doctor import _folders
+from fleetledger.device_agent.images import PictureFile, read_picture
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.package import ExportedModel, Lineage, SolvedHead, export_model
+from fleetledger.learning.errors import TextError
+from fleetledger.learning.numerics.tokens import MAX_TEXT_BYTES
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.making import part_key
 from tests.device_agent.scripted import write_settings
 from tests.simulator.text.making import ALPHABET, LAST, PREPROCESSING, WIDTH, one_hot
 from tests.simulator.text.making import one_hot_encoder as encoder
-from transport.meter import Counts
 
 TEXTS = {"a": ["dab", "tab\nlab"], "space": ["so", "Go"]}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from schemas.exit_codes import ExitCode
+from fleetledger.device_agent.cli import app
+from fleetledger.schemas.exit_codes import ExitCode
 from tests.device_agent.scripted import write_settings
 from tests.threads_that_end import BREAKING, assert_ended_with_a_sentence, run_broken
 
 _BENCH = (
-    "import device_agent.__main__ as program, device_agent.bench as bench;"
+    "import fleetledger.device_agent.__main__ as program, fleetledger.device_agent.bench as bench;"
     "bench.Bench.answer = broken"
 )
 
@@ -21,9 +21,9 @@ _BENCH = (
 @pytest.mark.parametrize("thread", ["blocks", "mqtt", "worker"])
 def test_an_agent_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
     home = write_settings(tmp_path / "home", "[broker]\nhost = '127.0.0.1'\nport = 9\n")
-    # The command makes way for `python -m device_agent`, which would not be broken.
+    # The command makes way for `python -m fleetledger.device_agent`, which would not be broken.
     breaking = {**BREAKING, "worker": _BENCH}[thread] + (
-        "; import os, device_agent.__main__ as agent"
+        "; import os, fleetledger.device_agent.__main__ as agent"
         "; os.execv = lambda _program, words: sys.exit(agent.main(words[-1:]))"
     )
     done = run_broken(breaking, "agent", "run", "--home", str(home.folder))

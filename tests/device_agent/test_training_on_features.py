@@ -6,20 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import TrainingJob
-from device_agent.core.requests import Train
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder, file_digest
-from device_agent.training import TrainingDone
-from methods.training import ClientUpdate, LocalData
-from schemas.values import ClassName
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.device_agent.training import TrainingDone
+from fleetledger.methods.training import ClientUpdate, LocalData
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.scripted import write_settings
 from tests.device_agent.test_workbench import Workshop
-from transport.meter import Counts
 
 ANSWER = ClientUpdate(
     payload=b"weights",
@@ -38,7 +38,7 @@ class Trainee(Workshop):
         super().__init__(folder)
         self.given: list[LocalData] = []
         self.weights = self.blobs.put(b"first weights")
-        monkeypatch.setattr("device_agent.bench.train", self._train)
+        monkeypatch.setattr("fleetledger.device_agent.bench.train", self._train)
 
     def _train(self, request, order, data, memory, settings) -> TrainingDone:
         self.given.append(data)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from device_agent.core import inputs
-from device_agent.home import AgentHome
-from device_agent.settings import AgentTrainingSettings
-from device_agent.training import engine_settings
-from learning.errors import TrainingError
-from learning.training import loop, stepping
-from methods import registry
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.training import engine_settings
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.training import loop, stepping
+from fleetledger.methods import registry
 from tests.device_agent.test_training_with_lga import School
 
 pytestmark = pytest.mark.torch

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import TrainingJob
-from device_agent.core.requests import Train
-from methods import registry
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.gradient_sets import decode_gradients
-from methods.lga.recovery import recover_label
-from schemas.values import Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.methods import registry
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.gradient_sets import decode_gradients
+from fleetledger.methods.lga.recovery import recover_label
+from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.test_workbench import Workshop

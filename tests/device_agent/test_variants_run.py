@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.bench import guards_of
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.errors import MissingError, SelfTestError
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Guards, Installer
-from device_agent.serving.leases import take_lease
-from device_agent.serving.published import PublishedModels
-from device_agent.serving.running_model import RunningModel
-from device_agent.settings import ModelSettings
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
-from device_agent.variants import wanted_variants
-from learning.numerics.detection import DetectionRules
-from schemas.file_reference import FileReference
-from schemas.models import Manifest
-from schemas.variants import VARIANT_NAMES, VariantName, VariantOffer
+from fleetledger.device_agent.bench import guards_of
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.errors import MissingError, SelfTestError
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.serving.leases import take_lease
+from fleetledger.device_agent.serving.published import PublishedModels
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.settings import ModelSettings
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.variants import wanted_variants
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName, VariantOffer
 from tests.device_agent import models, variant_models
 
 EACH = pytest.mark.parametrize("name", VARIANT_NAMES)
@@ -254,5 +254,5 @@ def test_settings_choose_by_what_the_machine_has(
             raise MissingError("onnxruntime: not installed")
         return "1", tuple(available)
 
-    monkeypatch.setattr("device_agent.variants.describe_runtime", describe)
+    monkeypatch.setattr("fleetledger.device_agent.variants.describe_runtime", describe)
     assert wanted_variants(ModelSettings(variant=variant)) == wanted

@@ -6,25 +6,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel, ImageToCount, Job
-from device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
-from device_agent.errors import MissingError
-from device_agent.health.machine import Machine
-from device_agent.home import AgentHome
-from device_agent.images import ChangedError, PictureFile, read_picture
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder, file_digest
-from learning.errors import ImageError
-from learning.numerics.preprocessing import preprocess
-from methods.registry import statistics_coordinator
-from schemas.assignments import Assignment
-from schemas.values import ClassName
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel, ImageToCount, Job
+from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.health.machine import Machine
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.images import ChangedError, PictureFile, read_picture
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8, part_key
 from tests.device_agent.scripted import write_settings
-from transport.meter import Counts
 
 
 class Workshop:
@@ -132,7 +132,7 @@ def test_without_an_onnx_runtime_the_part_fails_and_names_the_doctor(
     def missing():
         raise MissingError("onnxruntime: not installed; `fleetledger agent doctor`")
 
-    monkeypatch.setattr("device_agent.inference._runtime", missing)
+    monkeypatch.setattr("fleetledger.device_agent.inference._runtime", missing)
     (event,) = workshop.compute()
     assert "fleetledger agent doctor" in event.reason
 
@@ -143,7 +143,7 @@ def test_too_little_memory_is_told_with_the_way_out(
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr("device_agent.bench.extract", full)
+    monkeypatch.setattr("fleetledger.device_agent.bench.extract", full)
     (event,) = workshop.compute()
     assert "smaller max_samples_per_part" in event.reason
 
@@ -211,7 +211,7 @@ def test_a_file_of_absurd_size_is_refused_before_it_is_read(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = workshop.home.data_folder / workshop.images()[0].path
-    monkeypatch.setattr("device_agent.images.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("fleetledger.device_agent.images.MAX_FILE_BYTES", 10)
     with pytest.raises(ImageError, match="bytes exceed 10"):
         read_picture(PictureFile(path), GREY_8)
     with pytest.raises(ChangedError):

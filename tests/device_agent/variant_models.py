@@ -10,19 +10,25 @@ import numpy as np
 import numpy.typing as npt
 from onnx import helper, numpy_helper
 
-from device_agent.store.blobs import BlobFolder
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden, read_golden
-from export.package import ExportedModel, Lineage, LineageVariants, SolvedHead, export_model
-from export.runtime import LoadedModel
-from export.variants.gate import VariantFile
-from export.variants.making import made_variants
-from export.variants.measuring import VariantFeatures, features_of
-from learning.numerics.preprocessing import preprocess
-from schemas.file_reference import FileReference
-from schemas.models import FEATURES, DesiredModel
-from schemas.variants import VariantName, VariantOffer
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden, read_golden
+from fleetledger.export.package import (
+    ExportedModel,
+    Lineage,
+    LineageVariants,
+    SolvedHead,
+    export_model,
+)
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.variants.gate import VariantFile
+from fleetledger.export.variants.making import made_variants
+from fleetledger.export.variants.measuring import VariantFeatures, features_of
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import FEATURES, DesiredModel
+from fleetledger.schemas.variants import VariantName, VariantOffer
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 from tests.export.networks import data, network, value

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from methods import registry
-from methods.descriptor import LEARN, Descriptor
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
-from methods.training_sides import ObservingDevice
-from schemas.rounds import Observation
+from fleetledger.methods import registry
+from fleetledger.methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from fleetledger.methods.training_sides import ObservingDevice
+from fleetledger.schemas.rounds import Observation
 
 NAME = "watching"
 DESCRIPTOR = Descriptor(
@@ -91,12 +91,12 @@ def seen(data: LocalData) -> Observation:
 
 def install(monkeypatch: pytest.MonkeyPatch, gradients: bytes | None = None) -> WatchingDevice:
     """Make the method known under its name, for one test."""
-    package = ModuleType(f"methods.{NAME}")
+    package = ModuleType(f"fleetledger.methods.{NAME}")
     package.DESCRIPTOR = DESCRIPTOR  # type: ignore[attr-defined]
-    module, device = ModuleType(f"methods.{NAME}.device"), WatchingDevice(gradients)
+    module, device = ModuleType(f"fleetledger.methods.{NAME}.device"), WatchingDevice(gradients)
     module.DEVICE = device  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, f"methods.{NAME}", package)
-    monkeypatch.setitem(sys.modules, f"methods.{NAME}.device", module)
+    monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}", package)
+    monkeypatch.setitem(sys.modules, f"fleetledger.methods.{NAME}.device", module)
     monkeypatch.setattr(registry, "METHODS", (*registry.METHODS, NAME))
     registry._imported.cache_clear()  # of an earlier test's
     return device

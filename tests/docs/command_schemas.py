@@ -10,21 +10,25 @@ import json
 import sys
 from pathlib import Path
 
-from coordinator.reading import reports
-from coordinator.reading.answers import FleetNow
-from coordinator.reading.rollouts.preview import RolloutPreview
-from coordinator.reading.rollouts.report import RolloutAnswer, RolloutReport, RolloutsReport
-from coordinator.topics.models.queries import ModelReport
-from coordinator.topics.rollouts.verifying import RolloutVerifyReport
-from device_agent.doctor import DoctorReport
-from device_agent.serving.predicting import PredictReport
-from device_agent.status import Status
-from schemas.describing import describe_fields
-from schemas.generate import DIALECT
-from schemas.message import Strict
-from schemas.showing import ActionReport
-from schemas.shown import Report, VersionReport
-from simulator.scenario.listing import ScenariosReport, StudiesReport
+from fleetledger.coordinator.reading import reports
+from fleetledger.coordinator.reading.answers import FleetNow
+from fleetledger.coordinator.reading.rollouts.preview import RolloutPreview
+from fleetledger.coordinator.reading.rollouts.report import (
+    RolloutAnswer,
+    RolloutReport,
+    RolloutsReport,
+)
+from fleetledger.coordinator.topics.models.queries import ModelReport
+from fleetledger.coordinator.topics.rollouts.verifying import RolloutVerifyReport
+from fleetledger.device_agent.doctor import DoctorReport
+from fleetledger.device_agent.serving.predicting import PredictReport
+from fleetledger.device_agent.status import Status
+from fleetledger.schemas.describing import describe_fields
+from fleetledger.schemas.generate import DIALECT
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.showing import ActionReport
+from fleetledger.schemas.shown import Report, VersionReport
+from fleetledger.simulator.scenario.listing import ScenariosReport, StudiesReport
 
 FOLDER = Path(__file__).parents[2] / "docs" / "json"
 

@@ -7,15 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from device_agent.collisions import PACKAGES
+from tests.rooms import ROOMS
 from tests.test_architecture import ROOT
 
 BLOCK = re.compile(
     r"^\*\*`(?P<path>[^`]+)`\*\*\n\n```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S
 )
-COPIED = (*PACKAGES, "docs", "tests/methods")
-COPIED_FILES = ("fleetledger.py", "pyproject.toml", "CHANGELOG.md", "README.md", "CONTRIBUTING.md")
-COPIED_TESTS = ("tests/__init__.py", "tests/conftest.py", "tests/test_architecture.py")
+COPIED = (*ROOMS, "src", "docs", "tests/methods")
+COPIED_FILES = ("pyproject.toml", "CHANGELOG.md", "README.md", "CONTRIBUTING.md")
+COPIED_TESTS = (
+    "tests/__init__.py",
+    "tests/conftest.py",
+    "tests/rooms.py",
+    "tests/test_architecture.py",
+)
 
 
 def copy_repository(target: Path, *further: str) -> Path:
@@ -25,7 +30,7 @@ def copy_repository(target: Path, *further: str) -> Path:
     in the copy would compile them all.
     """
     for folder in (*COPIED, *further):
-        shutil.copytree(ROOT / folder, target / folder)
+        shutil.copytree(ROOT / folder, target / folder, symlinks=True)
     for name in (*COPIED_FILES, *COPIED_TESTS):
         shutil.copy(ROOT / name, target / name)
     return target
@@ -60,7 +65,11 @@ def changed(text: str, diff: str) -> str:
 
 def run(root: Path, *arguments: str) -> str:
     """Run Python's `-m` in the copy; return what it printed."""
-    own = {"PYTHONPATH": str(root), "FLEETLEDGER_CACHE": str(root / "cache"), "COLUMNS": "100"}
+    own = {
+        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+        "FLEETLEDGER_CACHE": str(root / "cache"),
+        "COLUMNS": "100",
+    }
     done = subprocess.run(
         [sys.executable, "-B", "-m", *arguments],
         cwd=root,

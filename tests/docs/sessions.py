@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import fleetledger
+from fleetledger import command_line
 from tests.docs.following import follow
 from tests.test_architecture import ROOT
 
@@ -24,7 +24,11 @@ VARYING = re.compile(r"[0-9a-f]{7,}|\d+(?:[.,]\d+)*")
 """Numbers and digests, which differ from run to run; all else is as the page has it."""
 PATIENCE = 60.0
 FORKING = multiprocessing.get_context("forkserver")
-PRELOADED = ("coordinator.cli.coordinator", "coordinator.cli.models", "device_agent.cli")
+PRELOADED = (
+    "fleetledger.coordinator.cli.coordinator",
+    "fleetledger.coordinator.cli.models",
+    "fleetledger.device_agent.cli",
+)
 """What takes most of a second to import, and nearly every command of a page needs."""
 
 
@@ -165,7 +169,7 @@ class Session:
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join((str(self._folder / "bin"), os.environ["PATH"], "/usr/sbin"))
-        own = {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        own = {"PATH": path, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80"}
         return {**os.environ, **own, "FLEETLEDGER_CACHE": str(self._folder / "cache")}
 
 
@@ -179,7 +183,7 @@ def _carry_out(
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = words
-    fleetledger.main()
+    command_line.main()
 
 
 def _plain(line: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-import fleetledger
-from device_agent.collisions import PACKAGES
+from fleetledger import command_line
+from tests.rooms import ROOMS
 from tests.test_architecture import ROOT
 from tests.test_docs import markdown_files
 
@@ -62,7 +62,7 @@ def in_docs() -> Iterator[ShownCommand]:
 def in_program() -> Iterator[ShownCommand]:
     """Return the commands in texts and templates of the program."""
     for path in sorted(ROOT.glob("*.py")) + [
-        file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))
+        file for package in ROOMS for file in sorted((ROOT / package).rglob("*.py"))
     ]:
         for text in texts_of(path):
             yield from _mentioned(str(path.relative_to(ROOT)), text)
@@ -160,10 +160,10 @@ def _filled(words: Iterable[str]) -> Iterator[str]:
 @cache
 def tree() -> Any:
     """Return the whole command tree, with what each verb loads."""
-    root: Any = typer.main.get_command(fleetledger.app)
+    root: Any = typer.main.get_command(command_line.app)
     root.commands = {
         **root.commands,
-        **{verb: fleetledger.load(verb) for verb in fleetledger.VERBS},
+        **{verb: command_line.load(verb) for verb in command_line.VERBS},
     }
     return root
 

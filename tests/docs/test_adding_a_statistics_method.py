@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.loading import load_split
-from simulator.metrics.answers import Answers
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.scenario.model import DataSettings
 from tests.docs.following import copy_repository, follow, run
 from tests.test_architecture import ROOT
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.answers import Answers
 from tests.docs.following import copy_repository, follow, run
 from tests.test_architecture import ROOT
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
+from fleetledger import command_line
 from tests.docs.command_schemas import FOLDER, OF_ITS_OWN, REPORTS, file_name, schema_of, stale
 from tests.test_docs import all_commands
 
@@ -78,5 +78,5 @@ def test_what_needs_no_fleet_prints_as_its_schema_says(
     words: list[str], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(fleetledger.app, words, catch_exceptions=False)
+    done = CliRunner().invoke(command_line.app, words, catch_exceptions=False)
     jsonschema.validate(json.loads(done.stdout), schema_of(command))

@@ -14,7 +14,7 @@ import pytest
 import typer
 import yaml
 
-import fleetledger
+from fleetledger import command_line
 from tests.test_architecture import ROOT
 
 FOLDER = ROOT / "docs" / "docker"
@@ -119,7 +119,7 @@ def test_what_a_container_runs_is_a_command_with_its_options() -> None:
         if stage.name in SHARED:
             continue
         verb, *words = json.loads(stage.last("CMD"))
-        command = fleetledger.load(verb)
+        command = command_line.load(verb)
         assert isinstance(command, typer.core.TyperCommand | typer.core.TyperGroup)
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]

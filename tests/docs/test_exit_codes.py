@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from device_agent.collisions import PACKAGES
-from schemas.exit_codes import ExitCode
+from fleetledger.schemas.exit_codes import ExitCode
+from tests.rooms import ROOMS
 from tests.test_architecture import ROOT
 
 STANDS_ALONE = ROOT / "schemas" / "bundle_installer.py"
@@ -20,7 +20,7 @@ def test_the_page_has_the_table() -> None:
 
 
 def test_no_command_ends_with_a_number_of_its_own() -> None:
-    files = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
+    files = [path for name in ROOMS for path in (ROOT / name).rglob("*.py")]
     files += ROOT.glob("*.py")
     found = {f"{path.relative_to(ROOT)}:{line}" for path in files for line in _numbered_ends(path)}
     assert not found

@@ -6,12 +6,12 @@ import logging
 import re
 from pathlib import Path
 
-from coordinator.core.state import KINDS
-from coordinator.serving.journal import COORDINATOR_EVENTS
-from device_agent.journal import DEVICE_EVENTS
-from schemas.log_lines import FIELDS
-from schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from transport.connection_log import BROKER_EVENTS
+from fleetledger.coordinator.core.state import KINDS
+from fleetledger.coordinator.serving.journal import COORDINATOR_EVENTS
+from fleetledger.device_agent.journal import DEVICE_EVENTS
+from fleetledger.schemas.log_lines import FIELDS
+from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
+from fleetledger.transport.connection_log import BROKER_EVENTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "logs.md").read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import fleetledger
-from schemas.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES, command_at
+from fleetledger import command_line
+from fleetledger.schemas.shown_commands import ELSEWHERE, OF_OPERATORS, ON_DEVICES, command_at
 from tests.docs.shown_commands import ShownCommand, fault_of, in_docs, in_program
 from tests.test_docs import commands, markdown_files
 
@@ -70,7 +70,7 @@ def test_a_command_that_does_not_exist_is_found(line: str, fault: str) -> None:
 
 @pytest.mark.parametrize("verb", sorted(OF_OPERATORS | ON_DEVICES))
 def test_commands_that_are_shown_with_a_home_take_one(verb: str) -> None:
-    for path, command in commands(fleetledger.load(verb), verb):
+    for path, command in commands(command_line.load(verb), verb):
         options = {option for parameter in command.params for option in parameter.opts}
         homes = {"--home"} if path not in ELSEWHERE else options & {"--home"}
         assert homes <= options, path

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.settings import AgentDataSettings
-from export.backbone import import_backbone
-from export.preprocessing_file import load_preprocessing
-from export.runtime import LoadedModel
-from learning.numerics.preprocessing import preprocess
-from schemas.text import MAX_ALPHABET, MAX_TOKENS, MAX_VOCABULARY, TextPreprocessing
+from fleetledger.device_agent.settings import AgentDataSettings
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.text import MAX_ALPHABET, MAX_TOKENS, MAX_VOCABULARY, TextPreprocessing
 
 PAGE = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
 LENGTH, WIDTH = 128, 8

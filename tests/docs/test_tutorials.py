@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.parts.filtering import chosen
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import read_live
-from coordinator.paths import ledger_path
-from coordinator.reading.answers import FleetDevice
-from coordinator.reading.fleet import FleetNow, fleet_now
-from coordinator.topics.models.entries import ModelImported
-from device_agent.home import AgentHome
+from fleetledger.coordinator.dashboard.parts.filtering import chosen
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.answers import FleetDevice
+from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
+from fleetledger.coordinator.topics.models.entries import ModelImported
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers.authority import names_of
+from fleetledger.transport.errors import NotAuthorisedError
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import find_tls
 from tests.coordinator.serving.test_webhook import Hook, hook
 from tests.device_agent.scripted import eventually
 from tests.docs.following import follow
 from tests.docs.sessions import Command, Session, commands, session
 from tests.test_architecture import ROOT
 from tests.transport.standalone import free_port
-from transport.access import fresh_client_id
-from transport.brokers.authority import names_of
-from transport.errors import NotAuthorisedError
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import find_tls
 
 TUTORIALS = ROOT / "docs" / "tutorials"
 
@@ -81,7 +81,7 @@ def write_older_program(folder: Path) -> None:
     metadata.parent.mkdir(parents=True)
     metadata.write_text("Metadata-Version: 2.1\nName: fleetledger\nVersion: 0.0.9\n")
     program = folder / "older" / "fleetledger"
-    path = f"{folder / 'older'}{os.pathsep}{ROOT}"
+    path = f"{folder / 'older'}{os.pathsep}{ROOT / 'src'}"
     program.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} -m fleetledger "$@"\n')
     program.chmod(0o755)
 

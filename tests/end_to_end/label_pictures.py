@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import fleetledger
-from simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium
 from tests.coordinator.dashboard.chromium.pictures import shoot
 from tests.end_to_end.labelling_fleet import DEVICES, LabellingFleet, shown
-from transport.brokers import MosquittoBroker
 
 OUT = Path(__file__).parents[2] / "docs" / "images" / "label"
 WIDE, NARROW = (1280, 820), (420, 860)

@@ -11,20 +11,20 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import Rules as CoordinatorRules
-from coordinator.core.state import read_entry
-from device_agent.assembling import AgentSurroundings, assemble
-from device_agent.core.state import AgentRules
-from device_agent.home import AgentHome, NewHome, write_home
-from device_agent.shell import Agent
-from device_agent.status import Status, read_status
-from device_agent.store.blobs import BlobFolder
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import Rules as CoordinatorRules
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.device_agent.assembling import AgentSurroundings, assemble
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.shell import Agent
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator import shell_harness
 from tests.coordinator.shell_harness import FLEET, PATIENCE, MemoryCoordinator
-from transport.interface import Connection, OutgoingMessage
-from transport.memory import InMemoryBroker
 
 SIDE = 4
 RULES = AgentRules(

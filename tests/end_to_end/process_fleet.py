@@ -13,18 +13,18 @@ import numpy as np
 from PIL import Image
 from typer.testing import CliRunner
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import read_entry
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.models.entries import DeviceEvaluated
-from device_agent.settings import Exemplars
-from device_agent.status import Status, read_status
-from fleetledger import app
-from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
-from simulator.engines.mqtt.processes import Children, fleetledger_command
-from transport.brokers import MosquittoBroker
+from fleetledger.command_line import app
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.device_agent.settings import Exemplars
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
+from fleetledger.simulator.engines.mqtt.processes import Children, fleetledger_command
+from fleetledger.transport.brokers import MosquittoBroker
 
 PATIENCE = 300.0
 DIGITS_PREPROCESSING = """\
@@ -43,7 +43,7 @@ runpy.run_module("device_agent", run_name="__main__", alter_sys=True)
 SOON_BACK = """\
 import functools
 import runpy
-from device_agent import assembling, running
+from fleetledger.device_agent import assembling, running
 running.MqttSettings = functools.partial(
     running.MqttSettings, reconnect_longest_seconds=2.0
 )

@@ -11,36 +11,40 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.assembling import CoordinatorSurroundings, assemble
-from coordinator.cli.models import app as model_app
-from coordinator.cli.trust import app as trust_app
-from coordinator.core.commands import Command
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.backbones import prepare_backbone
-from coordinator.paths import ledger_path
-from coordinator.serve import mqtt_connect as coordinator_connect
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
-from coordinator.serving.shell import Shell
-from coordinator.settings import CoordinatorSettings, MethodSection, load
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.releases.entries import ReleaseSigned
-from coordinator.topics.stages.commands import OpenStage
-from device_agent.assembling import AgentSurroundings, rules_of
-from device_agent.assembling import assemble as assemble_agent
-from device_agent.home import AgentHome
-from device_agent.running import mqtt_connect
-from device_agent.shell import Agent
-from device_agent.status import Status, read_status
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from schemas.values import ClassName, DeviceId, FleetId
-from simulator.engines.mqtt.homes import PASSWORD_FILE, coordinator_broker, write_password
-from simulator.engines.mqtt.homes import write_coordinator as write_settings
+from fleetledger.coordinator.assembling import CoordinatorSurroundings, assemble
+from fleetledger.coordinator.cli.models import app as model_app
+from fleetledger.coordinator.cli.trust import app as trust_app
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.serve import mqtt_connect as coordinator_connect
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.shell import Shell
+from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, load
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.device_agent.assembling import AgentSurroundings, rules_of
+from fleetledger.device_agent.assembling import assemble as assemble_agent
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.running import mqtt_connect
+from fleetledger.device_agent.shell import Agent
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.simulator.engines.mqtt.homes import (
+    PASSWORD_FILE,
+    coordinator_broker,
+    write_password,
+)
+from fleetledger.simulator.engines.mqtt.homes import write_coordinator as write_settings
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.memory_fleet import put_pictures
-from transport.brokers import MosquittoBroker
 
 PATIENCE = 300.0
 SMALL = Preprocessing(mode="L", size=(4, 4), mean=(0.0,), deviation=(1.0,), input_name="image")

@@ -10,9 +10,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from coordinator.trust.key_files import public_file
-from device_agent.status import read_status
-from simulator.engines.mqtt.homes import write_password
+from fleetledger.coordinator.trust.key_files import public_file
+from fleetledger.device_agent.status import read_status
+from fleetledger.simulator.engines.mqtt.homes import write_password
 from tests.end_to_end.process_fleet import ProcessFleet
 
 DEVICES = tuple(f"camera-{number}" for number in range(10))

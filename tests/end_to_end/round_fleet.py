@@ -8,18 +8,18 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.making.networks import prepare_network
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from device_agent.core.requests import Train
-from device_agent.settings import AgentTrainingSettings
-from device_agent.training import TrainingDone, train
-from methods.training import FitInstruction, LocalData
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.training import TrainingDone, train
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 BARS = ("vertical", "horizontal")
 SETTINGS: dict[str, object] = {"network": "mlp", "epochs": 2, "batch": 8, "rate": 0.05}
@@ -32,7 +32,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[tuple[str, int], Event] = {}
         self._waiting: set[tuple[str, int]] = set()
-        monkeypatch.setattr("device_agent.bench.train", self._train)
+        monkeypatch.setattr("fleetledger.device_agent.bench.train", self._train)
 
     def hold(self, device: str, number: int) -> None:
         self._held[device, number] = Event()

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.bundling.debian import make_debian
-from coordinator.bundling.making import BundleOrder, make_bundle
-from coordinator.bundling.targets import TargetName
-from coordinator.errors import BundleError
-from schemas.bundle_installer import UNUSED, read_keys
-from schemas.keys import VerifyKey
+from fleetledger.coordinator.bundling.debian import make_debian
+from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
+from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.schemas.bundle_installer import UNUSED, read_keys
+from fleetledger.schemas.keys import VerifyKey
 from tests.coordinator.bundling.clean_root import SYSTEM_PYTHON, installed_in_a_clean_root
 from tests.coordinator.bundling.small_wheels import release_key, without_a_network
-from tests.test_architecture import ROOT
-from tests.test_packaging import ROOMS
+from tests.test_packaging import copy_source
 
 pytestmark = pytest.mark.slow
 MACHINE = {"x86_64": TargetName.X86_64, "aarch64": TargetName.AARCH64}[os.uname().machine]
@@ -40,11 +39,7 @@ def python_of(environment: Path) -> str:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, VerifyKey]:
     """A bundle for this machine, and the key by which it is believed."""
     folder = tmp_path_factory.mktemp("bundle")
-    for room in ROOMS:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, folder / "source" / room, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "fleetledger.py"):
-        shutil.copy(ROOT / name, folder / "source" / name)
+    copy_source(folder / "source")
     words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     build = [sys.executable, *words, "--wheel-dir", str(folder), str(folder / "source")]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
@@ -88,7 +83,8 @@ def test_an_agent_runs_from_the_bundle(made: tuple[Path, VerifyKey], tmp_path: P
             process.terminate()
             process.wait(PATIENCE)
     assert (home / "status.json").exists()
-    pages = "import device_agent.http.listening, device_agent.label_page.serving"
+    pages = "from fleetledger.device_agent.http import listening\n"
+    pages += "from fleetledger.device_agent.label_page import serving"
     runs(str(into / "bin" / "python"), "-c", pages)
     assert megabytes(into) < 205
     packages = into / "lib" / f"python{python_of(into)}" / "site-packages"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionWithdrawn
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.entries import DeviceDoubled
-from export.scaling_backbone import scaling_backbone
-from schemas.exit_codes import ExitCode
-from schemas.models import Preprocessing
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.entries import DeviceDoubled
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import ProcessFleet
-from transport.brokers import MosquittoBroker
 
 pytestmark = pytest.mark.broker
 

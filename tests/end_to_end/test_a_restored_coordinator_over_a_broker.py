@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as cli
-from coordinator.ledger.reader import ledger_of
-from coordinator.serving import file_urls
-from coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.serving import file_urls
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.released_fleet import ReleasedFleet, RunningCoordinator
 from tests.transport.web import WebHost
-from transport.brokers import MosquittoBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 

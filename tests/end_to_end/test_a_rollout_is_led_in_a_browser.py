@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import ledger_of
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium
 from tests.coordinator.dashboard.chromium.fleet import DashboardProgram
 from tests.end_to_end.rollout_fleet import DEVICES, RolloutFleet
-from transport.brokers import MosquittoBroker
 
 pytestmark = [
     pytest.mark.broker,

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.models.entries import DeviceModelStatus, ModelDesired
-from coordinator.topics.releases.entries import ReleaseSigned
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelDesired
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
+from fleetledger.coordinator.topics.rollouts.entries import (
     ModelCompared,
     RolloutFinished,
     RolloutMeasured,
     RolloutRolledBack,
 )
-from simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.rollout_fleet import DEVICES, RolloutFleet
-from transport.brokers import MosquittoBroker
 
 FEWER = ("--gate", "retention=20", "--gate", "no_class_lost=2")
 """Ten devices can tell no more."""

@@ -13,28 +13,31 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.keys.entries import DeviceEnrolled
-from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
-from coordinator.topics.stages.commands import OpenStage
-from device_agent.enrolling import enrol
-from device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
-from export.scaling_backbone import scaling_backbone
-from schemas.contributions import Nothing
-from schemas.enrolment import Enrolment, device_key_name
-from schemas.envelope import Sender, decode, encode
-from schemas.keys import SigningKey
-from schemas.message import Message
-from schemas.presence import Birth, Death
-from schemas.reports import Problem
-from schemas.topics import FleetTopics, UpLeaf
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
-from simulator.engines.mqtt.homes import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings, ModelSettings
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.enrolment import Enrolment, device_key_name
+from fleetledger.schemas.envelope import Sender, decode, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Birth, Death
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.topics import FleetTopics, UpLeaf
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
     carry_out,
     coordinator_broker,
@@ -42,15 +45,15 @@ from simulator.engines.mqtt.homes import (
     write_agent,
     write_coordinator,
 )
-from simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.interface import Connection, IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.shell_harness import PREPROCESSING
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import PATIENCE, ProcessFleet
-from transport.brokers import MosquittoBroker
-from transport.interface import Connection, IncomingMessage, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 

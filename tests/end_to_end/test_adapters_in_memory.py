@@ -9,19 +9,23 @@ import pytest
 import safetensors.numpy
 import torch
 
-from coordinator.ledger.verify import verify
-from coordinator.making.joined import joined_model
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelExported, ModelSolved
-from coordinator.topics.rounds.entries import RoundOpened
-from coordinator.topics.stages.entries import StageClosed
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import BODIES
-from learning.networks.vision_transformer import VisionTransformer
-from schemas.models import Preprocessing
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    ModelExported,
+    ModelSolved,
+)
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import BODIES
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryFleet
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules
-from transport.memory import InMemoryBroker
 
 pytestmark = pytest.mark.torch
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from coordinator.core.rules import AdapterRules
-from coordinator.ledger.verify import verify
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from coordinator.topics.rollouts.entries import RolloutMeasured, RolloutRolledBack
-from coordinator.topics.rounds.commands import AdaptModel
-from coordinator.topics.rounds.entries import RoundOpened
-from coordinator.topics.stages.entries import StageClosed
+from fleetledger.coordinator.core.rules import AdapterRules
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutRolledBack
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.replay.stories import replay
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules
-from transport.memory import InMemoryBroker
 
 pytestmark = pytest.mark.torch
 

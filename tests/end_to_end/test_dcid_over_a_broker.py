@@ -16,19 +16,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.core.work import AverageInput, AverageRound, RoundAveraged
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.network_maker import NetworkMaker
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from schemas.values import ClassName
+from fleetledger.coordinator.core.work import AverageInput, AverageRound, RoundAveraged
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
-from transport.brokers import MosquittoBroker
 
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -206,7 +209,7 @@ def test_what_the_coordinator_made_of_each_phase_can_be_made_again(fleet: DcidFl
 
 def test_other_instructions_of_torch_make_nearly_the_same_weights(fleet: DcidFleet) -> None:
     """Another fingerprint, really: sums are equal, what was trained lies within the tolerance."""
-    command = "from coordinator.cli.ledger import app; app()"
+    command = "from fleetledger.coordinator.cli.ledger import app; app()"
     finished = subprocess.run(
         [sys.executable, "-c", command, "replay", "--all", "--home", str(fleet.home)],
         env={**os.environ, "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},

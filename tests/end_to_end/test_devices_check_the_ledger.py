@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as cli
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.mirror import Mirror
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.restore import LedgerOwner, restore
-from coordinator.paths import blob_folder
-from coordinator.reading.tables import TABLES
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.trust.keys import coordinator_key, note_reader, public_key
-from device_agent.core.state import AgentRules, LedgerTrust
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.mirror import Mirror
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.trust.keys import coordinator_key, note_reader, public_key
+from fleetledger.device_agent.core.state import AgentRules, LedgerTrust
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
 from tests.coordinator.shell_harness import RULES as COORDINATOR_RULES
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.faults import Faults
-from transport.memory import InMemoryBroker
 
 SHARDED = COORDINATOR_RULES.model_copy(update={"shard_entries": 16})
 """What these fleets' logs are in: shards of so few entries that all of it crosses some."""

@@ -14,15 +14,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coordinator.topics.rounds.entries import RoundOpened
-from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
-from schemas.models import BACKGROUND
-from schemas.values import ClassName
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.masking import show_classes
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
-from transport.brokers import MosquittoBroker
 
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from coordinator.ledger.rebuild import compare
-from coordinator.ledger.verify import verify
-from coordinator.making.joined import joined_model
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from coordinator.topics.rounds.entries import WeightsAveraged
-from coordinator.topics.stages.entries import StageClosed
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.rebuild import compare
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
 from tests.end_to_end.round_fleet import BARS, RoundFleet, rules
-from transport.memory import InMemoryBroker
 
 pytestmark = pytest.mark.torch
 

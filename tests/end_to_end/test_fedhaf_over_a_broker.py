@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from device_agent.status import RoundBytes
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from fleetledger.device_agent.status import RoundBytes
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
 from tests.transport.relay import Relay
-from transport.brokers import MosquittoBroker
 
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -213,7 +213,7 @@ def test_exemplars_kept_as_features_outlive_their_images(fleet: FedHafFleet) -> 
 def test_no_device_has_a_backbone_in_torch(fleet: FedHafFleet) -> None:
     for device in DEVICES:
         imported = set(re.findall(r"^import time:.*\| +(\S+)$", fleet.said(device), re.MULTILINE))
-        assert {"torch", "onnxruntime", "learning.training.loop"} <= imported
+        assert {"torch", "onnxruntime", "fleetledger.learning.training.loop"} <= imported
         assert imported.isdisjoint(NOT_IMPORTED)
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from schemas.models import Preprocessing
-from simulator.engines.mqtt.homes import write_password
-from simulator.engines.mqtt.processes import Children
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.engines.mqtt.homes import write_password
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import ProcessFleet
 from tests.export.other_tools import NAMES, REFUSED, ROUNDED, TOLERANCE, file_of, plain, taken
-from transport.brokers import MosquittoBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 DEVICE = "dev-a"

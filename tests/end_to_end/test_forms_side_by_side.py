@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.verify import verify
-from coordinator.reading.sentences import SENTENCES
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from methods.registry import statistics_coordinator
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 SETTINGS = {"map_width": 60, "form": "compact", "forms": ["exact", "estimated"], "groups": 5}
 FORMS = {"one": "exact", "two": "estimated", "three": None}

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
-from coordinator.reading.fleet import fleet_now
-from coordinator.topics.contributions.entries import ContributionWithdrawn
-from coordinator.topics.devices.entries import DeviceRetired
-from coordinator.topics.stages.entries import StageClosed
-from export.scaling_backbone import scaling_backbone
-from schemas.exit_codes import ExitCode
-from schemas.models import Preprocessing
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
+from fleetledger.coordinator.topics.devices.entries import DeviceRetired
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import put_pictures
 from tests.end_to_end.process_fleet import ProcessFleet
 from tests.end_to_end.test_a_cloned_card_over_a_broker import CLASSES, PREPROCESSING, samples
-from transport.brokers import MosquittoBroker
 
 pytestmark = pytest.mark.broker
 

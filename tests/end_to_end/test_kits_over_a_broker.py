@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.keys.entries import DeviceEnrolled
-from fleetledger import app
-from simulator.engines.mqtt.processes import Children, fleetledger_command
+from fleetledger.command_line import app
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled
+from fleetledger.simulator.engines.mqtt.processes import Children, fleetledger_command
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.interface import ConnectionProblem
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import TlsFiles
 from tests.transport.standalone import free_port, running
 from tests.transport.worlds import next_of
-from transport.brokers import MosquittoBroker
-from transport.interface import ConnectionProblem
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import TlsFiles
 
 pytestmark = pytest.mark.broker
 PATIENCE = 300.0

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.paths import ledger_path
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.models.entries import DeviceEvaluated
-from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.envelope import PROXY
-from schemas.installing import pip_install
-from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import bring, put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
-from transport.brokers import MosquittoBroker
 
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(1200)]

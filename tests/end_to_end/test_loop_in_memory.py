@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from schemas.values import ClassName
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
-from transport.faults import Faults
-from transport.memory import InMemoryBroker
 
 SETTINGS = {"map_width": 60, "form": "exact"}
 

@@ -9,26 +9,26 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.serving.broker import mqtt_settings
-from coordinator.settings import load
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from coordinator.trust.key_files import make_key
-from coordinator.trust.keys import coordinator_key
-from schemas.envelope import COORDINATOR, Sender, encode
-from schemas.keys import KeyName
-from schemas.models import DesiredModel
-from schemas.releases import Release, SignedRelease
-from schemas.roots import RootDocument, SignedRoot
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from fleetledger.coordinator.trust.key_files import make_key
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.schemas.envelope import COORDINATOR, Sender, encode
+from fleetledger.schemas.keys import KeyName
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.releases import Release, SignedRelease
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
 from tests.end_to_end.released_fleet import PATIENCE, ReleasedFleet, RunningCoordinator
-from transport.brokers import MosquittoBroker
-from transport.interface import OutgoingMessage
-from transport.mqtt import MqttConnection
 
 Body = TypeVar("Body", bound=EntryBody)
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]

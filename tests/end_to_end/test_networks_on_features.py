@@ -12,31 +12,37 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.core.state import read_entry
-from coordinator.ledger.describe import explain
-from coordinator.ledger.rebuild import compare
-from coordinator.ledger.verify import verify
-from coordinator.making.backbones import prepare_backbone
-from coordinator.making.joined import joined_model
-from coordinator.making.networks import prepare_network
-from coordinator.reading.sentences import SENTENCES
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.models.entries import ModelExported, ModelSolved
-from coordinator.topics.rounds.entries import WeightsAveraged
-from coordinator.topics.stages.entries import StageClosed
-from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
-from device_agent.self_test import self_test
-from learning.numerics.weights import WeightGrid
-from schemas.assignments import Assignment
-from schemas.models import DesiredModel, Manifest
-from schemas.presence import Welcome
-from schemas.tensors import encode_tensors
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.describe import explain
+from fleetledger.coordinator.ledger.rebuild import compare
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.device_agent.inference import (
+    Frozen,
+    InferenceSession,
+    InstalledModel,
+    SessionSettings,
+)
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import (
@@ -45,7 +51,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 Body = TypeVar("Body", bound=EntryBody)
 RULES = Rules(

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.core.rules import Rules as CoordinatorRules
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from coordinator.topics.stages.entries import StageClosed
-from device_agent.assembling import rules_of
-from device_agent.home import AgentHome
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.core.rules import Rules as CoordinatorRules
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.device_agent.assembling import rules_of
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryDevice, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 CLASSES = ("vertical", "horizontal")
 EVERYBODY = CoordinatorRules(

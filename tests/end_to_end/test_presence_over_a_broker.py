@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.live.file import read_live
-from coordinator.live.snapshot import CoordinatorNow, DeviceNow, serves
-from schemas.values import DeviceId
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, DeviceNow, serves
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import ProcessFleet
-from transport.brokers import MosquittoBroker
 
 pytestmark = pytest.mark.broker
 

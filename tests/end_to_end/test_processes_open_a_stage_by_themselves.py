@@ -6,13 +6,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.stages import views as stage_views
-from simulator.metrics.results import RunResults
-from simulator.run.folder import SeedFolder
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.broker
 

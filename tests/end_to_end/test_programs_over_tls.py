@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from coordinator import settings as coordinator_settings
-from coordinator.proxy import settings as proxy_settings
-from coordinator.proxy.running import mqtt_connect as proxy_connect
-from coordinator.serving.broker import mqtt_settings
-from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
-from device_agent.doctor import examine
-from device_agent.home import AgentHome, NewHome, write_home
-from device_agent.running import mqtt_connect as agent_connect
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.values import DeviceId, FleetId
+from fleetledger.coordinator import settings as coordinator_settings
+from fleetledger.coordinator.proxy import settings as proxy_settings
+from fleetledger.coordinator.proxy.running import mqtt_connect as proxy_connect
+from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings
+from fleetledger.device_agent.doctor import examine
+from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.running import mqtt_connect as agent_connect
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
+from fleetledger.transport.brokers.mosquitto_configuration import ServerCertificates
+from fleetledger.transport.errors import TlsError
+from fleetledger.transport.interface import Connection
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.tls import TlsSettings
 from tests.transport.certificates import Authority
 from tests.transport.standalone import free_port, running
 from tests.transport.worlds import started
-from transport.brokers import MosquittoBroker
-from transport.brokers.folder import BrokerFolder, write_broker_folder
-from transport.brokers.mosquitto_configuration import ServerCertificates
-from transport.errors import TlsError
-from transport.interface import Connection
-from transport.mqtt import MqttConnection
-from transport.tls import TlsSettings
 
 FLEET, DEVICE = FleetId("mill"), DeviceId("camera-1")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleetledger import app
+from fleetledger.command_line import app
 from tests.test_architecture import ROOT
 from tests.transport.standalone import free_port
 

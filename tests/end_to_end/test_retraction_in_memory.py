@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.verify import verify
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.contributions.entries import ContributionAccepted, ContributionRetracted
-from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
-from coordinator.topics.rounds.entries import WeightsAveraged
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionRetracted,
+)
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.replay.stories import replay
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 SETTINGS = {"map_width": 60, "form": "compact"}
 

@@ -10,17 +10,20 @@ from threading import current_thread
 import pytest
 import torch
 
-from coordinator.ledger.describe import explain
-from coordinator.ledger.verify import verify
-from coordinator.reading.sentences import SENTENCES
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from coordinator.topics.stages.entries import StageClosed
-from schemas.envelope import INLINE_LIMIT
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.describe import explain
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.values import Digest
 from tests.end_to_end.memory_fleet import MemoryDevice, put_pictures
 from tests.end_to_end.round_fleet import BARS, Gate, RoundFleet, rules
 
@@ -250,7 +253,7 @@ def without_torch(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     def found(name: str) -> object:
         return None if (name, current_thread().name) == ("torch", device) else find_spec(name)
 
-    monkeypatch.setattr("device_agent.capabilities.find_spec", found)
+    monkeypatch.setattr("fleetledger.device_agent.capabilities.find_spec", found)
 
 
 @pytest.mark.nightly

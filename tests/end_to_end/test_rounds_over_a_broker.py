@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.envelope import INLINE_LIMIT
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import put_digits
 from tests.end_to_end.training_fleet import EveryTrainingFleet, TrainingFleet, running
-from transport.brokers import MosquittoBroker
 
 pytest.importorskip("sklearn.datasets")
 pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.timeout(1200)]

@@ -11,18 +11,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.models.entries import DeviceEvaluated, ModelExported, TemperatureFitted
-from coordinator.topics.stages import views as stage_views
-from coordinator.topics.stages.entries import StageOpened, TransitionReported
-from learning.numerics.detection import DetectionRules
-from schemas.models import Manifest
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    ModelExported,
+    TemperatureFitted,
+)
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.topics.stages.entries import StageOpened, TransitionReported
+from fleetledger.learning.numerics.detection import DetectionRules
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 BY_REPORTS = Rules(
     stages=StageRules(quiet_seconds=0.2, open="reports", reports_quorum=0.5, settle_seconds=0.5),

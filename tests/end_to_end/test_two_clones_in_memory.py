@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import IntakeRules
-from coordinator.topics.contributions.entries import ContributionWithdrawn
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.commands import SettleTwins
-from coordinator.topics.devices.entries import DeviceDoubled
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.commands import SettleTwins
+from fleetledger.coordinator.topics.devices.entries import DeviceDoubled
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import RULES
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import MemoryDevice, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 CLASSES = ("vertical", "horizontal")
 

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.making.variants import no_variants, prepare_variants, shown
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.commands import MakeVariants
-from coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus, ModelExported
-from schemas.variants import VARIANT_NAMES
+from fleetledger.coordinator.making.variants import no_variants, prepare_variants, shown
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.commands import MakeVariants
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ModelExported,
+)
+from fleetledger.schemas.variants import VARIANT_NAMES
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-from transport.memory import InMemoryBroker
 
 CLASSES = ("vertical", "horizontal")
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import fleetledger
-from coordinator.topics.stages import views as stage_views
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium
 from tests.end_to_end.labelling_fleet import (
     DEVICES,
@@ -24,7 +25,6 @@ from tests.end_to_end.labelling_fleet import (
     kept_apart,
     shown,
 )
-from transport.brokers import MosquittoBroker
 
 pytestmark = [pytest.mark.broker, pytest.mark.chromium, pytest.mark.slow]
 SEER, OTHER = DEVICES

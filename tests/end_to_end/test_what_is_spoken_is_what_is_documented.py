@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from coordinator.topics.models.entries import DeviceEvaluated
-from schemas.catalogue import CATALOGUE
-from schemas.envelope import decode
-from schemas.topics import ROOT, qos_of
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.topics import ROOT, qos_of
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import MemoryFleet, put_pictures
-from transport.interface import OutgoingMessage
-from transport.memory import InMemoryBroker
 
 BY_KIND = {entry.kind: entry for entry in CATALOGUE}
 SETTINGS = {"map_width": 60, "form": "exact"}

@@ -11,15 +11,15 @@ from typing import ClassVar, TypeVar
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
-from schemas.values import ClassName
-from simulator.engines.mqtt.processes import Children
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened, WeightsAveraged
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import ProcessFleet
-from transport.brokers import MosquittoBroker
 
 FleetT = TypeVar("FleetT", bound="TrainingFleet")
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from export.noise import noise_inputs
+from fleetledger.export.noise import noise_inputs
 from tests.export.networks import value
 from tests.export.own_networks import PICTURES, classifier
 from tests.export.tails import Tail, softmax, with_tail

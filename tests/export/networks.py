@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from schemas.models import Preprocessing
+from fleetledger.schemas.models import Preprocessing
 
 COLOUR = Preprocessing(
     mode="RGB", size=(12, 10), mean=(0.5, 0.4, 0.3), deviation=(0.2, 0.3, 0.4), input_name="image"

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from export.errors import ExportError
-from export.own_model import CutModel, OwnModelRequest, own_model
-from learning.numerics.entropy import softmax
-from schemas.models import Gives, Preprocessing
-from schemas.values import ClassName
+from fleetledger.export.errors import ExportError
+from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
+from fleetledger.learning.numerics.entropy import softmax
+from fleetledger.schemas.models import Gives, Preprocessing
+from fleetledger.schemas.values import ClassName
 
 FILES = zipfile.ZipFile(Path(__file__).parent / "files_of_other_tools.zip")
 NAMES = sorted(name.removesuffix(".onnx") for name in FILES.namelist())

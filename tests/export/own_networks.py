@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
-from schemas.models import Preprocessing
+from fleetledger.schemas.models import Preprocessing
 from tests.export.networks import network, pooled, value
 
 PICTURES = Preprocessing(

@@ -8,11 +8,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.layers import Looking, looking_backbone
-from export.noise import noise_inputs
-from schemas.models import Preprocessing
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.export.noise import noise_inputs
+from fleetledger.schemas.models import Preprocessing
 from tests.export.networks import (
     COLOUR,
     WIDTH,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from export.class_file import load_class_names
-from export.errors import ClassFileError
+from fleetledger.export.class_file import load_class_names
+from fleetledger.export.errors import ClassFileError
 
 
 def test_names_that_look_alike_are_refused_and_signs_are_taken(tmp_path: Path) -> None:

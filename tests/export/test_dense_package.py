@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from export import dense_package, dense_parity
-from export.dense_golden import build_dense_golden, read_dense_golden
-from export.dense_package import pack_dense
-from export.dense_parity import measure_dense_parity
-from export.errors import ModelFileError, ParityError
-from export.package import ExportedModel, Lineage, ModelFacts
-from export.parity import require_parity
-from export.runtime import LoadedModel
-from export.segmentation import DenseHead, SegmentationFiles, export_segmentation
-from learning.networks.segmentation.registry import build_segmentation
-from schemas.models import (
+from fleetledger.export import dense_package, dense_parity
+from fleetledger.export.dense_golden import build_dense_golden, read_dense_golden
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.dense_parity import measure_dense_parity
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
+from fleetledger.export.parity import require_parity
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import DenseHead, SegmentationFiles, export_segmentation
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.schemas.models import (
     BACKGROUND,
     FEATURES,
     GOLDEN_INPUTS,
@@ -27,7 +27,7 @@ from schemas.models import (
     Manifest,
     Preprocessing,
 )
-from schemas.values import ClassName, Digest
+from fleetledger.schemas.values import ClassName, Digest
 from tests.learning.networks.segmentation.reference import NAMES, SMALL_DEEPLAB, used
 
 SCENES = Preprocessing(

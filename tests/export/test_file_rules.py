@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper, numpy_helper
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.own_model import OwnModelRequest, own_model
-from export.rules import check
-from export.runtime import LoadedModel
-from learning.onnx_files import reading
-from schemas.values import ClassName
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.own_model import OwnModelRequest, own_model
+from fleetledger.export.rules import check
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.onnx_files import reading
+from fleetledger.schemas.values import ClassName
 from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
 

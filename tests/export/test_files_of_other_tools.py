@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from export.errors import ExportError
+from fleetledger.export.errors import ExportError
 from tests.export.other_tools import NAMES, REFUSED, ROUNDED, TOLERANCE, file_of, plain, taken
 from tests.export.test_makers_exports import on_a_device
 

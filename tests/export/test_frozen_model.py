@@ -7,13 +7,13 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.frozen import build_frozen
-from export.noise import noise_inputs
-from export.scaling_backbone import scaling_backbone
-from learning.numerics.integer_features import project_integer, quantise_features
-from schemas.models import Preprocessing
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.schemas.models import Preprocessing
 from tests.export.networks import COLOUR, DIGITS, WIDTH, data, load, pooled_network, value
 from tests.export.networks import network as make_network
 from tests.export.reference import slow_project, slow_quantise

@@ -6,11 +6,11 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from export.errors import ModelFileError, ParityError
-from export.head import build_head, head_scores
-from export.parity import require_novelty
-from export.runtime import LoadedModel
-from learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.head import build_head, head_scores
+from fleetledger.export.parity import require_novelty
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 from tests.export.networks import load
 
 

@@ -7,19 +7,19 @@ import onnx
 import pytest
 from onnx import version_converter
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, ParityError
-from export.frozen import build_frozen, plain_frozen
-from export.graph import opset_of, write
-from export.head import build_head
-from export.joined import join_model, require_equal
-from export.network_head import NetworkHead
-from export.runtime import LoadedModel
-from export.segmentation import export_segmentation
-from learning.networks.registry import build_network
-from learning.networks.segmentation.registry import build_segmentation
-from learning.numerics.score_novelty import ScoreNovelty
-from schemas.models import FEATURES, PROBABILITIES, SCORES
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.frozen import build_frozen, plain_frozen
+from fleetledger.export.graph import opset_of, write
+from fleetledger.export.head import build_head
+from fleetledger.export.joined import join_model, require_equal
+from fleetledger.export.network_head import NetworkHead
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES
 from tests.export.networks import COLOUR, WIDTH, data, load, network, pooled, pooled_network, value
 from tests.export.test_text_backbone import LENGTH as TEXT_LENGTH
 from tests.export.test_text_backbone import TEXT, encoder

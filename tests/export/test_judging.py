@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.frozen import plain_frozen
-from export.golden import build_golden
-from export.judging import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.judging import (
     JudgingLimits,
     judged_backbone,
     judged_golden,
     judged_model,
 )
-from export.judging_messages import BackboneRequest, JudgingRequest
-from export.layers import Looking
-from export.own_model import CutModel, OwnModelRequest, own_model
-from learning.errors import ImageError
-from schemas.values import ClassName
+from fleetledger.export.judging_messages import BackboneRequest, JudgingRequest
+from fleetledger.export.layers import Looking
+from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import ClassName
 from tests.export.networks import COLOUR, WIDTH, data, network, pooled_network, value
 from tests.export.own_networks import PICTURES, classifier
 

@@ -6,19 +6,19 @@ import numpy as np
 import onnx
 import pytest
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, WeightsError
-from export.frozen import build_frozen
-from export.layers import Looking, looking_backbone
-from export.mobilenet_v2 import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError, WeightsError
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.layers import Looking, looking_backbone
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     load_weights,
     random_weights,
 )
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from schemas.models import Preprocessing
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import Preprocessing
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
 
 SEEN = imagenet_preprocessing(32)

@@ -18,17 +18,17 @@ import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.store.blobs import BlobFolder
-from export.errors import ModelFileError
-from export.model_file import read_model_file
-from export.noise import noise_inputs
-from export.own_model import OwnModelRequest, own_model
-from learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
-from learning.numerics.entropy import relative_entropy, softmax
-from schemas.models import Preprocessing
-from schemas.values import ClassName
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.own_model import OwnModelRequest, own_model
+from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead, uncertainty
+from fleetledger.learning.numerics.entropy import relative_entropy, softmax
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.test_own_models_run import described
 from tests.export import makers

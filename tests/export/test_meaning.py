@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from export.errors import ModelFileError
-from export.noise import flat_inputs, noise_inputs
-from export.own_model import CutModel, OwnModelRequest, own_model
-from export.runtime import LoadedModel
-from learning.numerics.entropy import softmax as softmax_of
-from schemas.models import FEATURES, PROBABILITIES, SCORES, Gives
-from schemas.values import ClassName
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.noise import flat_inputs, noise_inputs
+from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.entropy import softmax as softmax_of
+from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES, Gives
+from fleetledger.schemas.values import ClassName
 from tests.export.networks import data, value
 from tests.export.own_networks import PICTURES, boxes, classifier, segmenter
 from tests.export.tails import (

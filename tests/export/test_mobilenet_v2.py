@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from export.backbone import import_backbone
-from export.errors import WeightsError
-from export.mobilenet_v2 import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import WeightsError
+from fleetledger.export.mobilenet_v2 import (
     WIDTH,
     Convolution,
     blocks,
@@ -18,8 +18,8 @@ from export.mobilenet_v2 import (
     load_weights,
     random_weights,
 )
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
 from tests.export.networks import load
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from export.preprocessing_file import load_preprocessing
-from schemas import models
-from schemas.message import Strict
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.schemas import models
+from fleetledger.schemas.message import Strict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
 

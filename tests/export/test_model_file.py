@@ -12,11 +12,11 @@ import onnx
 import pytest
 from onnx import ModelProto, TensorProto
 
-from export import model_file
-from export.errors import ModelFileError
-from export.model_file import read_model_file
-from export.own_model import OwnModelRequest, own_model
-from schemas.values import ClassName
+from fleetledger.export import model_file
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.model_file import read_model_file
+from fleetledger.export.own_model import OwnModelRequest, own_model
+from fleetledger.schemas.values import ClassName
 from tests.export.own_networks import PICTURES, classifier
 
 BIRDS = OwnModelRequest(PICTURES, (ClassName("wren"), ClassName("robin"), ClassName("finch")))

@@ -9,22 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.golden import build_golden
-from export.head import head_scores
-from export.network import export_body, export_network
-from export.network_head import NetworkHead
-from export.package import Lineage, SolvedHead, export_model
-from export.runtime import LoadedModel
-from learning.networks.feature_adjustment import FeatureAdjustment, Shortcut
-from learning.networks.head import HeadKind
-from learning.networks.network import Network
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import BODIES, OF_FEATURES, build_network
-from learning.networks.vision_transformer import VisionTransformer
-from schemas.models import FEATURES, Preprocessing
-from schemas.values import ClassName
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import build_golden
+from fleetledger.export.head import head_scores
+from fleetledger.export.network import export_body, export_network
+from fleetledger.export.network_head import NetworkHead
+from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment, Shortcut
+from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.schemas.models import FEATURES, Preprocessing
+from fleetledger.schemas.values import ClassName
 
 NAMES = ("cat", "dog", "owl")
 TINY_VIT = VisionTransformer(16, 4, width=12, blocks=2, heads=3, hidden=20, adapter=5)
@@ -54,8 +54,8 @@ def own_scores(
 ) -> npt.NDArray[np.float32]:
     import torch
 
-    from learning.networks.plan import is_buffer
-    from learning.networks.torch_layers import Mode, forward
+    from fleetledger.learning.networks.plan import is_buffer
+    from fleetledger.learning.networks.torch_layers import Mode, forward
 
     tensors = {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
     parameters = {name: tensor for name, tensor in tensors.items() if not is_buffer(name)}

@@ -9,21 +9,21 @@ import numpy.typing as npt
 import onnx
 import pytest
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, ParityError
-from export.frozen import plain_frozen
-from export.golden import build_golden
-from export.head import DEFAULT_LOGIT_SCALE, head_scores
-from export.network_head import NETWORK_RULES, NetworkHead
-from export.package import Lineage, ModelFacts, pack_model
-from export.runtime import LoadedModel
-from export.scaling_backbone import scaling_backbone
-from learning.networks.head import HeadKind
-from learning.networks.network import Network
-from learning.networks.registry import OF_FEATURES, build_network
-from learning.networks.residual_adapter import UP
-from schemas.models import FEATURES, PROBABILITIES, SCORES
-from schemas.values import ClassName
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.head import DEFAULT_LOGIT_SCALE, head_scores
+from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
+from fleetledger.export.package import Lineage, ModelFacts, pack_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.learning.networks.head import HeadKind
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import OF_FEATURES, build_network
+from fleetledger.learning.networks.residual_adapter import UP
+from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES
+from fleetledger.schemas.values import ClassName
 from tests.export.networks import COLOUR, DIGITS, data, pooled_network
 from tests.export.test_network import own_scores
 

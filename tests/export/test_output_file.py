@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from export.errors import OutputFileError
-from export.output_file import check_place, write_described
+from fleetledger.export.errors import OutputFileError
+from fleetledger.export.output_file import check_place, write_described
 
 
 def test_a_place_is_checked_before_the_work(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import pytest
 import safetensors.numpy
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from export.errors import ModelFileError
-from export.golden import golden_inputs
-from export.noise import noise_inputs
-from export.own_model import CutModel, OwnModelRequest, own_model
-from export.runtime import LoadedModel
-from schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
-from schemas.values import ClassName
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import golden_inputs
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.own_model import CutModel, OwnModelRequest, own_model
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
+from fleetledger.schemas.values import ClassName
 from tests.export.networks import data, network, pooled, value
 from tests.export.own_networks import PICTURES, boxes, classifier, segmenter
 
@@ -185,7 +185,7 @@ def test_a_raw_output_is_passed_on(batch: Any) -> None:
 
 
 def test_pictures_of_the_operators_own_are_the_golden_batch() -> None:
-    from export.noise import noise_picture
+    from fleetledger.export.noise import noise_picture
 
     samples = [noise_picture(7)]
     model = own_model(data(classifier()), replace(BIRDS, samples=samples))

@@ -10,17 +10,17 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, ParityError
-from export.frozen import build_frozen
-from export.golden import build_golden, read_golden
-from export.head import RowsHead, build_head
-from export.package import ExportRules, Lineage, SolvedHead, export_model
-from export.parity import measure_parity, require_parity
-from export.scaling_backbone import scaling_backbone
-from learning.numerics.preprocessing import preprocess
-from schemas.models import Manifest
-from schemas.values import ClassName, Digest
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError, ParityError
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden, read_golden
+from fleetledger.export.head import RowsHead, build_head
+from fleetledger.export.package import ExportRules, Lineage, SolvedHead, export_model
+from fleetledger.export.parity import measure_parity, require_parity
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import ClassName, Digest
 from tests.export.networks import DIGITS
 
 WIDTH = 40

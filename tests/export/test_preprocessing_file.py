@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from export.errors import PreprocessingFileError
-from export.preprocessing_file import load_preprocessing, preprocessing_toml
-from schemas.models import Preprocessing
+from fleetledger.export.errors import PreprocessingFileError
+from fleetledger.export.preprocessing_file import load_preprocessing, preprocessing_toml
+from fleetledger.schemas.models import Preprocessing
 
 TOML = """
 mode = "RGB"

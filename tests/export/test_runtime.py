@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-from schemas.installing import pip_install
+from fleetledger.schemas.installing import pip_install
 
 CODE = """
 import sys
 sys.modules["onnxruntime"] = None
-from export.errors import RuntimeMissingError
-from export.runtime import describe_runtime
+from fleetledger.export.errors import RuntimeMissingError
+from fleetledger.export.runtime import describe_runtime
 try:
     describe_runtime()
 except RuntimeMissingError as error:
@@ -23,6 +23,7 @@ def test_a_missing_runtime_is_a_sentence_with_the_command_that_mends_it() -> Non
 
 
 def test_importing_export_loads_no_runtime() -> None:
-    code = "import sys, export.package, export.backbone; print('onnxruntime' in sys.modules)"
+    code = "import sys; from fleetledger.export import backbone, package;"
+    code += "print('onnxruntime' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from export.errors import ModelFileError
-from export.rules import check
-from export.runtime import LoadedModel
-from export.segmentation import export_segmentation
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.registry import build_segmentation
-from schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.rules import check
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
 from tests.export.networks import load
 from tests.learning.networks.segmentation.reference import ROWS, SMALL_DEEPLAB, used
 
@@ -51,9 +51,9 @@ def torchs(
 ) -> Any:
     import torch
 
-    from learning.networks.conversion import to_tensors
-    from learning.networks.segmentation.torch_layers import DensePass
-    from learning.networks.torch_layers import Mode
+    from fleetledger.learning.networks.conversion import to_tensors
+    from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+    from fleetledger.learning.networks.torch_layers import Mode
 
     with torch.no_grad():
         outputs, _ = DensePass(network)(*to_tensors(arrays), torch.from_numpy(images), Mode())
@@ -105,7 +105,7 @@ def test_files_keep_to_the_rules_of_the_house_and_to_their_content() -> None:
 
 
 def test_a_new_class_moves_the_head_alone() -> None:
-    from learning.networks.segmentation.head import grow_from_background
+    from fleetledger.learning.networks.segmentation.head import grow_from_background
 
     arrays = used(SMALL_DEEPLAB)
     before = export_segmentation(SMALL_DEEPLAB, arrays, COLOUR)

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from export.errors import SigningKeyError
-from export.signing_bundle import load_or_make_key, public_pem, signed_bundle
+from fleetledger.export.errors import SigningKeyError
+from fleetledger.export.signing_bundle import load_or_make_key, public_pem, signed_bundle
 
 FILES = {"model.onnx": b"a model", "model.json": b"{}"}
 

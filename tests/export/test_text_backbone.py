@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from device_agent.inference import Frozen, InferenceSession, InstalledModel, SessionSettings
-from device_agent.self_test import self_test
-from export.backbone import import_backbone
-from export.errors import ModelFileError
-from export.frozen import build_frozen
-from export.golden import SAMPLES, build_golden, read_golden
-from export.noise import noise_inputs, noise_text
-from export.package import Lineage, SolvedHead, export_model
-from export.preprocessing_file import load_preprocessing, preprocessing_toml
-from export.runtime import LoadedModel
-from learning.numerics.preprocessing import preprocess
-from schemas.text import TextPreprocessing
-from schemas.values import ClassName
+from fleetledger.device_agent.inference import (
+    Frozen,
+    InferenceSession,
+    InstalledModel,
+    SessionSettings,
+)
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import SAMPLES, build_golden, read_golden
+from fleetledger.export.noise import noise_inputs, noise_text
+from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.export.preprocessing_file import load_preprocessing, preprocessing_toml
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.text import TextPreprocessing
+from fleetledger.schemas.values import ClassName
 from tests.export.networks import data, value
 
 LENGTH, WIDTH = 6, 5

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import pytest
 
-from export.model_file import read_model_file
+from fleetledger.export.model_file import read_model_file
 from tests.export.makers import CLASSES
 from tests.export.test_makers_exports import require_equal
 

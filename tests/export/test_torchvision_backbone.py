@@ -12,18 +12,23 @@ import safetensors.numpy
 import torch
 from torch import nn
 
-from export.backbone import import_backbone
-from export.errors import ModelFileError, NetworkExportError, OutputFileError, ParityError
-from export.graph import opset_of
-from export.mobilenet_v2 import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import (
+    ModelFileError,
+    NetworkExportError,
+    OutputFileError,
+    ParityError,
+)
+from fleetledger.export.graph import opset_of
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from export.noise import noise_inputs, noise_picture
-from export.preprocessing_file import load_preprocessing
-from export.runtime import LoadedModel
-from export.torchvision_backbone import (
+from fleetledger.export.noise import noise_inputs, noise_picture
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.torchvision_backbone import (
     TorchvisionBackbone,
     TorchvisionRequest,
     export_torchvision,
@@ -31,8 +36,13 @@ from export.torchvision_backbone import (
     to_onnx,
     torch_features,
 )
-from export.torchvision_network import FeatureNetwork, build_network, find_recipe, settle_norms
-from learning.numerics.preprocessing import preprocess
+from fleetledger.export.torchvision_network import (
+    FeatureNetwork,
+    build_network,
+    find_recipe,
+    settle_norms,
+)
+from fleetledger.learning.numerics.preprocessing import preprocess
 from tests.export.networks import load
 
 pytestmark = pytest.mark.torchvision
@@ -271,7 +281,7 @@ def test_torchvision_is_used_even_if_its_compiled_operators_do_not_load() -> Non
         "import torch\n"
         "def refuse(path): raise OSError('built for something else')\n"
         "torch.ops.load_library = refuse\n"
-        "from export.torchvision_network import find_recipe\n"
+        "from fleetledger.export.torchvision_network import find_recipe\n"
         "print(find_recipe('resnet18').crop)\n"
     )
     done = subprocess.run(

@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from export.errors import WeightsError
-from export.torchvision_network import FeatureNetwork, build_network
-from export.torchvision_weights import load_weights
-from export.weights_file import read_weights
+from fleetledger.export.errors import WeightsError
+from fleetledger.export.torchvision_network import FeatureNetwork, build_network
+from fleetledger.export.torchvision_weights import load_weights
+from fleetledger.export.weights_file import read_weights
 
 pytestmark = pytest.mark.torchvision
 NAME = "squeezenet1_1"

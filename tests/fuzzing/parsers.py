@@ -8,28 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from methods.client_updates import UpdateFrame
-from methods.errors import ContributionError
-from methods.update_forms import Upload
-from schemas.bitpacking import PackedIntegers
-from schemas.block_frames import read_block
-from schemas.catalogue import CATALOGUE
-from schemas.envelope import compressed, decode, encode
-from schemas.errors import FleetledgerError, SchemaError
-from schemas.file_reference import FileReference
-from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
-from schemas.models import Manifest, Parity
-from schemas.offers import BlockData, BlockRequest
-from schemas.proofs.checkpoint import Checkpoint
-from schemas.proofs.shards import TreeHead
-from schemas.seals import read_seal
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
-from schemas.topics import FleetTopics
-from schemas.values import ClassName, DeviceId, Digest, FleetId
-from schemas.zstd_frames import framed
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.update_forms import Upload
+from fleetledger.schemas.bitpacking import PackedIntegers
+from fleetledger.schemas.block_frames import read_block
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.envelope import compressed, decode, encode
+from fleetledger.schemas.errors import FleetledgerError, SchemaError
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from fleetledger.schemas.models import Manifest, Parity
+from fleetledger.schemas.offers import BlockData, BlockRequest
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.proofs.shards import TreeHead
+from fleetledger.schemas.seals import read_seal
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.zstd_frames import framed
+from fleetledger.transport.block_wire import BlockWire
+from fleetledger.transport.interface import IncomingMessage
 from tests.schemas.examples import DIGEST, EXAMPLES, PREPROCESSING, sender
-from transport.block_wire import BlockWire
-from transport.interface import IncomingMessage
 
 FLEET = FleetId("harbour")
 KEY = SigningKey.fresh(KeyName("harbour/coordinator"))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from schemas.canonical import parse_json
+from fleetledger.schemas.canonical import parse_json
 from tests.fuzzing.parsers import Parser, parsers
 from tests.fuzzing.worst import (
     LARGE,

@@ -15,10 +15,10 @@ from typing import Any
 
 import zstandard
 
-from schemas.canonical import canonical_json
-from schemas.catalogue import CATALOGUE
-from schemas.message import Message
-from schemas.tensor_header import MAX_HEADER_BYTES
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
 from tests.fuzzing.parsers import Parser
 from tests.schemas.examples import EXAMPLES, sender
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from learning.errors import ImageError, LearningError
-from learning.numerics.preprocessing import preprocess
-from schemas.models import Preprocessing
+from fleetledger.learning.errors import ImageError, LearningError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import Preprocessing
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from learning.errors import ImageError
-from learning.numerics.framing import OUTSIDE
-from learning.numerics.preprocessing import sized_mask, sized_pixels
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.framing import OUTSIDE
+from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from tests.learning.test_preprocessing import Spec
 
 STRETCHED = Spec(size=(6, 9), interpolation="nearest")

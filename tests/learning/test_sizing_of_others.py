@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from learning.numerics.framing import OUTSIDE, classes_of_pixels, frame_of
-from learning.numerics.opencv_resize import resize_bilinear
-from learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
-from schemas.models import Preprocessing
+from fleetledger.learning.numerics.framing import OUTSIDE, classes_of_pixels, frame_of
+from fleetledger.learning.numerics.opencv_resize import resize_bilinear
+from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask, sized_pixels
+from fleetledger.schemas.models import Preprocessing
 
 Size = tuple[int, int]
 RESIZED = [

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from methods.client_updates import UpdateFrame
-from methods.training import CountedUpdate, RoundConfig, RoundOutcome
-from schemas.values import ClassName
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.training import CountedUpdate, RoundConfig, RoundOutcome
+from fleetledger.schemas.values import ClassName
 from tests.methods.making import Arrays, config_of, given, shaken
 
 

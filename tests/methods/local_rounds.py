@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from learning.networks.pictures import Pictures
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Trained
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Trained
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 
 
 @dataclass(frozen=True)

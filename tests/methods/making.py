@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
-from schemas.rounds import RoundOrder
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName
-from schemas.zstd_frames import framed
+from fleetledger.methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName
+from fleetledger.schemas.zstd_frames import framed
 from tests.schemas.examples import OFFER
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schemas.values import ClassName
+from fleetledger.schemas.values import ClassName
 
 NAMES = tuple(ClassName(name) for name in ("cat", "dog", "eel", "fox"))
 WIDTH = 12

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from methods.assignment import FeatureAssignment
-from methods.class_sums import ClassSums, check_sums, encode_sums
-from methods.errors import ContributionError, MethodError
-from methods.fedncm.device import DEVICE
-from methods.part import NO_CONTEXT
-from methods.part_settings import StatisticsSettings
-from schemas.values import ClassName
+from fleetledger.methods.assignment import FeatureAssignment
+from fleetledger.methods.class_sums import ClassSums, check_sums, encode_sums
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.fedncm.device import DEVICE
+from fleetledger.methods.part import NO_CONTEXT
+from fleetledger.methods.part_settings import StatisticsSettings
+from fleetledger.schemas.values import ClassName
 from tests.methods.samples import NAMES, WIDTH, make_samples
 
 

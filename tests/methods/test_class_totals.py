@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.numerics.exact_sum import ScaledIntegers
-from methods.class_totals import ClassTotals, totals_digest
-from methods.errors import MethodError
-from schemas.values import ClassName
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.methods.class_totals import ClassTotals, totals_digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.values import ClassName
 
 A, B, C = ClassName("a"), ClassName("b"), ClassName("c")
 

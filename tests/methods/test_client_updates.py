@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.errors import RangeError
-from learning.numerics.differences import DifferenceGrid
-from learning.numerics.weights import WeightGrid
-from methods.client_updates import UpdateFrame
-from methods.errors import ContributionError, MethodError
-from methods.training import CountedUpdate
-from methods.update_forms import Upload
-from schemas.tensors import encode_tensors
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.differences import DifferenceGrid
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.training import CountedUpdate
+from fleetledger.methods.update_forms import Upload
+from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.making import as_frame
 
 RANDOM = np.random.default_rng(1)

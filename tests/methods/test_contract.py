@@ -2,7 +2,12 @@
 
 import pytest
 
-from methods.registry import METHODS, descriptor, statistics_coordinator, statistics_device
+from fleetledger.methods.registry import (
+    METHODS,
+    descriptor,
+    statistics_coordinator,
+    statistics_device,
+)
 
 STATISTICS = [name for name in METHODS if not descriptor(name).trains]
 

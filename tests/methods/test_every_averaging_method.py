@@ -10,11 +10,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from learning.errors import RangeError
-from methods.errors import ContributionError, MethodError
-from methods.network_weights import decode_weights, encode_weights
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName
+from fleetledger.learning.errors import RangeError
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName
 from tests.methods.dcid.making import EXCHANGE as DCID
 from tests.methods.exchange import Exchange
 from tests.methods.fbl.making import EXCHANGE as FBL

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.networks.pictures import Pictures
-from methods.dcid.device import DEVICE as DCID_DEVICE
-from methods.errors import MethodError
-from methods.network_weights import decode_weights
-from methods.training import FitInstruction, LocalData
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.methods.dcid.device import DEVICE as DCID_DEVICE
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.training import FitInstruction, LocalData
 from tests.methods.dcid import making as dcid
 from tests.methods.exchange import Exchange
 from tests.methods.fbl import making as fbl

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from methods.errors import MethodError
-from methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
-from schemas.message import Strict
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.kept_files import DIGEST_ROWS, DIGESTS, Listed, listed, lists_of, read_kept
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 ANT, BEE = ClassName("ant"), ClassName("bee")
 ONE, TWO, THREE = (Digest.of(name) for name in (b"1", b"2", b"3"))

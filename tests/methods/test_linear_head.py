@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.linear_head import LinearHead, cosine_weights, rows_in_order
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.linear_head import LinearHead, cosine_weights, rows_in_order
+from fleetledger.schemas.values import ClassName
 
 A, B, C = ClassName("a"), ClassName("b"), ClassName("c")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from methods.training import ClientUpdate
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.training import ClientUpdate
 from tests.methods.fbl import making as fbl
 from tests.methods.lga import making as lga
 from tests.methods.making import joined, order

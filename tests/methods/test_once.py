@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
-from methods.once import OncePerRound
-from methods.training import RoundConfig
+from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.training import RoundConfig
 
 
 class Frame:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import methods
-from methods.descriptor import LEARN
-from methods.errors import MethodError, UnknownMethodError
-from methods.registry import (
+from fleetledger import methods
+from fleetledger.methods.descriptor import LEARN
+from fleetledger.methods.errors import MethodError, UnknownMethodError
+from fleetledger.methods.registry import (
     METHODS,
     can_learn,
     descriptor,
@@ -20,7 +20,7 @@ from methods.registry import (
     training_coordinator,
     training_device,
 )
-from schemas.presence import Capabilities
+from fleetledger.schemas.presence import Capabilities
 
 ROOT = Path(methods.__path__[0])
 FILES = {"README.md", "__init__.py", "settings.py", "messages.py", "device.py", "coordinator.py"}
@@ -56,7 +56,7 @@ def test_every_method_has_the_same_files(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_sides_meet_only_in_messages(name):
-    half_names = {f"methods.{name}.device", f"methods.{name}.coordinator"}
+    half_names = {f"fleetledger.methods.{name}.{side}" for side in ("device", "coordinator")}
     for path in (ROOT / name).glob("*.py"):
         wrong = imported(path) & half_names
         assert not wrong, f"{path.name} imports {wrong}"
@@ -64,7 +64,7 @@ def test_the_sides_meet_only_in_messages(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_method_imports_another(name):
-    others = tuple(f"methods.{other}" for other in METHODS if other != name)
+    others = tuple(f"fleetledger.methods.{other}" for other in METHODS if other != name)
     for path in (ROOT / name).glob("*.py"):
         assert not [found for found in imported(path) if found.startswith(others or ("-",))]
 
@@ -78,7 +78,7 @@ def test_a_card_names_its_folder_and_its_readme_cites_the_paper(name):
 
 def test_a_card_is_read_without_importing_a_side():
     program = (
-        "import sys; from methods.registry import descriptor; descriptor('stsa')\n"
+        "import sys; from fleetledger.methods.registry import descriptor; descriptor('stsa')\n"
         "print([m for m in sys.modules if m.endswith(('.device', '.coordinator'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
@@ -86,8 +86,8 @@ def test_a_card_is_read_without_importing_a_side():
 
 
 def test_sides_are_loaded_by_name():
-    assert type(statistics_device("stsa")).__module__ == "methods.stsa.device"
-    assert type(statistics_coordinator("stsa")).__module__ == "methods.stsa.coordinator"
+    assert type(statistics_device("stsa")).__module__ == "fleetledger.methods.stsa.device"
+    assert type(statistics_coordinator("stsa")).__module__ == "fleetledger.methods.stsa.coordinator"
     assert [found.name for found in descriptors()] == list(METHODS)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learning.numerics.score_novelty import ScoreNovelty
-from methods.errors import MethodError
-from methods.linear_head import LinearHead
-from methods.solved_heads import decode_head, encode_head
-from schemas.errors import TensorError
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.linear_head import LinearHead
+from fleetledger.methods.solved_heads import decode_head, encode_head
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName
 
 NAMES = tuple(map(ClassName, "abc"))
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learning.numerics.differences import DifferenceGrid
-from learning.numerics.weights import WeightGrid
-from methods.spread import Spread
+from fleetledger.learning.numerics.differences import DifferenceGrid
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.spread import Spread
 
 SHAPES = {
     "a.weight": (300, 200),

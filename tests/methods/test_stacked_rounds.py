@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.training.engine import train
-from learning.training.settings import EngineName, TrainingEngineSettings
-from learning.training.stacking import signature
-from learning.training.work import Trained
-from methods.lga.assignment import NEW_MODEL
-from methods.network_weights import decode_weights
-from methods.rounds.settings import PRESETS
-from methods.training import ClientUpdate, FitJob, LocalData, RoundConfig, RoundOutcome
-from schemas.values import ClassName
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.settings import EngineName, TrainingEngineSettings
+from fleetledger.learning.training.stacking import signature
+from fleetledger.learning.training.work import Trained
+from fleetledger.methods.lga.assignment import NEW_MODEL
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.rounds.settings import PRESETS
+from fleetledger.methods.training import ClientUpdate, FitJob, LocalData, RoundConfig, RoundOutcome
+from fleetledger.schemas.values import ClassName
 from tests.learning.training.agents import largest_difference
 from tests.methods.dcid import making as dcid
 from tests.methods.lga import making as lga

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from transport.brokers import MosquittoBroker
-from transport.brokers.mosquitto_configuration import LIMITS, Bridge, bridge
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.mosquitto_configuration import LIMITS, Bridge, bridge
 
 
 class DefaultMosquitto(MosquittoBroker):

@@ -22,17 +22,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from schemas.envelope import COORDINATOR, Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.brokers import Broker, EmbeddedBroker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.part_file import file_digest
+from fleetledger.transport.transfer import BlockExchange
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.receiver import Plan
 from tests.transport.relay import Relay
-from transport.brokers import Broker, EmbeddedBroker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.part_file import file_digest
-from transport.transfer import BlockExchange
 
 DEVICE = DeviceId("receiver")
 MOST = 1.35

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import count, cycle, product
 
 from benchmarks.transport_rate.raw import Peer, bare_client
-from schemas.envelope import MAX_HEADER_BYTES, MAX_HEADER_VALUES, Envelope, Sender
-from schemas.keys import SignatureText, SigningKey
-from schemas.seals import DOMAIN, read_seal
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES, MAX_HEADER_VALUES, Envelope, Sender
+from fleetledger.schemas.keys import SignatureText, SigningKey
+from fleetledger.schemas.seals import DOMAIN, read_seal
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES
 
 _FRAME_BYTES, _FRAME_VALUES = 1024, 64

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.core.rules import BoundRules
-from coordinator.core.work import Judging
-from coordinator.making.judging import Judgement, SummedParts, judged
-from coordinator.topics.contributions.entries import PartBounds
-from coordinator.topics.contributions.state import CountedContribution, CountedParts
-from learning.numerics.counter_generator import integer_map
-from learning.numerics.integer_features import project_integer, quantise_features
-from methods.registry import statistics_coordinator, statistics_device
-from methods.statistics import ExactAggregate
-from schemas.contributions import PartKey
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.rules import BoundRules
+from fleetledger.coordinator.core.work import Judging
+from fleetledger.coordinator.making.judging import Judgement, SummedParts, judged
+from fleetledger.coordinator.topics.contributions.entries import PartBounds
+from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
+from fleetledger.learning.numerics.counter_generator import integer_map
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.methods.registry import statistics_coordinator, statistics_device
+from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 Floats = npt.NDArray[np.float64]
 Samples = tuple[Floats, npt.NDArray[np.int64]]

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from schemas.contributions import Contribution, PartKey
-from schemas.envelope import Sender, decode, encode
-from schemas.presence import Birth
-from schemas.receipts import Accepted, Later, Receipt
-from schemas.values import BootId, DeviceId
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.envelope import Sender, decode, encode
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.receipts import Accepted, Later, Receipt
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.shell_harness import FLEET, TOPICS
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
 
 WINDOW = 16
 """Contributions of a device on their way at a time."""

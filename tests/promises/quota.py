@@ -37,20 +37,20 @@ from benchmarks.contribution_rate.load import (
 )
 from benchmarks.contribution_rate.serving import serving
 from benchmarks.transport_rate.raw import Peer, bare_client
-from coordinator.core.rules import IntakeRules
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.file import read_live
-from coordinator.paths import ledger_path
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import BackboneImported
-from schemas.envelope import COORDINATOR, Sender, decode
-from schemas.keys import SigningKey
-from schemas.receipts import Accepted, Later, Receipt
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.schemas.envelope import COORDINATOR, Sender, decode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.receipts import Accepted, Later, Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.promises.hostile import Attacker, connect_as, send
-from transport.access import fresh_client_id
-from transport.brokers import MosquittoBroker
 
 TOPICS = FleetTopics(FLEET)
 QUIET, PER_SECOND = 9, 5.0

@@ -25,18 +25,18 @@ from random import Random
 import psutil
 
 from benchmarks.contribution_rate.load import Plan, enrol, make_home, make_keys, make_messages
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import FILE_NAME
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.trust.keys import public_key
-from schemas.contributions import Contribution
-from schemas.envelope import decode
-from schemas.private_file import write_private
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import FILE_NAME
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.values import DeviceId
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.sender import open_outbox
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from simulator.chaos.checks import (
+from fleetledger.simulator.chaos.checks import (
     PROMISES,
     Broken,
     ChaosRun,
@@ -36,11 +36,11 @@ from simulator.chaos.checks import (
     broken_promises,
     learned_end,
 )
-from simulator.chaos.many import read_range
-from simulator.chaos.outcome import read_outcome
-from simulator.engines.mqtt.ledger_source import LedgerSource
-from simulator.engines.mqtt.processes import Children
-from simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.chaos.many import read_range
+from fleetledger.simulator.chaos.outcome import read_outcome
+from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.view import FleetView
 from tests.promises.fleet_plan import (
     BROKER,
     CLASSES,

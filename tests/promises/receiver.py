@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from schemas.envelope import Sender
-from schemas.message import Strict
-from schemas.offers import Offer
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.transfer import BlockExchange
 
 PATIENCE = 600.0
 

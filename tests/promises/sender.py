@@ -17,17 +17,17 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.contribution_rate.load import FLEET, sealed_again
-from schemas.enrolment import device_key_name
-from schemas.envelope import Envelope, Sender, decode
-from schemas.keys import SigningKey
-from schemas.presence import CoordinatorBirth
-from schemas.receipts import Accepted, Later, Receipt
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest
-from transport.errors import TransportError
-from transport.interface import Connected, IncomingMessage, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.envelope import Envelope, Sender, decode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.presence import CoordinatorBirth
+from fleetledger.schemas.receipts import Accepted, Later, Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.transport.errors import TransportError
+from fleetledger.transport.interface import Connected, IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 
 WINDOW = 4
 """The payloads of a device that a coordinator takes in at a time."""

@@ -7,32 +7,37 @@ from pathlib import Path
 
 from PIL import Image
 
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.serving.inviting import invite
-from coordinator.serving.operator import OperatorInbox
-from coordinator.settings import CoordinatorSettings, MethodSection, SecuritySettings, write_new
-from coordinator.topics.stages.commands import OpenStage
-from device_agent.enrolling import enrol
-from device_agent.home import ROOT_FILE
-from device_agent.settings import AgentDataSettings, AgentSettings
-from device_agent.status import read_status
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from schemas.values import ClassName, DeviceId, FleetId
-from simulator.chaos.outcome import Places
-from simulator.datasets.digits import load_digits
-from simulator.engines.mqtt.homes import (
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.settings import (
+    CoordinatorSettings,
+    MethodSection,
+    SecuritySettings,
+    write_new,
+)
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.home import ROOT_FILE
+from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
+from fleetledger.device_agent.status import read_status
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.simulator.chaos.outcome import Places
+from fleetledger.simulator.datasets.digits import load_digits
+from fleetledger.simulator.engines.mqtt.homes import (
     agent_broker,
     coordinator_broker,
     import_backbone,
     write_agent,
     write_password,
 )
-from simulator.engines.mqtt.processes import Child, Children
+from fleetledger.simulator.engines.mqtt.processes import Child, Children
+from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
 from tests.end_to_end.process_fleet import ProcessFleet
 from tests.promises.fleet_plan import BROKER, COORDINATOR, Delivery, Fault
 from tests.transport.standalone import RunningBroker, free_port
-from transport.brokers.mosquitto_configuration import LOOPBACK
 
 SCAN_SECONDS = 2.0
 _DIGIT = Preprocessing(mode="L", size=(8, 8), mean=(0.5,), deviation=(0.25,), input_name="image")

@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-from schemas.envelope import COORDINATOR, Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.brokers import Broker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.transfer import BlockExchange
 from tests.promises.brokers import DefaultMosquitto
-from transport.block_source import BlockSource
-from transport.brokers import Broker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
 
 PAYLOAD_BYTES = 236_000
 DEVICES = 9

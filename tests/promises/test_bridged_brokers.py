@@ -12,17 +12,17 @@ from random import Random
 import pytest
 
 from benchmarks.contribution_rate.load import Plan
-from schemas.envelope import COORDINATOR, Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.part_file import file_digest
+from fleetledger.transport.transfer import BlockExchange
 from tests.promises import receiver
 from tests.promises.brokers import DefaultMosquitto, SiteMosquitto
 from tests.promises.real_broker import ROOT, RealFleet, check_ledger
 from tests.transport.relay import Relay
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.part_file import file_digest
-from transport.transfer import BlockExchange
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("mosquitto")]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.transport.brokers import find_mosquitto
 from tests.promises.quota import ATTACKS, measure
-from transport.brokers import find_mosquitto
 
 SECONDS = 3.0
 FACTOR = 5.0

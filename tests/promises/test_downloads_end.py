@@ -11,7 +11,12 @@ from random import Random
 
 import pytest
 
-from schemas.values import Digest
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_receiver import BlockReceiver, FetchedFile
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.brokers import Broker, EmbeddedBroker, find_mosquitto
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import making, models
 from tests.device_agent.scripted import (
     FAST,
@@ -24,11 +29,6 @@ from tests.device_agent.scripted import (
 )
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.download import DEVICE, Trouble, download
-from transport.block_receiver import BlockReceiver, FetchedFile
-from transport.block_source import BlockSource
-from transport.brokers import Broker, EmbeddedBroker, find_mosquitto
-from transport.faults import Faults
-from transport.memory import InMemoryBroker
 
 CUTS = 200
 BLOCK = 4096

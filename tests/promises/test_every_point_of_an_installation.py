@@ -21,25 +21,25 @@ from random import Random
 import numpy as np
 import pytest
 
-from device_agent import host as host_module
-from device_agent.core import inputs
-from device_agent.errors import ModelError
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Guards, Installer
-from device_agent.probation import Probation
-from device_agent.self_test import self_test
-from device_agent.serving.leases import CURRENT
-from device_agent.serving.published import FROZEN, HEAD, PublishedModels, read_published
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder, file_digest
-from schemas.errors import FleetledgerError
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.volume import Volume
+from fleetledger.device_agent import host as host_module
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.errors import ModelError
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.probation import Probation
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.serving.leases import CURRENT
+from fleetledger.device_agent.serving.published import FROZEN, HEAD, PublishedModels, read_published
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.volume import Volume
+from fleetledger.transport.part_file import PartFile
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 from tests.simulator.chaos.cutting import CutError
-from transport.part_file import PartFile
 
 OLD, NEW = models.exported(1), models.exported(2, flipped=True)
 POWER_CUTS = 2

@@ -17,16 +17,16 @@ from random import Random
 
 import pytest
 
-from coordinator.core.rules import IntakeRules, Rules, StageRules
-from schemas.contributions import Nothing
-from schemas.envelope import MAX_HEADER_BYTES, Envelope, Sender, decode, encode
-from schemas.receipts import Accepted, Receipt
-from schemas.reports import Transition
-from schemas.values import BootId, ClassName, DeviceId
+from fleetledger.coordinator.core.rules import IntakeRules, Rules, StageRules
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES, Envelope, Sender, decode, encode
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.values import BootId, ClassName, DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, TOPICS, MemoryCoordinator, write_home
-from transport.clock import Clock
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
 
 QUIET = tuple(DeviceId(f"quiet-{number}") for number in range(9))
 LOUD = DeviceId("loud")
@@ -219,8 +219,8 @@ def hostile_message() -> bytes:
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     found = Reading()
-    monkeypatch.setattr("coordinator.serving.gate.decode", found.read)
-    monkeypatch.setattr("coordinator.serving.hearing.decode", found.read)
+    monkeypatch.setattr("fleetledger.coordinator.serving.gate.decode", found.read)
+    monkeypatch.setattr("fleetledger.coordinator.serving.hearing.decode", found.read)
     return found
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coordinator.core.rules import BoundRules
+from fleetledger.coordinator.core.rules import BoundRules
 from tests.promises.one_liar import Aim, Digits, Fleet, Liar, Samples, diluted, shared_out
 
 STEPS = 60

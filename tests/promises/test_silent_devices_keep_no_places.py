@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.transport.brokers import find_mosquitto
 from tests.promises.brokers import DefaultMosquitto
 from tests.promises.silent_devices import DEVICES, HONEST, measure
-from transport.brokers import find_mosquitto
 
 
 @pytest.mark.broker

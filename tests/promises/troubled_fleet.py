@@ -11,17 +11,17 @@ from random import Random
 
 import numpy as np
 
-from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
-from coordinator.ledger.verify import verify
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.stages.commands import CloseStage
-from methods.registry import statistics_coordinator
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import MemoryCoordinator, contribution_of, write_home
 from tests.promises.outboxes import Letter, OutboxDevice
-from transport.faults import Faults
-from transport.memory import InMemoryBroker
 
 DEVICES = 20
 COORDINATOR_KILLS, BROKER_KILLS, DEVICE_KILLS = 5, 5, 20

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import grimp
 
-from device_agent.collisions import PACKAGES
+from tests.rooms import FLEETLEDGER, ROOMS
 
-ROOMS = ("benchmarks", "tests", *PACKAGES)
+PACKAGES = ("benchmarks", "tests", FLEETLEDGER)
 CACHE = ".import_linter_cache"
 NEAR = 3
 """A test that imports what imports what imports a changed file is still near to it."""
@@ -52,7 +52,7 @@ def importers(root: Path) -> Importers:
     A test imports the `conftest.py` of its folder and of those above too, but for the topmost.
     """
     graph = grimp.build_graph(
-        ROOMS[0], *ROOMS[1:], include_external_packages=True, cache_dir=str(root / CACHE)
+        PACKAGES[0], *PACKAGES[1:], include_external_packages=True, cache_dir=str(root / CACHE)
     )
     found = {name: set(graph.find_modules_that_directly_import(name)) for name in graph.modules}
     for name in graph.modules:
@@ -87,7 +87,7 @@ def is_test(module: str) -> bool:
 
 
 def path_of(module: str) -> str:
-    """Return the path of a module that is no package."""
+    """Return the path of a test's module."""
     return module.replace(".", "/") + ".py"
 
 
@@ -108,6 +108,10 @@ def _modules(root: Path, changed: Iterable[str], importers: Importers) -> set[st
     for path in changed:
         at = Path(path)
         parts = at.with_suffix("").parts if at.suffix == ".py" else at.parent.parts
+        if parts[:1] == ("src",):
+            parts = parts[1:]
+        elif parts[:1] and parts[0] in ROOMS:
+            parts = (FLEETLEDGER, *parts)
         name = ".".join(part for part in parts if part != "__init__")
         if name in importers:
             found.add(name)

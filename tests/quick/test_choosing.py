@@ -107,7 +107,7 @@ def test_what_is_gone_or_strange_is_near_to_nothing(tests: Path) -> None:
 
 def test_the_product_and_its_tests_import_each_other_as_they_say() -> None:
     found = importers(ROOT)
-    assert "tests.schemas.test_values" in found["schemas.values"]
-    assert "coordinator.core.state" in found["coordinator.core.entry"]
-    assert "tests.test_door" in found["fleetledger"]
+    assert "tests.schemas.test_values" in found["fleetledger.schemas.values"]
+    assert "fleetledger.coordinator.core.state" in found["fleetledger.coordinator.core.entry"]
+    assert "tests.test_door" in found["fleetledger.command_line"]
     assert "tests.simulator.chaos.test_many" in found["tests.simulator.chaos.conftest"]

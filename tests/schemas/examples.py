@@ -1,15 +1,15 @@
 """One good message of every kind, and the senders that wrap them."""
 
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
-from schemas.enrolment import Enrolled, Enrolment, KeyRotation
-from schemas.envelope import Sender
-from schemas.health import DeviceHealth, HealthProblem, ThermalZone
-from schemas.keys import KeyName, SignatureText, VerifyKey
-from schemas.message import Message
-from schemas.models import DesiredModel, ModelStatus, Preprocessing
-from schemas.offers import BlockData, BlockRefusal, BlockRequest, FileUrl, Offer
-from schemas.presence import (
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, PartKey, Withdrawal
+from fleetledger.schemas.enrolment import Enrolled, Enrolment, KeyRotation
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.health import DeviceHealth, HealthProblem, ThermalZone
+from fleetledger.schemas.keys import KeyName, SignatureText, VerifyKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import DesiredModel, ModelStatus, Preprocessing
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, FileUrl, Offer
+from fleetledger.schemas.presence import (
     Birth,
     Capabilities,
     CoordinatorBirth,
@@ -20,9 +20,9 @@ from schemas.presence import (
     SeenCheckpoint,
     Welcome,
 )
-from schemas.proxy import PrototypeGradients, Scored, ScoredModel, ScoringOrder
-from schemas.receipts import Accepted, Later, Receipt
-from schemas.reports import (
+from fleetledger.schemas.proxy import PrototypeGradients, Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Later, Receipt
+from fleetledger.schemas.reports import (
     ClassResult,
     Evaluation,
     Problem,
@@ -30,9 +30,9 @@ from schemas.reports import (
     Uncertainty,
     WaitingClasses,
 )
-from schemas.rollouts import EntropyCounts, ModelComparison, ModelCost, Pairs
-from schemas.rounds import Observation, RoundAnswer, RoundOrder
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.rollouts import EntropyCounts, ModelComparison, ModelCost, Pairs
+from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundOrder
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 DIGEST = Digest.of(b"anything")
 BOOT = BootId("0123456789abcdef")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.keys import KeyName, SigningKey
-from schemas.releases import Release, SignedRelease
-from schemas.roots import RootDocument, SignedRoot
-from schemas.values import Digest, FleetId
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.releases import Release, SignedRelease
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.values import Digest, FleetId
 
 FLEET = FleetId("orchard")
 

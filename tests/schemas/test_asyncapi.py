@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas import asyncapi, generate
-from schemas.catalogue import CATALOGUE, CatalogueEntry
-from schemas.topics import DOWN_LEAVES, UP_LEAVES
+from fleetledger.schemas import asyncapi, generate
+from fleetledger.schemas.catalogue import CATALOGUE, CatalogueEntry
+from fleetledger.schemas.topics import DOWN_LEAVES, UP_LEAVES
 
 DOCUMENT: dict[str, Any] = json.loads(asyncapi.document())
 EVERY = [(entry, branch) for entry in CATALOGUE for branch in entry.branches]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.bitpacking import (
+from fleetledger.schemas.bitpacking import (
     MAX_BITS,
     MIN_BITS,
     PackedIntegers,
@@ -14,7 +14,7 @@ from schemas.bitpacking import (
     smallest_bits,
     unpack_integers,
 )
-from schemas.errors import TensorError
+from fleetledger.schemas.errors import TensorError
 
 
 @st.composite

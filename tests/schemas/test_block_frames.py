@@ -7,10 +7,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.block_frames import read_block, write_block
-from schemas.envelope import Sender, compressed, decode, encode
-from schemas.offers import BlockData, Section
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.block_frames import read_block, write_block
+from fleetledger.schemas.envelope import Sender, compressed, decode, encode
+from fleetledger.schemas.offers import BlockData, Section
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 WHOLE = Digest.of(b"whole")
 

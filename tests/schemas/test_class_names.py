@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.class_names import fault_of, look_alike, skeleton
+from fleetledger.schemas.class_names import fault_of, look_alike, skeleton
 
 HIDDEN = {
     "a zero-width space": "ap\u200bple",

@@ -13,15 +13,16 @@ from tests.test_architecture import ROOT
 
 WORDS = " ".join(f"word-{number}" for number in range(60))
 PROGRAM = f"""
-from coordinator.cli.common import say
-from coordinator.cli.tables import print_table
+from fleetledger.coordinator.cli.common import say
+from fleetledger.coordinator.cli.tables import print_table
 say({WORDS!r})
 print_table("Rows", ("name", "text"), [("one", {WORDS!r})])
 """
 WRONG_USAGE = """
-import sys, fleetledger
+import sys
+from fleetledger import command_line
 sys.argv = ["fleetledger", "model", "push", "x"]
-fleetledger.main()
+command_line.main()
 """
 UNSET = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM")
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.contributions import MAX_PAYLOAD_BYTES, Contribution, Nothing, Withdrawal
-from schemas.envelope import INLINE_LIMIT
-from schemas.errors import SchemaError
-from schemas.offers import Offer
-from schemas.values import Digest
+from fleetledger.schemas.contributions import MAX_PAYLOAD_BYTES, Contribution, Nothing, Withdrawal
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
 
 PAYLOAD = Digest.of(b"payload")
 

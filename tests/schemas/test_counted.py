@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.core import formatting
-from schemas.counted import agree, count_of
+from fleetledger.coordinator.core import formatting
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.transport.pages import words
 from tests.test_architecture import ROOT
-from transport.pages import words
 
 NOUNS = "devices|entries|reports|rounds|images|contributions|models|samples|messages|groups|files"
 VERBS = "are|have|hold|wait|fit|need|do|go|run|were|answer|stay"
@@ -72,12 +72,12 @@ def test_no_sentence_puts_a_number_before_a_word_by_itself() -> None:
         and place not in MANY_BY_ITS_PLACE
         and not any(words in text for words in NO_NUMBERS)
     ]
-    assert not found, "use schemas.counted.count_of"
+    assert not found, "use fleetledger.schemas.counted.count_of"
 
 
 def test_no_verb_of_several_follows_a_count_of_one() -> None:
     found = [f"{place}: {text}" for place, text in sentences() if COUNTED.search(text)]
-    assert not found, "use schemas.counted.agree"
+    assert not found, "use fleetledger.schemas.counted.agree"
 
 
 def sentences() -> Iterator[tuple[str, str]]:

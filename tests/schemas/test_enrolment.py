@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from schemas.canonical import canonical_json
-from schemas.enrolment import (
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.enrolment import (
     Enrolment,
     KeyRotation,
     approve,
@@ -19,10 +19,10 @@ from schemas.enrolment import (
     device_key_name,
     enrolment_mac,
 )
-from schemas.errors import SchemaError, SignatureError
-from schemas.keys import KeyName, SigningKey
-from schemas.token import Token
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.schemas.errors import SchemaError, SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 FLEET, CRANE = FleetId("harbour"), DeviceId("crane-7")
 COORDINATOR = SigningKey.fresh(KeyName("harbour/coordinator")).verify_key

@@ -10,13 +10,21 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import envelope as frame
-from schemas.canonical import canonical_json
-from schemas.contributions import Nothing, Withdrawal
-from schemas.envelope import Envelope, Header, Sender, compressed, decode, decode_again, encode
-from schemas.errors import EnvelopeError, SchemaError
-from schemas.message import Message
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas import envelope as frame
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.contributions import Nothing, Withdrawal
+from fleetledger.schemas.envelope import (
+    Envelope,
+    Header,
+    Sender,
+    compressed,
+    decode,
+    decode_again,
+    encode,
+)
+from fleetledger.schemas.errors import EnvelopeError, SchemaError
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.schemas.examples import EXAMPLES, KEY, sender
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

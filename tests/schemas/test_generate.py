@@ -9,12 +9,12 @@ from typing import get_args
 
 import pytest
 
-import schemas
-from schemas.catalogue import CATALOGUE
-from schemas.envelope import decode
-from schemas.generate import FOLDER, main, pages, stale, write
-from schemas.message import Message
-from schemas.topics import DownLeaf, UpLeaf
+from fleetledger import schemas
+from fleetledger.schemas.catalogue import CATALOGUE
+from fleetledger.schemas.envelope import decode
+from fleetledger.schemas.generate import FOLDER, main, pages, stale, write
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.topics import DownLeaf, UpLeaf
 from tests.schemas.examples import EXAMPLES
 
 COMMITTED = Path(__file__).parents[2] / FOLDER
@@ -23,12 +23,12 @@ COMMITTED = Path(__file__).parents[2] / FOLDER
 def messages_of_this_package() -> set[type[Message]]:
     """Return every model with a kind in `schemas`, found by importing all its modules."""
     for module in pkgutil.iter_modules(schemas.__path__):
-        importlib.import_module(f"schemas.{module.name}")
+        importlib.import_module(f"{schemas.__name__}.{module.name}")
     found, waiting = set(), [Message]
     while waiting:
         model = waiting.pop()
         waiting += model.__subclasses__()
-        if "kind" in vars(model) and model.__module__.startswith("schemas."):
+        if "kind" in vars(model) and model.__module__.startswith(f"{schemas.__name__}."):
             found.add(model)
     return found
 

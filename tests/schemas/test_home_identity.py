@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.home_identity import FILE_NAME, remember
-from schemas.settings_file import SettingsError
+from fleetledger.schemas.home_identity import FILE_NAME, remember
+from fleetledger.schemas.settings_file import SettingsError
 
 SETTINGS = Path("agent.toml")
 NAMES = {"device": "camera-1", "fleet": "orchard"}

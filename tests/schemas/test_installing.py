@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from schemas import installing
-from schemas.installing import pip_install
+from fleetledger.schemas import installing
+from fleetledger.schemas.installing import pip_install
 
 WHEEL = "file:///srv/kit%20one/fleetledger-0.1.0-py3-none-any.whl"
 

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from schemas.errors import InvalidValueError, SignatureError
-from schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
+from fleetledger.schemas.errors import InvalidValueError, SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify_key
 
 # RFC 8032, section 7.1, test 3: private key, public key, message, signature.
 RFC_PRIVATE = "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7"

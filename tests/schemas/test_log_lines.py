@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.log_lines import (
+from fleetledger.schemas.log_lines import (
     FIELDS,
     MOST_TEXT,
     JsonLines,
@@ -25,9 +25,9 @@ from schemas.log_lines import (
     about,
     plain,
 )
-from schemas.log_repeats import Repeats
-from schemas.log_setup import EventLog, LogError, configure, quiet
-from schemas.log_writer import WARNINGS, LineWriter
+from fleetledger.schemas.log_repeats import Repeats
+from fleetledger.schemas.log_setup import EventLog, LogError, configure, quiet
+from fleetledger.schemas.log_writer import WARNINGS, LineWriter
 
 LOG = logging.getLogger("tests.log")
 

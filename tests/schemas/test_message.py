@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.errors import SchemaError
-from schemas.message import Message, Strict, explain
-from schemas.presence import Heartbeat
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import Message, Strict, explain
+from fleetledger.schemas.presence import Heartbeat
 from tests.schemas.examples import EXAMPLES
 
 COUNTERS = {

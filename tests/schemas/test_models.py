@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.errors import SchemaError
-from schemas.file_reference import FileReference
-from schemas.models import DesiredModel, Manifest, ModelStatus, Parity, Preprocessing
-from schemas.offers import Offer
-from schemas.values import Digest
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import DesiredModel, Manifest, ModelStatus, Parity, Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
 
 
 def photographs(**changes: Any) -> dict[str, Any]:

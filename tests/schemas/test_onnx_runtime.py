@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.onnx_runtime import VARIABLE
+from fleetledger.schemas.onnx_runtime import VARIABLE
 from tests.test_architecture import ROOT
 from tests.test_packaging import ROOMS
 
 PROGRAM = """
 import sys
-from schemas.onnx_runtime import onnx_runtime
+from fleetledger.schemas.onnx_runtime import onnx_runtime
 runtime = onnx_runtime()
 runtime.get_available_providers()
 with open("/proc/self/maps") as maps:
@@ -31,7 +31,7 @@ def test_no_report_is_prepared(tmp_path: Path) -> None:
     environment = {name: text for name, text in os.environ.items() if name not in left_out}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**environment, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={**environment, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=True,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schemas.envelope import MAX_HEADER_BYTES, encode
-from schemas.errors import SchemaError
-from schemas.presence import MAX_HELD_PARTS, Birth, Death, Welcome
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES, encode
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.presence import MAX_HELD_PARTS, Birth, Death, Welcome
 from tests.schemas.examples import BOOT, DIGEST, EXAMPLES, sender
 
 BIRTH = EXAMPLES[0].model_dump(mode="json")

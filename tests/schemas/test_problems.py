@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from schemas import shown_commands
-from schemas.problems import PAST_SECONDS, OpenProblem, ProblemBook
+from fleetledger.schemas import shown_commands
+from fleetledger.schemas.problems import PAST_SECONDS, OpenProblem, ProblemBook
 
 SECOND = 10**9
 FULL = OpenProblem("files", "the disk is full", hinders=True, key="trouble")

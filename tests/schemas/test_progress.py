@@ -3,7 +3,7 @@
 import threading
 import time
 
-from schemas.progress import HANGS_SECONDS, LONG_SECONDS, JobProgress, working_at
+from fleetledger.schemas.progress import HANGS_SECONDS, LONG_SECONDS, JobProgress, working_at
 
 
 class Clock:

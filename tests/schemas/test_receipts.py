@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import SchemaError
-from schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
 
 KEY = {"stage": 1, "part": 0}
 

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas import regular_files
-from schemas.regular_files import NotRegularError, open_regular, read_regular, regular_status
+from fleetledger.schemas import regular_files
+from fleetledger.schemas.regular_files import (
+    NotRegularError,
+    open_regular,
+    read_regular,
+    regular_status,
+)
 
 
 def test_a_regular_file_and_a_link_to_one_are_read(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import base64
 
 import pytest
 
-from schemas.errors import ReleaseError, SchemaError, SignatureError
-from schemas.releases import SignedRelease, check_release
-from schemas.signatures import KeySignature
-from schemas.values import DeviceId
+from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.schemas.releases import SignedRelease, check_release
+from fleetledger.schemas.signatures import KeySignature
+from fleetledger.schemas.values import DeviceId
 from tests.schemas.signing import (
     COORDINATOR,
     RELEASE,

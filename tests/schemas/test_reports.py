@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import SchemaError
-from schemas.reports import Evaluation, Problem, WaitingClasses
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.reports import Evaluation, Problem, WaitingClasses
 from tests.schemas.examples import EXAMPLES
 
 GOOD = next(body for body in EXAMPLES if isinstance(body, Evaluation)).model_dump(mode="json")

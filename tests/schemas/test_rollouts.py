@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.rollouts import MAX_IMAGES, NATS, EntropyCounts, ModelComparison, ModelCost, Pairs
-from schemas.values import Digest
+from fleetledger.schemas.rollouts import (
+    MAX_IMAGES,
+    NATS,
+    EntropyCounts,
+    ModelComparison,
+    ModelCost,
+    Pairs,
+)
+from fleetledger.schemas.values import Digest
 
 WHOLE = {
     "number": 0,

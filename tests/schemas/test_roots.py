@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from schemas.envelope import MAX_HEADER_BYTES
-from schemas.errors import ReleaseError, SchemaError, SignatureError
-from schemas.keys import KeyName, SigningKey, VerifyKey
-from schemas.roots import MAX_KEYS, MAX_ROOT_BYTES, MAX_ROOTS, SignedRoot, follow
-from schemas.signatures import KeySignature
-from schemas.values import FleetId
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES
+from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey
+from fleetledger.schemas.roots import MAX_KEYS, MAX_ROOT_BYTES, MAX_ROOTS, SignedRoot, follow
+from fleetledger.schemas.signatures import KeySignature
+from fleetledger.schemas.values import FleetId
 from tests.schemas.signing import COORDINATOR, FLEET, RELEASE, ROOTS, SPARE, document, key, root
 
 NEW = tuple(key("root") for _ in range(2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution
 from tests.schemas.examples import EXAMPLES, OFFER
 
 ORDERED = next(m for m in EXAMPLES if isinstance(m, Assignment) and m.round is not None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.service_manager import ServiceManager
+from fleetledger.schemas.service_manager import ServiceManager
 
 
 @pytest.fixture

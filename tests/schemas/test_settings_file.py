@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.errors import FleetledgerError
-from schemas.settings_file import SettingsError, load_settings, read_secret
-from schemas.values import FleetId
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.settings_file import SettingsError, load_settings, read_secret
+from fleetledger.schemas.values import FleetId
 
 
 class Broker(BaseModel):

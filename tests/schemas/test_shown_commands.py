@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.shown_commands import ON_DEVICES, command_at, commands_at
+from fleetledger.schemas.shown_commands import ON_DEVICES, command_at, commands_at
 
 HOME = Path("/srv/my fleet")
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.canonical import canonical_json
-from schemas.contributions import Nothing
-from schemas.envelope import Envelope, Sender, decode, encode
-from schemas.errors import EnvelopeError, InvalidValueError, SchemaError, SignatureError
-from schemas.keys import KeyHash, KeyName, SigningKey, VerifyKey
-from schemas.presence import Heartbeat
-from schemas.protocol_pages import example
-from schemas.seals import DOMAIN
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import Envelope, Sender, decode, encode
+from fleetledger.schemas.errors import EnvelopeError, InvalidValueError, SchemaError, SignatureError
+from fleetledger.schemas.keys import KeyHash, KeyName, SigningKey, VerifyKey
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.protocol_pages import example
+from fleetledger.schemas.seals import DOMAIN
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 FLEET, CRANE, LIFT = FleetId("harbour"), DeviceId("crane-7"), DeviceId("lift-1")
 TOPICS = FleetTopics(FLEET)

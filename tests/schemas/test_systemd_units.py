@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fleetledger import app
-from schemas.errors import InvalidValueError
-from schemas.systemd_units import ServiceUnit, UnitKind
+from fleetledger.command_line import app
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.systemd_units import ServiceUnit, UnitKind
 
 KINDS = list(UnitKind)
 MOST_EXPOSURE = 2.0

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from schemas.bitpacking import PackedIntegers
-from schemas.errors import TensorError
-from schemas.tensor_header import DTYPES
-from schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
-from schemas.zstd_frames import framed
+from fleetledger.schemas.bitpacking import PackedIntegers
+from fleetledger.schemas.errors import TensorError
+from fleetledger.schemas.tensor_header import DTYPES
+from fleetledger.schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
+from fleetledger.schemas.zstd_frames import framed
 
 LIMIT = 1 << 20
 EXPECTED = {"a": Expected("float32", (3, 2)), "b": Expected("packed", (UpTo(5),))}

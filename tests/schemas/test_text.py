@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.canonical import canonical_json
-from schemas.errors import SchemaError
-from schemas.message import explain
-from schemas.models import AnyPreprocessing, Manifest, Preprocessing, of_pictures
-from schemas.text import TextPreprocessing
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.models import AnyPreprocessing, Manifest, Preprocessing, of_pictures
+from fleetledger.schemas.text import TextPreprocessing
 from tests.schemas.test_models import manifest_fields, photographs
 
 EITHER: TypeAdapter[Any] = TypeAdapter(AnyPreprocessing)

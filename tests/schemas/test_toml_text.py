@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.toml_text import toml_value
+from fleetledger.schemas.toml_text import toml_value
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InvalidValueError
-from schemas.topics import DOWN_LEAVES, UP_LEAVES, DeviceTopic, FleetTopics, Topic
-from schemas.values import DeviceId, FleetId
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.topics import DOWN_LEAVES, UP_LEAVES, DeviceTopic, FleetTopics, Topic
+from fleetledger.schemas.values import DeviceId, FleetId
 
 HARBOUR = FleetTopics(FleetId("harbour"))
 CRANE = DeviceId("crane-7")

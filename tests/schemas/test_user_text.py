@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.user_text import decode_text, lines_of
+from fleetledger.schemas.user_text import decode_text, lines_of
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.errors import InvalidValueError
-from schemas.message import explain
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId, PerClass, ValidatedText
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.values import (
+    BootId,
+    ClassName,
+    DeviceId,
+    Digest,
+    FleetId,
+    PerClass,
+    ValidatedText,
+)
 
 GOOD = {
     FleetId: ("a", "harbour-2", "0", "x" * 63),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.whole_file import write_whole
+from fleetledger.schemas.whole_file import write_whole
 
 ROOMS = ("coordinator", "device_agent", "export", "transport", "schemas")
 IN_PLACE = re.compile(r"\.write_(text|bytes)\(|open\(.*['\"][wx]\+?b?['\"]")
@@ -42,7 +42,7 @@ def test_nothing_else_writes_in_place() -> None:
         for path in (root / room).rglob("*.py")
         if IN_PLACE.search(path.read_text(encoding="utf-8"))
     }
-    assert found - ALLOWED.keys() == set(), "use schemas.whole_file.write_whole"
+    assert found - ALLOWED.keys() == set(), "use fleetledger.schemas.whole_file.write_whole"
     assert ALLOWED.keys() - found == set(), "not needed any more"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.values import ClassName
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.segmentation import PixelCounts
-from simulator.shown_scenes import ShownScenes
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.segmentation import PixelCounts
+from fleetledger.simulator.shown_scenes import ShownScenes
 
 SIDE = 24
 

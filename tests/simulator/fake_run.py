@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.metrics.answers import Answers
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.measuring import measure_seed
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.results import RunResults, summarise
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import (
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.results import RunResults, summarise
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.records import (
     DeviceRecord,
     InferenceRecord,
     NoveltyCheckRecord,
@@ -24,9 +24,9 @@ from simulator.records import (
     StageRecord,
     TransitionRecord,
 )
-from simulator.scenario.model import Scenario
-from simulator.scenario.writing import scenario_to_toml
-from simulator.shown_scenes import SCENES_FILE, ShownScenes
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 from tests.simulator.fake_pixels import fake_scenes
 
 MACHINE = {"processor": "x86_64, a machine of dreams", "cores": 8, "python": "3.11.7"}

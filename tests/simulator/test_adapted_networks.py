@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from learning.networks.network import Network
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import build_network
-from learning.networks.vision_transformer import VisionTransformer
-from simulator.backbones.adapted import adapted_sight, frozen_part
-from simulator.backbones.loading import centred
-from simulator.errors import BackboneError
-from simulator.scenario.backbone import BackboneSettings
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.simulator.backbones.adapted import adapted_sight, frozen_part
+from fleetledger.simulator.backbones.loading import centred
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.scenario.backbone import BackboneSettings
 
 TINY = Network(VisionTransformer(16, 4, width=12, blocks=1, heads=3, hidden=20, adapter=5))
 

@@ -9,21 +9,21 @@ import pytest
 import safetensors.numpy
 from rich.console import Console
 
-from export.mobilenet_v2 import random_weights
-from export.runtime import LoadedModel
-from schemas.models import FEATURES, SCORES
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.npz import save_npz
-from simulator.metrics.answers import Answers
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.records import StageRecord
-from simulator.run.engines import make_engine
-from simulator.run.folder import SeedFolder
-from simulator.run.preparing import PreparedSeed
-from simulator.run.progress import Screen
-from simulator.run.seed_run import run_seed
-from simulator.scenario.loading import load_scenario
+from fleetledger.export.mobilenet_v2 import random_weights
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import FEATURES, SCORES
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.seed_run import run_seed
+from fleetledger.simulator.scenario.loading import load_scenario
 
 CLASSES, TRAIN, TEST = 6, 12, 6
 LAYERS, WIDTH = ["features.1.conv.0", "features.3.conv.1"], 32 + 144

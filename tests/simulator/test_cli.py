@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.scenario.shipped import shipped_names, shipped_text
-from simulator.scenario.studies import study_names, study_text
+from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
+from fleetledger.simulator.scenario.studies import study_names, study_text
 
 ROOT = Path(__file__).parents[2]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -19,7 +19,7 @@ def simulate(*arguments: str, folder: Path, **variables: str) -> subprocess.Comp
     return subprocess.run(
         [sys.executable, "-m", "fleetledger", "simulate", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **variables},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", **variables},
         capture_output=True,
         text=True,
         timeout=300,

@@ -15,23 +15,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from device_agent.keys import KeyRing
-from simulator.cli import BrokerOption, FormOption, _of_demo
-from simulator.datasets.digits import split_digits
-from simulator.engines.mqtt.settings import FLEET
-from simulator.metrics.results import RunResults
-from simulator.records import StageRecord
-from simulator.run.folder import SeedFolder
-from simulator.run.preparing import PreparedSeed
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.simulator.cli import BrokerOption, FormOption, _of_demo
+from fleetledger.simulator.datasets.digits import split_digits
+from fleetledger.simulator.engines.mqtt.settings import FLEET
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.transport.brokers import EmbeddedBroker, find_mosquitto
 from tests.simulator.engines.mqtt.small import processes_of
-from transport.brokers import EmbeddedBroker, find_mosquitto
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE = 300.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.results import RunResults
 from tests.simulator.test_cli import ROOT, simulate
 
 SMALL = ["digits-tiny", "--set", "stages.classes=6", "--set", "stages.count=3"]
@@ -105,7 +105,7 @@ def kill_after(folder: Path, cache: str, number: signal.Signals) -> int:
         child = subprocess.Popen(
             [sys.executable, "-m", "fleetledger", "simulate", *SMALL, "--out", "run"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "FLEETLEDGER_CACHE": cache},
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "FLEETLEDGER_CACHE": cache},
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )

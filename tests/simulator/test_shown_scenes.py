@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.values import ClassName
-from simulator.errors import MetricsError
-from simulator.shown_scenes import LEAST_SCENES, MOST_SCENES, ShownScenes, choose_scenes
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.shown_scenes import LEAST_SCENES, MOST_SCENES, ShownScenes, choose_scenes
 
 NAMES = (ClassName("cat"), ClassName("dog"))
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.topics import DOWN_LEAVES, UP_LEAVES, Branch, FleetTopics
-from schemas.values import DeviceId, FleetId
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.topics import DOWN_LEAVES, UP_LEAVES, Branch, FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
 from tests.transport.standalone import free_port
 from tests.transport.worlds import A, B
-from transport.brokers.folder import BrokerFolder, write_broker_folder
 
 DEVICES = (A, B, DeviceId("dev-c"))
 USERS = (*DEVICES, COORDINATOR, PROXY)

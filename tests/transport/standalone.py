@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 
+from fleetledger.transport.brokers.child import free_port
+from fleetledger.transport.brokers.folder import BROKER_LOG, STATE
+from fleetledger.transport.brokers.lifeline import end_with_parent
+from fleetledger.transport.brokers.mosquitto import find_mosquitto
+from fleetledger.transport.brokers.mosquitto_configuration import LOOPBACK
 from tests.transport.worlds import PATIENCE
-from transport.brokers.child import free_port
-from transport.brokers.folder import BROKER_LOG, STATE
-from transport.brokers.lifeline import end_with_parent
-from transport.brokers.mosquitto import find_mosquitto
-from transport.brokers.mosquitto_configuration import LOOPBACK
 
 __all__ = ["RunningBroker", "free_port", "running"]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import FullDiskError
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.part_file import PartFile
 from tests.small_disk import SmallDisk, small_disk
 from tests.transport.test_transfer import Fleet, data_of
 from tests.transport.worlds import PATIENCE, A
-from transport.block_source import BlockSource
-from transport.errors import FullDiskError
-from transport.memory import InMemoryBroker
-from transport.part_file import PartFile
 
 SIZE = 200_000
 

@@ -13,7 +13,20 @@ from dataclasses import replace
 import pytest
 from paho.mqtt.enums import MQTTErrorCode
 
-from schemas.envelope import COORDINATOR
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.interface import (
+    Connected,
+    Connection,
+    ConnectionProblem,
+    Disconnected,
+    Event,
+    IncomingMessage,
+    OutgoingMessage,
+)
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
+from fleetledger.transport.paho_link import make_client
 from tests.transport.acl_matrix import (
     DEVICES,
     ORDINARY,
@@ -26,19 +39,6 @@ from tests.transport.acl_matrix import (
 )
 from tests.transport.standalone import RunningBroker, running
 from tests.transport.worlds import PATIENCE, QUIET, next_of, rest, send, started
-from transport.brokers import MosquittoBroker
-from transport.interface import (
-    Connected,
-    Connection,
-    ConnectionProblem,
-    Disconnected,
-    Event,
-    IncomingMessage,
-    OutgoingMessage,
-)
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
-from transport.paho_link import make_client
 
 pytestmark = pytest.mark.broker
 TOPICS = all_topics()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from transport.brokers.authority import Authority as FleetAuthority
-from transport.brokers.authority import names_of
-from transport.errors import BrokerFilesError
-from transport.tls import TlsFiles
+from fleetledger.transport.brokers.authority import Authority as FleetAuthority
+from fleetledger.transport.brokers.authority import names_of
+from fleetledger.transport.errors import BrokerFilesError
+from fleetledger.transport.tls import TlsFiles
 
 
 def test_the_same_folder_gives_the_same_authority(tmp_path: Path) -> None:

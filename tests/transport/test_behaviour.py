@@ -4,8 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.contributions import Nothing
-from schemas.envelope import decode, encode
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import decode, encode
+from fleetledger.transport.brokers import EmbeddedBroker
+from fleetledger.transport.errors import NotAuthorisedError, NotConnectedError, PayloadTooLargeError
+from fleetledger.transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 from tests.conftest import BROKER_USERS
 from tests.schemas.examples import sender
 from tests.transport.worlds import (
@@ -22,15 +31,6 @@ from tests.transport.worlds import (
     rest,
     send,
     started,
-)
-from transport.brokers import EmbeddedBroker
-from transport.errors import NotAuthorisedError, NotConnectedError, PayloadTooLargeError
-from transport.interface import (
-    Connected,
-    ConnectionProblem,
-    Disconnected,
-    IncomingMessage,
-    OutgoingMessage,
 )
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import SchemaError
-from schemas.offers import MIN_BLOCK_SIZE, BlockData, BlockRequest, Offer
-from schemas.values import Digest
-from transport.block_receiver import BlockReceiver, FailedFetch, FetchedFile
-from transport.block_source import BlockSource
-from transport.errors import BlockError
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.offers import MIN_BLOCK_SIZE, BlockData, BlockRequest, Offer
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_receiver import BlockReceiver, FailedFetch, FetchedFile
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import BlockError
 
 Answer = tuple[BlockData, bytes]
 Network = Callable[[list[Answer]], list[Answer]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.values import DeviceId
-from transport.block_replies import BlockReplies
-from transport.errors import NotConnectedError, QueueFullError
-from transport.interface import OutgoingMessage
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.block_replies import BlockReplies
+from fleetledger.transport.errors import NotConnectedError, QueueFullError
+from fleetledger.transport.interface import OutgoingMessage
 
 GREEDY, MODEST = DeviceId("greedy"), DeviceId("modest")
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import InvalidValueError
-from tests.transport.worlds import PATIENCE, A, B, fresh_topics, next_of, send, started
-from transport import brokers
-from transport.brokers import (
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.transport import brokers
+from fleetledger.transport.brokers import (
     Broker,
     EmbeddedBroker,
     MosquittoBroker,
     start_child_broker,
 )
-from transport.brokers.mosquitto import password_hash
-from transport.errors import BrokerStartError, NotAuthorisedError
-from transport.interface import IncomingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
+from fleetledger.transport.brokers.mosquitto import password_hash
+from fleetledger.transport.errors import BrokerStartError, NotAuthorisedError
+from fleetledger.transport.interface import IncomingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from tests.transport.worlds import PATIENCE, A, B, fresh_topics, next_of, send, started
 
 
 @pytest.fixture(params=[pytest.param("mosquitto", marks=pytest.mark.broker), "amqtt"])
@@ -130,7 +130,8 @@ def test_amqtt_refuses_a_client_id_that_belongs_to_another(tmp_path: Path) -> No
 def test_it_ends_when_its_parent_dies(broker: Broker, tmp_path: Path) -> None:
     name = type(broker).__name__
     program = (
-        f"import sys, time; from pathlib import Path; from transport.brokers import {name}\n"
+        f"import sys, time; from pathlib import Path\n"
+        f"from fleetledger.transport.brokers import {name}\n"
         f"broker = {name}(Path({str(tmp_path / 'child')!r}), ['dev-a']); broker.start()\n"
         "print(broker._process.pid, flush=True); time.sleep(60)"
     )

@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.serving.broker_folders import KnownBroker, certificate_watch, remember_broker
-from coordinator.settings import load
+from fleetledger.coordinator.serving.broker_folders import (
+    KnownBroker,
+    certificate_watch,
+    remember_broker,
+)
+from fleetledger.coordinator.settings import load
+from fleetledger.transport.certificates import CertificateWatch, ending
+from fleetledger.transport.tls import TlsFiles
+from fleetledger.transport.tls_failures import hint_for_closing
 from tests.coordinator.serving.test_watch import Leaping
 from tests.coordinator.shell_harness import write_home
 from tests.device_agent.scripted import write_settings
 from tests.transport.certificates import DAY, Authority
-from transport.certificates import CertificateWatch, ending
-from transport.tls import TlsFiles
-from transport.tls_failures import hint_for_closing
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import pytest
 
+from fleetledger.transport.access import client_id_belongs_to, fresh_client_id
+from fleetledger.transport.backoff import Returns
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.interface import Disconnected
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.worlds import QUIET, fresh_topics, rest, send, started
-from transport.access import client_id_belongs_to, fresh_client_id
-from transport.backoff import Returns
-from transport.brokers import MosquittoBroker
-from transport.interface import Disconnected
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 DEFAULTS = MqttSettings(client_id="dev-a")
 

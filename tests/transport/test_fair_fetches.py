@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.offers import BlockData, BlockRefusal, BlockRequest
-from schemas.values import DeviceId
-from transport.block_source import BlockSource
-from transport.errors import BlockError, NotWantedError, StalledError
-from transport.fetches import Fetch, Fetches
+from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import BlockError, NotWantedError, StalledError
+from fleetledger.transport.fetches import Fetch, Fetches
 
 HONEST, SILENT = DeviceId("honest"), DeviceId("silent")
 PATIENCE = 15.0

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from schemas.offers import Offer
+from fleetledger.schemas.offers import Offer
+from fleetledger.transport import block_receiver, https_source
+from fleetledger.transport.block_receiver import BlockReceiver
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.elsewhere import HttpsRules
+from fleetledger.transport.errors import BlockError, TlsError
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.part_file import PartFile
+from fleetledger.transport.transfer import BlockExchange
 from tests.transport.test_transfer import BLOCK, Fleet, data_of
 from tests.transport.web import WebHost
 from tests.transport.worlds import PATIENCE, A
-from transport import block_receiver, https_source
-from transport.block_receiver import BlockReceiver
-from transport.block_source import BlockSource
-from transport.elsewhere import HttpsRules
-from transport.errors import BlockError, TlsError
-from transport.memory import InMemoryBroker
-from transport.part_file import PartFile
-from transport.transfer import BlockExchange
 
 DATA = data_of(40 * BLOCK + 17)
 SOURCE = BlockSource(DATA, BLOCK)

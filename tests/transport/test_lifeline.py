@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from transport.brokers.lifeline import interrupted_later
+from fleetledger.transport.brokers.lifeline import interrupted_later
 
 
 def test_what_interrupts_is_raised_when_the_block_is_over():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transport.brokers.log_watch import MOST_HELD, MOST_OPENED, LogWatch, PasswordMisuse
+from fleetledger.transport.brokers.log_watch import MOST_HELD, MOST_OPENED, LogWatch, PasswordMisuse
 
 SECOND = 1_000_000_000
 STRANGER = (

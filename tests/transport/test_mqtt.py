@@ -7,6 +7,24 @@ from typing import Any
 
 import pytest
 
+from fleetledger.transport.brokers import EmbeddedBroker, MosquittoBroker
+from fleetledger.transport.brokers.child import free_port
+from fleetledger.transport.errors import (
+    BrokerUnreachableError,
+    CallbackError,
+    InboxFullError,
+    NotAuthorisedError,
+    PayloadTooLargeError,
+    QueueFullError,
+)
+from fleetledger.transport.interface import (
+    Connected,
+    ConnectionProblem,
+    Disconnected,
+    IncomingMessage,
+)
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.worlds import (
     PATIENCE,
     QUIET,
@@ -21,19 +39,6 @@ from tests.transport.worlds import (
     started,
     until_heard,
 )
-from transport.brokers import EmbeddedBroker, MosquittoBroker
-from transport.brokers.child import free_port
-from transport.errors import (
-    BrokerUnreachableError,
-    CallbackError,
-    InboxFullError,
-    NotAuthorisedError,
-    PayloadTooLargeError,
-    QueueFullError,
-)
-from transport.interface import Connected, ConnectionProblem, Disconnected, IncomingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 Connect = Callable[..., MqttConnection]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.errors import InvalidValueError
-from transport.mqtt_settings import read_host
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.transport.mqtt_settings import read_host
 
 
 @pytest.mark.parametrize("host", ["b", "broker.example", "broker_1", "10.0.0.5", "::1"])

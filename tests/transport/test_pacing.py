@@ -6,8 +6,8 @@ from types import FrameType
 
 import pytest
 
-from transport.pacing import Pacer, RequestedBlock
-from transport.wanted import Wanted
+from fleetledger.transport.pacing import Pacer, RequestedBlock
+from fleetledger.transport.wanted import Wanted
 
 BLOCK = 64 * 1024
 

@@ -7,31 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR, PROXY
-from transport.access import (
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.transport.access import (
     allowed_filters,
     client_id_belongs_to,
     is_allowed,
     mosquitto_access_file,
 )
-from transport.backoff import Backoff
-from transport.errors import (
+from fleetledger.transport.backoff import Backoff
+from fleetledger.transport.errors import (
     NotAuthorisedError,
     QueueFullError,
     TransportError,
 )
-from transport.filters import covers, matches
-from transport.inbox import Inbox
-from transport.interface import (
+from fleetledger.transport.filters import covers, matches
+from fleetledger.transport.inbox import Inbox
+from fleetledger.transport.interface import (
     Connected,
     ConnectionProblem,
     Disconnected,
     IncomingMessage,
     OutgoingMessage,
 )
-from transport.memory import InMemoryBroker
-from transport.meter import Counts, Meter, topic_class
-from transport.pending import PendingBytes
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.meter import Counts, Meter, topic_class
+from fleetledger.transport.pending import PendingBytes
 
 
 def outgoing(payload: bytes) -> OutgoingMessage:

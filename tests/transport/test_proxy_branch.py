@@ -2,13 +2,13 @@
 
 import pytest
 
-from schemas.envelope import COORDINATOR, PROXY, Sender
-from schemas.errors import EnvelopeError
-from schemas.offers import BlockRequest
-from schemas.topics import Branch, FleetTopics
-from schemas.values import BootId, DeviceId, Digest, FleetId
-from transport.block_wire import BlockWire, Heard
-from transport.interface import IncomingMessage
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender
+from fleetledger.schemas.errors import EnvelopeError
+from fleetledger.schemas.offers import BlockRequest
+from fleetledger.schemas.topics import Branch, FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.transport.block_wire import BlockWire, Heard
+from fleetledger.transport.interface import IncomingMessage
 
 FLEET, DEVICE = FleetId("workshop"), DeviceId("bench-3")
 REQUEST = BlockRequest(

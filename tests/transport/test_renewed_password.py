@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.private_file import write_private
+from fleetledger.schemas.private_file import write_private
+from fleetledger.transport.brokers.mosquitto import MosquittoBroker
+from fleetledger.transport.errors import NotAuthorisedError, PasswordFileError
+from fleetledger.transport.interface import Connected, ConnectionProblem, Disconnected
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.worlds import PATIENCE, A
-from transport.brokers.mosquitto import MosquittoBroker
-from transport.errors import NotAuthorisedError, PasswordFileError
-from transport.interface import Connected, ConnectionProblem, Disconnected
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.transport.brokers.mosquitto import MosquittoBroker
+from fleetledger.transport.errors import BrokerLimitError
+from fleetledger.transport.interface import Connected, ConnectionProblem
+from fleetledger.transport.mqtt import LEAST_PACKET, MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.test_renewed_password import until
 from tests.transport.worlds import A
-from transport.brokers.mosquitto import MosquittoBroker
-from transport.errors import BrokerLimitError
-from transport.interface import Connected, ConnectionProblem
-from transport.mqtt import LEAST_PACKET, MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from transport.filters import matches
-from transport.subscriptions import Subscriptions
+from fleetledger.transport.filters import matches
+from fleetledger.transport.subscriptions import Subscriptions
 
 
 def test_exact_filters_and_wildcards_give_the_highest_qos() -> None:

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from schemas.envelope import COORDINATOR
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
+from fleetledger.transport.brokers.mosquitto_configuration import ServerCertificates
+from fleetledger.transport.errors import (
+    ConnectionRefusedByBrokerError,
+    NotAuthorisedError,
+    TlsError,
+)
+from fleetledger.transport.interface import Connected, ConnectionProblem
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
+from fleetledger.transport.tls import TlsFiles
 from tests.transport.certificates import DAY, Authority
 from tests.transport.relay import Relay
 from tests.transport.standalone import RunningBroker, free_port, running
@@ -26,14 +38,6 @@ from tests.transport.worlds import (
     started,
     until_heard,
 )
-from transport.brokers import MosquittoBroker
-from transport.brokers.folder import BrokerFolder, write_broker_folder
-from transport.brokers.mosquitto_configuration import ServerCertificates
-from transport.errors import ConnectionRefusedByBrokerError, NotAuthorisedError, TlsError
-from transport.interface import Connected, ConnectionProblem
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
-from transport.tls import TlsFiles
 
 pytestmark = pytest.mark.broker
 Start = Callable[..., RunningBroker]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from fleetledger.transport.errors import TlsError
+from fleetledger.transport.tls import TlsFiles, TlsSettings, find_tls
 from tests.transport.certificates import Authority
-from transport.errors import TlsError
-from transport.tls import TlsFiles, TlsSettings, find_tls
 
 
 @pytest.fixture

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR, Sender, encode
-from schemas.offers import BlockData
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.schemas.envelope import COORDINATOR, Sender, encode
+from fleetledger.schemas.offers import BlockData
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.errors import BlockError
+from fleetledger.transport.faults import Faults
+from fleetledger.transport.interface import Connection, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.transfer import BlockExchange
 from tests.transport.relay import Relay
 from tests.transport.worlds import PATIENCE, A, B, fresh_topics
-from transport.block_source import BlockSource
-from transport.brokers import MosquittoBroker
-from transport.errors import BlockError
-from transport.faults import Faults
-from transport.interface import Connection, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.transfer import BlockExchange
 
 Connect = Callable[[str], Connection]
 BLOCK = 4096

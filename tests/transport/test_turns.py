@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR, Sender, encode
-from schemas.offers import BlockRequest
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
-from transport.block_source import BlockSource
-from transport.clock import Clock
-from transport.errors import BlockError, NotWantedError
-from transport.interface import OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.transfer import BlockExchange
+from fleetledger.schemas.envelope import COORDINATOR, Sender, encode
+from fleetledger.schemas.offers import BlockRequest
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.errors import BlockError, NotWantedError
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.transfer import BlockExchange
 
 DEVICE = DeviceId("stepped")
 TOPICS = FleetTopics(FleetId("turns"))

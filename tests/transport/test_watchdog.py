@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from schemas.envelope import COORDINATOR
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
+from fleetledger.transport.interface import Connected, Disconnected, IncomingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.standalone import free_port, running
 from tests.transport.worlds import (
     PATIENCE,
@@ -23,11 +28,6 @@ from tests.transport.worlds import (
     started,
     until_heard,
 )
-from transport.brokers import MosquittoBroker
-from transport.brokers.folder import BrokerFolder, write_broker_folder
-from transport.interface import Connected, Disconnected, IncomingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 Connect = Callable[..., MqttConnection]

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR
-from schemas.topics import FleetTopics
-from schemas.values import FleetId
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import FleetId
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.folder import SERVICE_LIMITS, BrokerFolder, write_broker_folder
+from fleetledger.transport.brokers.mosquitto_configuration import MOST_CONNECTIONS
+from fleetledger.transport.errors import TransportError
+from fleetledger.transport.interface import IncomingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.promises.hostile import connect_packet
 from tests.transport.standalone import RunningBroker, free_port, running
 from tests.transport.worlds import PATIENCE, A, B, send, started, until_heard
-from transport.access import fresh_client_id
-from transport.brokers import MosquittoBroker
-from transport.brokers.folder import SERVICE_LIMITS, BrokerFolder, write_broker_folder
-from transport.brokers.mosquitto_configuration import MOST_CONNECTIONS
-from transport.errors import TransportError
-from transport.interface import IncomingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 TOPICS = FleetTopics(FleetId("mill"))

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fleetledger.transport import mqtt
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
+from fleetledger.transport.paho_link import NoAnswerError, PahoLink
 from tests.transport.worlds import PATIENCE
-from transport import mqtt
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MQTT_3_1_1, MQTT_5, MqttSettings
-from transport.paho_link import NoAnswerError, PahoLink
 
 SILENT, ACCEPTS = "silent", "accepts"
 

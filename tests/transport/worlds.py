@@ -5,14 +5,14 @@ import secrets
 import time
 from typing import Any, Protocol
 
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, FleetId
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers import Broker
+from fleetledger.transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.relay import Relay
-from transport.brokers import Broker
-from transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 PATIENCE = 300.0
 """Seconds after which a test gives up waiting."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from schemas.installing import pip_install
-from transport.brokers.child import ChildBroker as Broker
-from transport.brokers.embedded import EmbeddedBroker
-from transport.brokers.mosquitto import MosquittoBroker, find_mosquitto
-from transport.errors import BrokerStartError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.transport.brokers.child import ChildBroker as Broker
+from fleetledger.transport.brokers.embedded import EmbeddedBroker
+from fleetledger.transport.brokers.mosquitto import MosquittoBroker, find_mosquitto
+from fleetledger.transport.errors import BrokerStartError
 
 __all__ = ["Broker", "EmbeddedBroker", "MosquittoBroker", "find_mosquitto", "start_child_broker"]
 

@@ -16,7 +16,7 @@ from amqtt.contexts import Action, BaseContext
 from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.session import Session
 
-from transport.access import client_id_belongs_to, is_allowed
+from fleetledger.transport.access import client_id_belongs_to, is_allowed
 
 
 class SecretAuthentication(BaseAuthPlugin):  # type: ignore[misc] # amqtt has no usable hints

@@ -1,4 +1,4 @@
-"""The amqtt process: `python -m transport.brokers.amqtt_server CONFIGURATION.json`.
+"""The amqtt process: `python -m fleetledger.transport.brokers.amqtt_server CONFIGURATION.json`.
 
 It ends on SIGTERM, on Ctrl-C, and when the pipe on its standard input is closed, which happens when
 its parent dies.
@@ -21,7 +21,7 @@ from amqtt.broker import Broker
 from amqtt.contexts import Action
 from amqtt.session import Session
 
-_PLUGINS = "transport.brokers.amqtt_plugins"
+_PLUGINS = "fleetledger.transport.brokers.amqtt_plugins"
 _SESSION_EXPIRY_SECONDS = 24 * 3600
 _MQTT_3_1_1 = 4
 _UNSUPPORTED_VERSION = bytes((0x20, 3, 0, 0x84, 0))

@@ -22,8 +22,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from typing_extensions import Self
 
-from transport.brokers.private_files import forget_secret, make_private_folder, write_secret
-from transport.errors import BrokerFilesError
+from fleetledger.transport.brokers.private_files import (
+    forget_secret,
+    make_private_folder,
+    write_secret,
+)
+from fleetledger.transport.errors import BrokerFilesError
 
 YEARS = 10
 _DAY = timedelta(days=1)

@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from typing_extensions import Self
 
-from schemas.envelope import COORDINATOR
-from schemas.errors import InvalidValueError
-from schemas.private_file import write_private
-from schemas.values import DeviceId
-from transport.brokers.lifeline import end_with_parent, interrupted_later
-from transport.brokers.readiness import accepts
-from transport.errors import BrokerStartError
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.brokers.lifeline import end_with_parent, interrupted_later
+from fleetledger.transport.brokers.readiness import accepts
+from fleetledger.transport.errors import BrokerStartError
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0

@@ -14,10 +14,10 @@ import os
 import sys
 from pathlib import Path
 
-from schemas.installing import pip_install
-from schemas.private_file import write_private
-from transport.brokers.child import ChildBroker
-from transport.errors import BrokerStartError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.private_file import write_private
+from fleetledger.transport.brokers.child import ChildBroker
+from fleetledger.transport.errors import BrokerStartError
 
 
 class EmbeddedBroker(ChildBroker):
@@ -43,11 +43,16 @@ class EmbeddedBroker(ChildBroker):
         """Return the command line."""
         if not self.is_installed():
             raise BrokerStartError(f"amqtt is not installed; try `{pip_install('broker')}`")
-        return [sys.executable, "-m", "transport.brokers.amqtt_server", str(self._configuration)]
+        return [
+            sys.executable,
+            "-m",
+            "fleetledger.transport.brokers.amqtt_server",
+            str(self._configuration),
+        ]
 
     def environment(self) -> dict[str, str]:
         """Let the child find this package wherever it is run from."""
-        here = str(Path(__file__).parents[2])
+        here = str(Path(__file__).parents[3])
         known = os.environ.get("PYTHONPATH")
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, known)))}
 

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.values import DeviceId
-from transport.access import mosquitto_access_file
-from transport.brokers.mosquitto import password_hash
-from transport.brokers.mosquitto_configuration import (
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.access import mosquitto_access_file
+from fleetledger.transport.brokers.mosquitto import password_hash
+from fleetledger.transport.brokers.mosquitto_configuration import (
     LIMITS,
     LOG,
     MOST_CONNECTIONS,
@@ -32,7 +32,7 @@ from transport.brokers.mosquitto_configuration import (
     persistence,
     service_limits,
 )
-from transport.brokers.private_files import (
+from fleetledger.transport.brokers.private_files import (
     forget_secret,
     make_private_folder,
     secrets_of,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from schemas.envelope import COORDINATOR
-from schemas.message import Strict
-from transport.access import client_id_belongs_to
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.access import client_id_belongs_to
 
 MOST_HELD = 8
 """Sessions of one user at a time: a device has two, and four while two installations run."""

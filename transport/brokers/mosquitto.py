@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from schemas.private_file import write_private
-from transport.access import mosquitto_access_file
-from transport.brokers.child import ChildBroker
-from transport.brokers.mosquitto_configuration import LIMITS, LOG, persistence
-from transport.errors import BrokerStartError
+from fleetledger.schemas.private_file import write_private
+from fleetledger.transport.access import mosquitto_access_file
+from fleetledger.transport.brokers.child import ChildBroker
+from fleetledger.transport.brokers.mosquitto_configuration import LIMITS, LOG, persistence
+from fleetledger.transport.errors import BrokerStartError
 
 _USUAL_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 _PBKDF2_ROUNDS = 101

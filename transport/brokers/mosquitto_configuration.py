@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.envelope import COORDINATOR
-from schemas.topics import ROOT
-from transport.access import fresh_client_id
-from transport.errors import BrokerFilesError
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.topics import ROOT
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.errors import BrokerFilesError
 
 LIMITS = (
     "max_queued_messages 100000",  # the default of 1000 loses for slow subscribers

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from schemas.private_file import write_private
-from schemas.user_text import decode_text, lines_of
-from transport.errors import BrokerFilesError
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.user_text import decode_text, lines_of
+from fleetledger.transport.errors import BrokerFilesError
 
 SECRET_BYTES = 32
 

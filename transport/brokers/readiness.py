@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 
-from transport.access import fresh_client_id
+from fleetledger.transport.access import fresh_client_id
 
 _ACCEPTED = bytes((0x20, 2, 0, 0))
 _CLEAN_SESSION_WITH_USER_AND_PASSWORD = 0xC2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 TITLES = {
     403: "You may not do this.",

@@ -11,8 +11,8 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-from transport.pages.grants import Grants
-from transport.pages.people import Person
+from fleetledger.transport.pages.grants import Grants
+from fleetledger.transport.pages.people import Person
 
 LINK_SECONDS = 24 * 3600.0
 IDLE_SECONDS = 12 * 3600.0

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from schemas.times import clock_time
-from transport.pages import words
+from fleetledger.schemas.times import clock_time
+from fleetledger.transport.pages import words
 
-SHARED = "transport.pages"
+SHARED = "fleetledger.transport.pages"
 _STATIC = "static"
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.message import Strict
-from schemas.values import Digest
-from transport.errors import GrantsFileError
-from transport.pages.people import Person, Role
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.errors import GrantsFileError
+from fleetledger.transport.pages.people import Person, Role
 
 _SECOND_NS = 1_000_000_000
 _WRITE_NS = 60 * _SECOND_NS

@@ -19,9 +19,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schemas.log_lines import about
-from transport.pages.answers import wants_json
-from transport.pages.doors import IDLE_SECONDS, Doors
+from fleetledger.schemas.log_lines import about
+from fleetledger.transport.pages.answers import wants_json
+from fleetledger.transport.pages.doors import IDLE_SECONDS, Doors
 
 _OPEN = ("/static/", "/login", "/livez", "/readyz")
 """What anybody may ask who reaches the program; nothing of it names a device or shows an image."""

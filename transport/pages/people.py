@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from transport.errors import PersonError
+from fleetledger.transport.errors import PersonError
 
 
 class Role(str, Enum):

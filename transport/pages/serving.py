@@ -11,11 +11,11 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from schemas.service_manager import ServiceManager
-from transport.errors import ListenError
-from transport.pages.connections import BoundedProtocol
-from transport.pages.doors import Doors
-from transport.pages.people import Person
+from fleetledger.schemas.service_manager import ServiceManager
+from fleetledger.transport.errors import ListenError
+from fleetledger.transport.pages.connections import BoundedProtocol
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person
 
 MOST_CONNECTIONS = 500
 STOP_SECONDS = 3

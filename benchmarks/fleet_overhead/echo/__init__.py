@@ -3,7 +3,7 @@
 The measured program makes this folder a part of the package `methods`.
 """
 
-from methods.descriptor import LEARN, Descriptor
+from fleetledger.methods.descriptor import LEARN, Descriptor
 
 DESCRIPTOR = Descriptor(
     name="echo",

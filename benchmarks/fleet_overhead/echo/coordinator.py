@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from methods.echo.messages import EchoAssignment, frame_of
-
-from methods.averaging import AveragingCoordinator
-from methods.client_updates import UpdateFrame
-from methods.training import RoundConfig
+from fleetledger.methods.averaging import AveragingCoordinator
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.echo.messages import EchoAssignment, frame_of
+from fleetledger.methods.training import RoundConfig
 
 
 class EchoCoordinator(AveragingCoordinator[EchoAssignment]):

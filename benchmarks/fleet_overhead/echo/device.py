@@ -6,18 +6,18 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from methods.echo.messages import EchoAssignment, frame_of
 
-from methods.client_updates import UpdateFrame
-from methods.errors import MethodError
-from methods.once import OncePerRound
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
-from methods.training_sides import TrainingDevice
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.echo.messages import EchoAssignment, frame_of
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.once import OncePerRound
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.methods.training_sides import TrainingDevice
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
-    from learning.training.settings import TrainingEngineSettings
-    from learning.training.work import Trained
+    from fleetledger.learning.networks.pictures import Pictures
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.learning.training.work import Trained
 
 STEP = 1e-4
 _APART = 1e-6

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from methods.client_updates import UpdateFrame
-from methods.network_weights import decode_weights, grown
-from methods.training_assignment import AveragedSettings, TrainingAssignment
-from schemas.values import ClassName
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.client_updates import UpdateFrame
+from fleetledger.methods.network_weights import decode_weights, grown
+from fleetledger.methods.training_assignment import AveragedSettings, TrainingAssignment
+from fleetledger.schemas.values import ClassName
 
 
 class EchoSettings(AveragedSettings):

@@ -21,20 +21,20 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-import methods
 from benchmarks.fleet_overhead.sides.telling import Mark, mark, numbers, tell
-from methods import registry
-from schemas.values import ClassName
-from simulator.backbones.backbone import Backbone
-from simulator.backbones.pixels import pixels_backbone
-from simulator.datasets.images import LabelledImages, Split
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.plan.making import device_id
-from simulator.records import RoundRecord, StageRecord
-from simulator.run.engines import make_engine
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.model import Scenario
+from fleetledger import methods
+from fleetledger.methods import registry
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.pixels import pixels_backbone
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.plan.making import device_id
+from fleetledger.simulator.records import RoundRecord, StageRecord
+from fleetledger.simulator.run.engines import make_engine
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.model import Scenario
 
 HIDDEN = {1_000: [13], 10_000: [46, 143], 1_000_000: [1000, 932], 11_200_000: [3100, 3550]}
 """Widths of the network by the number of floats: 873, 9,999, 999,798 and 11,217,152 of them for
@@ -158,8 +158,8 @@ def check(scenario: Scenario, record: StageRecord) -> None:
 
 def ledger_entries(folder: Path) -> int:
     """Return the number of entries."""
-    from coordinator.ledger.reader import LedgerReader
-    from coordinator.paths import ledger_path
+    from fleetledger.coordinator.ledger.reader import LedgerReader
+    from fleetledger.coordinator.paths import ledger_path
 
     with LedgerReader.open_read_only(ledger_path(folder / "coordinator")) as ledger:
         return ledger.size

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from coordinator.core.commands import Command
-from coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.ledger.reader import LedgerReader
 
 Values = Mapping[str, str]
 """What was filled in, by field; what was left empty is absent."""

@@ -6,23 +6,35 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coordinator.core.formatting import count_of
-from coordinator.dashboard.actions.action import DEVICE, REASON, Action, ActionField, Values, words
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.file import online_now
-from coordinator.provisioning.broker_access import close_access, open_access
-from coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
-from coordinator.reading.rollouts.plan_words import plan_of
-from coordinator.reading.rollouts.preview import preview
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.commands import AdmitDevice, RetireDevice, SettleTwins, TagDevices
-from coordinator.topics.devices.views import chosen_in
-from coordinator.topics.keys.commands import RevokeKey
-from coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
-from coordinator.topics.rollouts.commands import (
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.dashboard.actions.action import (
+    DEVICE,
+    REASON,
+    Action,
+    ActionField,
+    Values,
+    words,
+)
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.file import online_now
+from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
+from fleetledger.coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
+from fleetledger.coordinator.reading.rollouts.plan_words import plan_of
+from fleetledger.coordinator.reading.rollouts.preview import preview
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.commands import (
+    AdmitDevice,
+    RetireDevice,
+    SettleTwins,
+    TagDevices,
+)
+from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.coordinator.topics.keys.commands import RevokeKey
+from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PinDevices, PushModel
+from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
@@ -30,12 +42,12 @@ from coordinator.topics.rollouts.commands import (
     ResumeRollout,
     StartRollout,
 )
-from coordinator.topics.rounds.commands import ResumeRounds
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.trust.release_key import waits_for_key
-from schemas.contributions import PartKey
-from schemas.tags import TagName, TagValue
-from schemas.values import BootId, ClassName, DeviceId
+from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import BootId, ClassName, DeviceId
 
 
 def _retract(values: Values) -> RetractContributions:

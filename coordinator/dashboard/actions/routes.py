@@ -14,21 +14,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from coordinator.dashboard.actions.action import Action, Values
-from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.answers import Dashboard, frame_of
-from coordinator.dashboard.drawing import draw
-from coordinator.dashboard.sources import NotThereError
-from coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.live.file import read_presence
-from coordinator.serving.operator import actor_of, send
-from schemas.errors import FleetledgerError
-from schemas.log_lines import about
-from schemas.message import Strict, explain
-from schemas.shown_commands import command_at, commands_at
-from transport.pages.answers import wants_json
-from transport.pages.people import Person
+from fleetledger.coordinator.dashboard.actions.action import Action, Values
+from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
+from fleetledger.coordinator.dashboard.answers import Dashboard, frame_of
+from fleetledger.coordinator.dashboard.drawing import draw
+from fleetledger.coordinator.dashboard.sources import NotThereError
+from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.live.file import read_presence
+from fleetledger.coordinator.serving.operator import actor_of, send
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.shown_commands import command_at, commands_at
+from fleetledger.transport.pages.answers import wants_json
+from fleetledger.transport.pages.people import Person
 
 ANSWER_SECONDS = 20.0
 _NOBODY = (

@@ -10,12 +10,12 @@ from prometheus_client import exposition
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 
-from coordinator.dashboard.metrics.families import gauge
-from coordinator.dashboard.metrics.fleet import device_families, fleet_families
-from coordinator.dashboard.metrics.ledger import accepted, ledger_families
-from coordinator.dashboard.metrics.process import info_family, process_families
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import LiveSnapshot
+from fleetledger.coordinator.dashboard.metrics.families import gauge
+from fleetledger.coordinator.dashboard.metrics.fleet import device_families, fleet_families
+from fleetledger.coordinator.dashboard.metrics.ledger import accepted, ledger_families
+from fleetledger.coordinator.dashboard.metrics.process import info_family, process_families
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import LiveSnapshot
 
 
 def families(

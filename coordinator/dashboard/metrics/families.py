@@ -15,7 +15,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from coordinator.live.snapshot import HistogramNow
+from fleetledger.coordinator.live.snapshot import HistogramNow
 
 PREFIX = "fleetledger_"
 _UNITS = ("seconds", "bytes", "celsius", "ratio")

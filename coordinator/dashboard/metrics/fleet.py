@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric
 
-from coordinator.dashboard.metrics.families import gauge, gauges, spread
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.snapshot import DeviceNow, LiveSnapshot, serves
-from schemas.health import DeviceHealth
+from fleetledger.coordinator.dashboard.metrics.families import gauge, gauges, spread
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot, serves
+from fleetledger.schemas.health import DeviceHealth
 
 STATES = ("connected", "away", "unknown", "revoked")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from coordinator.dashboard.metrics.families import counter, gauge, gauges
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.old_and_new import correct_ratios
-from coordinator.reading.rollouts.finding import unfinished
-from coordinator.reading.rollouts.report import OPEN
+from fleetledger.coordinator.dashboard.metrics.families import counter, gauge, gauges
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.old_and_new import correct_ratios
+from fleetledger.coordinator.reading.rollouts.finding import unfinished
+from fleetledger.coordinator.reading.rollouts.report import OPEN
 
 _STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import InfoMetricFamily, Metric
 
-from coordinator.dashboard.metrics.families import counters, gauge, histogram
-from coordinator.live.meters import (
+from fleetledger.coordinator.dashboard.metrics.families import counters, gauge, histogram
+from fleetledger.coordinator.live.meters import (
     COMMIT_SECONDS,
     CONTRIBUTIONS,
     MESSAGES,
@@ -18,7 +18,7 @@ from coordinator.live.meters import (
     TRAFFIC_BYTES,
     Counter,
 )
-from coordinator.live.snapshot import CoordinatorNow, CounterNow, LiveSnapshot, serves
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, CounterNow, LiveSnapshot, serves
 
 RESULTS = ("accepted", "refused", "later", "repeated")
 _COUNTERS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.core.formatting import span
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
-from schemas.counted import count_of
-from schemas.message import Strict
+from fleetledger.coordinator.core.formatting import span
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict
 
 
 class ReadyCheck(Strict):

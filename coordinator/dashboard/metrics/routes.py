@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from coordinator.dashboard.metrics.exposition import expose, families
-from coordinator.dashboard.metrics.readiness import readiness
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import read_live
+from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
+from fleetledger.coordinator.dashboard.metrics.readiness import readiness
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import read_live
 
 
 @dataclass(frozen=True)

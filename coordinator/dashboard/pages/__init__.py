@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.page import Page
-from coordinator.dashboard.pages import (
+from fleetledger.coordinator.dashboard.page import Page
+from fleetledger.coordinator.dashboard.pages import (
     classes,
     contributions,
     device,

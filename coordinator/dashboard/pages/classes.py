@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.plotting import scale_from
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.reading.contributions import ClassFacts, class_facts
-from coordinator.reading.old_and_new import class_counts, first_stages, newest_classes
-from coordinator.topics.models.queries import going_out
-from schemas.message import Strict
-from transport.pages.words import plural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.plotting import scale_from
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.reading.contributions import ClassFacts, class_facts
+from fleetledger.coordinator.reading.old_and_new import class_counts, first_stages, newest_classes
+from fleetledger.coordinator.topics.models.queries import going_out
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural
 
 SHOWN = 200
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.reading.contributions import (
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.reading.contributions import (
     ContributionFacts,
     ContributionFilter,
     CountsOverTime,
@@ -14,10 +14,10 @@ from coordinator.reading.contributions import (
     given,
     over_time,
 )
-from coordinator.reading.model_waits import contributions_wait
-from coordinator.reading.waits import Wait
-from schemas.message import Strict
-from transport.pages.words import plural
+from fleetledger.coordinator.reading.model_waits import contributions_wait
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural
 
 SHOWN = 40
 HOUR_NS, DAY_NS = 3600 * 10**9, 86_400 * 10**9

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from functools import partial
 
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.presence_plot import absences
-from coordinator.dashboard.parts.remarks import needs_look, remark
-from coordinator.dashboard.parts.timeline import Happened, timeline
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.ledger.reader import LedgerReader
-from coordinator.live.day import health_points
-from coordinator.live.snapshot import HealthPoint
-from coordinator.reading.answers import FleetDevice, FleetNow
-from coordinator.reading.class_accuracy import AccuracyByClass, ClassThere, accuracy_by_class
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.presence import PresenceDay, PresenceSpan
-from coordinator.reading.rollouts.finding import rollout_of
-from coordinator.topics.devices import views as device_views
-from schemas.message import Strict
-from schemas.presence import Capabilities
-from schemas.times import iso_time
-from schemas.values import DeviceId
-from transport.pages.words import percent
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.presence_plot import absences
+from fleetledger.coordinator.dashboard.parts.remarks import needs_look, remark
+from fleetledger.coordinator.dashboard.parts.timeline import Happened, timeline
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.day import health_points
+from fleetledger.coordinator.live.snapshot import HealthPoint
+from fleetledger.coordinator.reading.answers import FleetDevice, FleetNow
+from fleetledger.coordinator.reading.class_accuracy import (
+    AccuracyByClass,
+    ClassThere,
+    accuracy_by_class,
+)
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.presence import PresenceDay, PresenceSpan
+from fleetledger.coordinator.reading.rollouts.finding import rollout_of
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.pages.words import percent
 
 ENTRIES = 30
 """Of the timeline, before all are asked for."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
-from coordinator.dashboard.parts.doing import NeedHere, with_doing
-from coordinator.dashboard.parts.filtering import chosen, tag_selectors
-from coordinator.dashboard.parts.remarks import heard, needs_look, remark
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.live.day import fleet_heat
-from coordinator.live.snapshot import FleetHeat
-from coordinator.reading.answers import FleetDevice, FleetNow
-from coordinator.reading.contributions import given_since
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.presence import FleetPresence, PresenceDay
-from coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
-from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
-from schemas.counted import count_of
-from schemas.message import Strict
-from transport.pages.words import in_words, plural
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.device_map import By, DeviceMap, device_map
+from fleetledger.coordinator.dashboard.parts.doing import NeedHere, with_doing
+from fleetledger.coordinator.dashboard.parts.filtering import chosen, tag_selectors
+from fleetledger.coordinator.dashboard.parts.remarks import heard, needs_look, remark
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.live.day import fleet_heat
+from fleetledger.coordinator.live.snapshot import FleetHeat
+from fleetledger.coordinator.reading.answers import FleetDevice, FleetNow
+from fleetledger.coordinator.reading.contributions import given_since
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.presence import FleetPresence, PresenceDay
+from fleetledger.coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
+from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import in_words, plural
 
 DRAWN = 12
 """Versions in the plot of accuracy."""

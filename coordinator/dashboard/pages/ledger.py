@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.dashboard.telling import EntryLine, line_of
-from coordinator.dashboard.verifying import VerificationNow
-from coordinator.errors import KeyFileError
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.history import GROUPS, newest_entries
-from coordinator.reading.troubles import troubles
-from coordinator.settings import load
-from coordinator.trust.keys import public_key
-from schemas.message import Strict
-from schemas.proofs.inclusion import InclusionProof
-from schemas.proofs.tree import node_hash
-from transport.pages.words import number, plural
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.dashboard.telling import EntryLine, line_of
+from fleetledger.coordinator.dashboard.verifying import VerificationNow
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.history import GROUPS, newest_entries
+from fleetledger.coordinator.reading.troubles import troubles
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.proofs.inclusion import InclusionProof
+from fleetledger.schemas.proofs.tree import node_hash
+from fleetledger.transport.pages.words import number, plural
 
 SHOWN = 30
 """Entries of a page."""

@@ -6,27 +6,27 @@ import math
 from itertools import pairwise
 from typing import Literal
 
-from coordinator.dashboard.asking import count_of, number_in_path
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.plotting import scale_from
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading import models
-from coordinator.reading.contributions import contributors
-from coordinator.reading.model_waits import version_wait
-from coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
-from coordinator.reading.old_and_new import (
+from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.plotting import scale_from
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading import models
+from fleetledger.coordinator.reading.contributions import contributors
+from fleetledger.coordinator.reading.model_waits import version_wait
+from fleetledger.coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
+from fleetledger.coordinator.reading.old_and_new import (
     ClassCount,
     class_counts,
     correct_ratios,
     newest_classes,
 )
-from coordinator.reading.rollouts.finding import summaries
-from coordinator.reading.rollouts.report import RolloutSummary
-from coordinator.reading.waits import Wait
-from coordinator.topics.models.queries import going_out, versions_below
-from schemas.message import Strict
-from transport.pages.words import percent, plural
+from fleetledger.coordinator.reading.rollouts.finding import summaries
+from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.models.queries import going_out, versions_below
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import percent, plural
 
 DRAWN = 14
 """Versions of the lineage that are drawn."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.reading.model_waits import model_waits
-from coordinator.reading.models import VersionFacts, newest_models
-from coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
-from coordinator.reading.waits import Wait
-from coordinator.topics.models.queries import going_out
-from schemas.message import Strict
-from transport.pages.words import percent, plural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.reading.model_waits import model_waits
+from fleetledger.coordinator.reading.models import VersionFacts, newest_models
+from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.models.queries import going_out
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import percent, plural
 
 SHOWN = 25
 DRAWN = 40

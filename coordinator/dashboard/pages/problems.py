@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.doing import NeedHere, with_doing
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.telling import EntryLine, line_of
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.troubles import trouble_count, troubles
-from transport.pages.words import plural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.doing import NeedHere, with_doing
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.telling import EntryLine, line_of
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.troubles import trouble_count, troubles
+from fleetledger.transport.pages.words import plural
 
 SHOWN = 30
 

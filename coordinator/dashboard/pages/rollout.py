@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import number_in_path
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.errors import CommandError
-from coordinator.reading.rollouts.finding import one_rollout
-from coordinator.reading.rollouts.report import (
+from fleetledger.coordinator.dashboard.asking import number_in_path
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.reading.rollouts.finding import one_rollout
+from fleetledger.coordinator.reading.rollouts.report import (
     DEVICE_STAGES,
     EvidenceCurve,
     GateLine,
@@ -16,7 +16,7 @@ from coordinator.reading.rollouts.report import (
     RolloutDevice,
     RolloutReport,
 )
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 SHOWN = 12
 """Devices that are named under a state."""

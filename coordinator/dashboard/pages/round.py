@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator.dashboard.asking import number_in_path
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.pages.stage import RoundLine, round_line
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading import stages
-from coordinator.reading.stages import AnswerRow, RoundFacts
-from coordinator.topics.rounds.views import opening
-from schemas.message import Strict
-from transport.pages.words import plural
+from fleetledger.coordinator.dashboard.asking import number_in_path
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.pages.stage import RoundLine, round_line
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading import stages
+from fleetledger.coordinator.reading.stages import AnswerRow, RoundFacts
+from fleetledger.coordinator.topics.rounds.views import opening
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural
 
 
 class AskedDevice(Strict):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of, number_in_path
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
-from coordinator.dashboard.sources import Asked, NotThereError, Sources
-from coordinator.reading import stages
-from coordinator.reading.answers import FleetNow
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.stages import RoundFacts, StageFacts
-from coordinator.reading.waits import Wait
-from schemas.message import Strict
-from transport.pages.words import plural
+from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
+from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
+from fleetledger.coordinator.reading import stages
+from fleetledger.coordinator.reading.answers import FleetNow
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.stages import RoundFacts, StageFacts
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural
 
 SHOWN = 40
 """Devices, or rounds, of a page."""

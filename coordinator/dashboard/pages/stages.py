@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.reading.answers import FleetNow, StageNow
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.stages import StageFacts, newest_stages
-from schemas.message import Strict
-from transport.pages.words import plural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.reading.answers import FleetNow, StageNow
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.stages import StageFacts, newest_stages
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural
 
 SHOWN = 25
 _ALL = 2**62

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from coordinator.core.formatting import natural
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.live.day import traffic_points
-from coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
-from schemas.message import Strict
-from transport.pages.words import plural, size
+from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.live.day import traffic_points
+from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot, TrafficPoint, serves
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import plural, size
 
 SHOWN = 40
 _HOUR_NS = 3600 * 10**9

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.formatting import natural
-from coordinator.dashboard.asking import count_of
-from coordinator.dashboard.page import PageModel
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.errors import KeyFileError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.releases.views import waiting_in
-from coordinator.trust.keys import public_key
-from schemas.keys import VerifyKey
-from schemas.message import Strict
-from schemas.roots import SignedRoot
-from transport.pages.words import moment, plural
+from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.dashboard.asking import count_of
+from fleetledger.coordinator.dashboard.page import PageModel
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.releases.views import waiting_in
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.transport.pages.words import moment, plural
 
 SHOWN = 40
 

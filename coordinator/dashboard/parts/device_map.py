@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from coordinator.dashboard.parts.remarks import needs_look, remark
-from coordinator.reading.answers import FleetDevice, FleetNow
-from schemas.message import Strict
-from transport.pages.words import percent, plural
+from fleetledger.coordinator.dashboard.parts.remarks import needs_look, remark
+from fleetledger.coordinator.reading.answers import FleetDevice, FleetNow
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import percent, plural
 
 By = Literal["model", "accuracy"]
 Shade = Literal["newest", "current", "older", "none"]

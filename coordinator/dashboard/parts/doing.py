@@ -5,18 +5,18 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.dashboard.addresses import (
+from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
+from fleetledger.coordinator.dashboard.addresses import (
     action_url,
     device_url,
     entry_url,
     fleet_url,
     rollout_url,
 )
-from coordinator.reading.answers import Need
-from coordinator.reading.needs import at_home
-from schemas.message import Strict
-from transport.pages.words import in_words
+from fleetledger.coordinator.reading.answers import Need
+from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.schemas.message import Strict
+from fleetledger.transport.pages.words import in_words
 
 _PAGES = tuple(f"fleetledger {verb}" for verb in ("ledger show", "rollout show", "device list"))
 """Commands that show what a page shows, to which a button leads."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from coordinator.dashboard.parts.remarks import needs_look
-from coordinator.reading.answers import FleetDevice
-from schemas.errors import SchemaError
-from schemas.tags import TagName, TagSelector, TagValue, all_fit
+from fleetledger.coordinator.dashboard.parts.remarks import needs_look
+from fleetledger.coordinator.reading.answers import FleetDevice
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 
 _TAG = "tag:"
 

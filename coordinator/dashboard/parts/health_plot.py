@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.dashboard.parts.plotting import SMALL, Drawing, Plot, PlotLine, ValueAxis
-from coordinator.dashboard.parts.remarks import HOT_CELSIUS
-from coordinator.dashboard.parts.time_plots import joined
-from coordinator.live.snapshot import HealthPoint
-from transport.pages.words import time_ticks
+from fleetledger.coordinator.dashboard.parts.plotting import (
+    SMALL,
+    Drawing,
+    Plot,
+    PlotLine,
+    ValueAxis,
+)
+from fleetledger.coordinator.dashboard.parts.remarks import HOT_CELSIUS
+from fleetledger.coordinator.dashboard.parts.time_plots import joined
+from fleetledger.coordinator.live.snapshot import HealthPoint
+from fleetledger.transport.pages.words import time_ticks
 
 _MEGA = 1e6
 

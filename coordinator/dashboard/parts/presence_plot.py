@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plotting import (
     SMALL,
     Drawing,
     Plot,
@@ -13,9 +13,9 @@ from coordinator.dashboard.parts.plotting import (
     PlotLine,
     ValueAxis,
 )
-from coordinator.dashboard.parts.timeline import Happened
-from coordinator.reading.presence import FleetPresence, PresenceSpan
-from transport.pages.words import clock, long, percent, plural, time_ticks
+from fleetledger.coordinator.dashboard.parts.timeline import Happened
+from fleetledger.coordinator.reading.presence import FleetPresence, PresenceSpan
+from fleetledger.transport.pages.words import clock, long, percent, plural, time_ticks
 
 _STRIP = PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)
 _LOW = 0.2

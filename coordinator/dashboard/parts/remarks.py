@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.reading.answers import FleetDevice, Trouble
-from schemas.counted import agree, count_of
-from transport.pages.words import ago, long
+from fleetledger.coordinator.reading.answers import FleetDevice, Trouble
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.transport.pages.words import ago, long
 
 HOT_CELSIUS = 85.0
 """From here on the temperature is told; most boards slow down soon after."""

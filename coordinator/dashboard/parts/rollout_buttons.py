@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary
-from schemas.message import Strict
+from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
+from fleetledger.coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary
+from fleetledger.schemas.message import Strict
 
 
 class RolloutButton(Strict):

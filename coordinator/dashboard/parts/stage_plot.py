@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plotting import (
     Drawing,
     Plot,
     PlotFrame,
@@ -12,7 +12,7 @@ from coordinator.dashboard.parts.plotting import (
     PlotPath,
     ValueAxis,
 )
-from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from fleetledger.coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
 
 _APART = 0.03
 """Between the marks of old and new classes of a stage, of the plot's width."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.dashboard.parts.plotting import SMALL, Drawing, Plot, PlotLine, ValueAxis
-from coordinator.dashboard.parts.remarks import HOT_CELSIUS
-from coordinator.live.day import POINT_SECONDS, SECOND_NS
-from coordinator.live.snapshot import FleetHeat, TrafficPoint
-from coordinator.reading.contributions import CountsOverTime
-from transport.pages import words
-from transport.pages.words import clock, plural, short_time, time_ticks
+from fleetledger.coordinator.dashboard.parts.plotting import (
+    SMALL,
+    Drawing,
+    Plot,
+    PlotLine,
+    ValueAxis,
+)
+from fleetledger.coordinator.dashboard.parts.remarks import HOT_CELSIUS
+from fleetledger.coordinator.live.day import POINT_SECONDS, SECOND_NS
+from fleetledger.coordinator.live.snapshot import FleetHeat, TrafficPoint
+from fleetledger.coordinator.reading.contributions import CountsOverTime
+from fleetledger.transport.pages import words
+from fleetledger.transport.pages.words import clock, plural, short_time, time_ticks
 
 _POINT_NS = int(POINT_SECONDS * SECOND_NS)
 _HOUR_NS = 3600 * SECOND_NS

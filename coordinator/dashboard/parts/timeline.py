@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.ledger.describe import explain
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.sentences import SENTENCES
-from schemas.message import Strict
-from schemas.times import IsoTime
+from fleetledger.coordinator.ledger.describe import explain
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.times import IsoTime
 
 _OF_DEVICE = """
 SELECT idx FROM entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.plotting import (
     SMALL,
     Drawing,
     Plot,
@@ -12,7 +12,7 @@ from coordinator.dashboard.parts.plotting import (
     PlotLine,
     ValueAxis,
 )
-from coordinator.reading.version_accuracy import AccuracyByVersion
+from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion
 
 _MARKED = 20
 """Versions of which each has marks; of more, lines alone are drawn."""

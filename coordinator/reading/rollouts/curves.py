@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
-from coordinator.topics.rollouts.evalues import log_evidence, net_loss
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import exact
-from coordinator.topics.rollouts.views import ComparedThen
+from fleetledger.coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
+from fleetledger.coordinator.topics.rollouts.evalues import log_evidence, net_loss
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import exact
+from fleetledger.coordinator.topics.rollouts.views import ComparedThen
 
 MOST_POINTS = 120
 """Of a curve; longer ones are thinned, and keep where they are highest."""

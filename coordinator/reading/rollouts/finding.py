@@ -6,16 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.errors import CommandError
-from coordinator.ledger.entries import COLUMNS, Entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
-from coordinator.reading.rollouts.report import OPEN, RolloutReport, RolloutSummary, Waits
-from coordinator.reading.rollouts.waits import OpenGroup
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.releases import views as release_views
-from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
-from coordinator.topics.rollouts.views import RolloutStory, told
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
+from fleetledger.coordinator.reading.rollouts.report import (
+    OPEN,
+    RolloutReport,
+    RolloutSummary,
+    Waits,
+)
+from fleetledger.coordinator.reading.rollouts.waits import OpenGroup
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
+from fleetledger.coordinator.topics.rollouts.views import RolloutStory, told
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from coordinator.core.formatting import count_of, natural
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
-from coordinator.reading.rollouts.report import (
+from fleetledger.coordinator.core.formatting import count_of, natural
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
+from fleetledger.coordinator.reading.rollouts.report import (
     Exposure,
     ExposureMark,
     ExposurePoint,
@@ -24,11 +24,17 @@ from coordinator.reading.rollouts.report import (
     RolloutSummary,
     Waits,
 )
-from coordinator.reading.rollouts.verdicts import decided_by, verdict_told
-from coordinator.reading.rollouts.waits import OpenGroup, rollout_wait
-from coordinator.reading.rollouts.wording import headline, lead, rules, short_of, size_of
-from coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
-from coordinator.topics.rollouts.views import GroupStory, MeasuredThen, RolloutStory
+from fleetledger.coordinator.reading.rollouts.verdicts import decided_by, verdict_told
+from fleetledger.coordinator.reading.rollouts.waits import OpenGroup, rollout_wait
+from fleetledger.coordinator.reading.rollouts.wording import (
+    headline,
+    lead,
+    rules,
+    short_of,
+    size_of,
+)
+from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
+from fleetledger.coordinator.topics.rollouts.views import GroupStory, MeasuredThen, RolloutStory
 
 _DONE = {"settled", "failed", "refused", "rolled_back"}
 _HEARD = {"switched", "unreached"}

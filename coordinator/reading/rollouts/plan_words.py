@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from coordinator.errors import CommandError
-from coordinator.topics.rollouts.plan import OFF, GatePlan, RolloutPlan
-from schemas.message import explain
-from schemas.tags import TagSelector
-from schemas.user_text import decode_text
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.rollouts.plan import OFF, GatePlan, RolloutPlan
+from fleetledger.schemas.message import explain
+from fleetledger.schemas.tags import TagSelector
+from fleetledger.schemas.user_text import decode_text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from coordinator.core.formatting import count_of, some, span
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.reading.rollouts.finding import active_rollout, known_devices
-from coordinator.reading.rollouts.waits import foretold_waits
-from coordinator.reading.rollouts.wording import size_of
-from coordinator.topics.rollouts.membership import Membership, members_of
-from coordinator.topics.rollouts.plan import RolloutPlan
-from schemas.message import Strict
-from schemas.rollouts import SHADOW
-from schemas.shown import Report
+from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.rollouts.finding import active_rollout, known_devices
+from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.rollouts.wording import size_of
+from fleetledger.coordinator.topics.rollouts.membership import Membership, members_of
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.shown import Report
 
 _HOUR_NS = 3600 * 10**9
 _NAMED = 3

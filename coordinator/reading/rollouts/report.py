@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from coordinator.reading.waits import Wait
-from coordinator.topics.rollouts.entries import GateName
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.scope import Outcome
-from coordinator.topics.rollouts.views import DeviceStage, RolloutStage
-from schemas.message import Strict
-from schemas.rollouts import Mode
-from schemas.shown import Report
-from schemas.times import IsoTime
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.rollouts.entries import GateName
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStage
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rollouts import Mode
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.times import IsoTime
 
 OPEN: tuple[RolloutStage, ...] = ("planned", "approved", "running", "soaking", "paused")
 """Stages in which something is still to come."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from coordinator.core.formatting import count_of
-from coordinator.reading.rollouts.curves import OLD, Grown
-from coordinator.reading.rollouts.report import VerdictTold
-from coordinator.reading.rollouts.wording import deciding_finding, log_words, odds
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.scope import Scope
-from coordinator.topics.rollouts.verifying import differences
-from coordinator.topics.rollouts.views import MeasuredThen, RolloutStory
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown
+from fleetledger.coordinator.reading.rollouts.report import VerdictTold
+from fleetledger.coordinator.reading.rollouts.wording import deciding_finding, log_words, odds
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.coordinator.topics.rollouts.verifying import differences
+from fleetledger.coordinator.topics.rollouts.views import MeasuredThen, RolloutStory
 
 _OF_PAIRS = {"retention", "no_class_lost"}
 _PAIRS = 6

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.core.formatting import count_of, some, span
-from coordinator.reading.rollouts.report import Waits
-from coordinator.reading.waits import Wait
-from coordinator.topics.rollouts.membership import Membership
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.views import GroupStory, RolloutStory
-from schemas.times import clock_time
+from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.reading.rollouts.report import Waits
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.rollouts.membership import Membership
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.views import GroupStory, RolloutStory
+from fleetledger.schemas.times import clock_time
 
 _SECOND_NS = 1_000_000_000
 _NAMED = 4

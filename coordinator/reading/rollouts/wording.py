@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from coordinator.core.formatting import count_of, some, span
-from coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
-from coordinator.topics.rollouts.entries import GateFinding, GateName
-from coordinator.topics.rollouts.membership import Membership
-from coordinator.topics.rollouts.plan import GatePlan, GroupSize
-from coordinator.topics.rollouts.views import RolloutStory
+from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding, GateName
+from fleetledger.coordinator.topics.rollouts.membership import Membership
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, GroupSize
+from fleetledger.coordinator.topics.rollouts.views import RolloutStory
 
 _SECOND_NS = 1_000_000_000
 _PAIR = 2

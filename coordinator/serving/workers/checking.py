@@ -11,15 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from coordinator.making.payload_check import PayloadCheck, PayloadVerdict, settings_digest
-from coordinator.serving.workers.frames import CheckedBy, DeviceKey, FromWorker
-from schemas.contributions import Contribution
-from schemas.envelope import Envelope, decode, split
-from schemas.errors import FleetledgerError, SchemaError
-from schemas.keys import VerifyKey
-from schemas.seals import read_seal
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.making.payload_check import (
+    PayloadCheck,
+    PayloadVerdict,
+    settings_digest,
+)
+from fleetledger.coordinator.serving.workers.frames import CheckedBy, DeviceKey, FromWorker
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.envelope import Envelope, decode, split
+from fleetledger.schemas.errors import FleetledgerError, SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.seals import read_seal
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True)

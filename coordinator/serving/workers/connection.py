@@ -11,17 +11,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from coordinator.making.payload_check import PayloadVerdict
-from coordinator.serving.workers.frames import CheckedBy, Committed, DeviceKey
-from coordinator.serving.workers.processes import Handed, IntakeProcess, IntakeWorkers
-from coordinator.topics.lineages.state import LineagesState
-from schemas.errors import SchemaError
-from schemas.keys import VerifyKey
-from schemas.problems import OpenProblem
-from schemas.topics import FleetTopics, UpLeaf
-from schemas.values import DeviceId
-from transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
-from transport.meter import Meter
+from fleetledger.coordinator.making.payload_check import PayloadVerdict
+from fleetledger.coordinator.serving.workers.frames import CheckedBy, Committed, DeviceKey
+from fleetledger.coordinator.serving.workers.processes import Handed, IntakeProcess, IntakeWorkers
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.problems import OpenProblem
+from fleetledger.schemas.topics import FleetTopics, UpLeaf
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.interface import Connection, Event, IncomingMessage, OutgoingMessage
+from fleetledger.transport.meter import Meter
 
 SHARED_LEAVES: tuple[UpLeaf, ...] = ("msg",)
 """What workers subscribe: what waits for a receipt. Births, deaths and heartbeats are few and cost

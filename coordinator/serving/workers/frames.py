@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.making.payload_check import PayloadVerdict
-from schemas.envelope import MAX_ENVELOPE_BYTES
-from schemas.keys import VerifyKey
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.making.payload_check import PayloadVerdict
+from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 MAX_FRAME_BYTES = MAX_ENVELOPE_BYTES + (1 << 20)
 """Of a worker's frame: an envelope, and samples of some thousand classes twice."""

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
 from queue import Empty, Full, Queue
 
-from coordinator.serving.workers.frames import (
+from fleetledger.coordinator.serving.workers.frames import (
     MAX_FRAME_BYTES,
     CheckedBy,
     FromWorker,
@@ -21,13 +21,13 @@ from coordinator.serving.workers.frames import (
     read_frame,
     told,
 )
-from coordinator.serving.workers.worker import WorkerPlan, work
-from schemas.keys import VerifyKey
-from schemas.log_lines import about
-from schemas.problems import PATIENCE_SECONDS, OpenProblem
-from schemas.progress import HANGS_SECONDS
-from schemas.values import DeviceId
-from transport.backoff import Backoff
+from fleetledger.coordinator.serving.workers.worker import WorkerPlan, work
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.log_lines import about
+from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
+from fleetledger.schemas.progress import HANGS_SECONDS
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.backoff import Backoff
 
 log = logging.getLogger("coordinator.intake")
 

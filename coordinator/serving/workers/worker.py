@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from coordinator.serving.broker import mqtt_settings
-from coordinator.serving.workers.checking import Checking
-from coordinator.serving.workers.frames import (
+from fleetledger.coordinator.serving.broker import mqtt_settings
+from fleetledger.coordinator.serving.workers.checking import Checking
+from fleetledger.coordinator.serving.workers.frames import (
     CheckedBy,
     Committed,
     DeviceKey,
@@ -28,19 +28,19 @@ from coordinator.serving.workers.frames import (
     frame_of,
     read_told,
 )
-from coordinator.settings import load
-from learning.numerics.blas import numpy_on_one_thread
-from schemas.log_lines import LogFormat, LogLevel, about
-from schemas.log_setup import logging_on
-from schemas.topics import FleetTopics
-from transport.interface import (
+from fleetledger.coordinator.settings import load
+from fleetledger.learning.numerics.blas import numpy_on_one_thread
+from fleetledger.schemas.log_lines import LogFormat, LogLevel, about
+from fleetledger.schemas.log_setup import logging_on
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.transport.interface import (
     Connected,
     Connection,
     ConnectionProblem,
     Disconnected,
     IncomingMessage,
 )
-from transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt import MqttConnection
 
 log = logging.getLogger("coordinator.intake")
 

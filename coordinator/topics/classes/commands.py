@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schemas.message import Strict
-from schemas.values import ClassName
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName
 
 
 class RenameClass(Strict):

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
-from coordinator.topics.classes.state import ClassRegistry
-from schemas.values import ClassName
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.schemas.values import ClassName
 
 
 class ClassNamed(EntryBody):

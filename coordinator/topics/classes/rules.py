@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from shlex import quote
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.state import State
-from coordinator.errors import CommandError, UnknownClassError
-from coordinator.topics.classes.commands import ClassCommand, RenameClass
-from coordinator.topics.classes.entries import ClassMerged, ClassRenamed
-from coordinator.topics.lineages.background import check_classes
-from coordinator.topics.lineages.capacity import check_other_name
-from schemas.class_names import fault_of, look_alike
-from schemas.values import ClassName
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError, UnknownClassError
+from fleetledger.coordinator.topics.classes.commands import ClassCommand, RenameClass
+from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassRenamed
+from fleetledger.coordinator.topics.lineages.background import check_classes
+from fleetledger.coordinator.topics.lineages.capacity import check_other_name
+from fleetledger.schemas.class_names import fault_of, look_alike
+from fleetledger.schemas.values import ClassName
 
 
 def check_new_name(name: ClassName) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coordinator.errors import UnknownClassError
-from schemas.values import ClassName
+from fleetledger.coordinator.errors import UnknownClassError
+from fleetledger.schemas.values import ClassName
 
 
 @dataclass

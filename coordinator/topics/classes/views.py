@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import ledger_of
-from coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 
 
 def _class_named(db: Database, entry: Entry) -> None:

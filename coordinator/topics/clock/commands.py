@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 
 class CorrectClock(Strict):

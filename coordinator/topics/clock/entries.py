@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import span
-from coordinator.core.kind import Kind, LedgerTopic, Place
-from coordinator.topics.clock.state import ClockState
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import span
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place
+from fleetledger.coordinator.topics.clock.state import ClockState
 
 
 class ClockCorrected(EntryBody):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import BeatCoordinator
-from coordinator.core.state import State
-from coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import BeatCoordinator
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 
 
 class Correcting:

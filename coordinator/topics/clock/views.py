@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.core.formatting import span
-from coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.core.formatting import span
+from fleetledger.coordinator.ledger.reader import ledger_of
 
 _SECOND_NS = 1_000_000_000
 

@@ -23,17 +23,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.formatting import count_of
-from coordinator.core.requests import TellOperator
-from coordinator.core.rules import BoundRules
-from coordinator.core.state import State
-from coordinator.topics.contributions.entries import MAX_MOVED, MAX_TOLD, ContributionsLeftOut
-from coordinator.topics.contributions.state import CountedContribution, CountedParts
-from coordinator.topics.rounds.state import Round
-from schemas.contributions import Contribution
-from schemas.counted import agree
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.rules import BoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.contributions.entries import (
+    MAX_MOVED,
+    MAX_TOLD,
+    ContributionsLeftOut,
+)
+from fleetledger.coordinator.topics.contributions.state import CountedContribution, CountedParts
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.counted import agree
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _Class = tuple[int, ClassName]
 """A class in a stage."""

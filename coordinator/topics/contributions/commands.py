@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.contributions.entries import MAX_REASON
-from schemas.contributions import PartKey
-from schemas.message import Strict
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.contributions.entries import MAX_REASON
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId
 
 
 class RetractContributions(Strict):

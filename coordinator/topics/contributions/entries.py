@@ -7,21 +7,21 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import count_of
-from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.contributions.state import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.contributions.state import (
     AcceptedShard,
     ContributionsState,
     CountedContribution,
     DeviceContributions,
     Retracted,
 )
-from schemas.contributions import PartKey
-from schemas.message import Strict
-from schemas.rounds import Observation, RoundAnswer, RoundNumber
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rounds import Observation, RoundAnswer, RoundNumber
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 MAX_REASON = 300
 MAX_MOVED = 10_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.requests import SendToDevice
-from coordinator.core.state import State
-from coordinator.topics.contributions.state import DeviceContributions, Retracted
-from schemas.contributions import Contribution, PartKey
-from schemas.receipts import RETRACTED, Receipt, Refused
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.requests import SendToDevice
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.contributions.state import DeviceContributions, Retracted
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.receipts import RETRACTED, Receipt, Refused
+from fleetledger.schemas.values import DeviceId
 
 
 def retraction_of(given: DeviceContributions, body: Contribution) -> Refused | None:

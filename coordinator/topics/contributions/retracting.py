@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from coordinator.core.decision import Decision, record, together
-from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import count_of
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.contributions.entries import ContributionRetracted
-from coordinator.topics.contributions.state import DeviceContributions
-from coordinator.topics.devices.rules import check_admitted
-from coordinator.topics.rounds.entries import DescentMarked
-from schemas.contributions import PartKey
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, record, together
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
+from fleetledger.coordinator.topics.contributions.state import DeviceContributions
+from fleetledger.coordinator.topics.devices.rules import check_admitted
+from fleetledger.coordinator.topics.rounds.entries import DescentMarked
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import DeviceId
 
 
 class Retracting:

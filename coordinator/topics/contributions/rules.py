@@ -19,38 +19,38 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from coordinator.core.decision import Decision, ask, record, record_for
-from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import count_of
-from coordinator.core.live import NOTHING_PENDING, Live
-from coordinator.core.requests import SendToDevice, TellOperator
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.core.work import TakePayload
-from coordinator.errors import CommandError
-from coordinator.topics.contributions.bounds import Bounds
-from coordinator.topics.contributions.commands import SettleEarlier
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.live import NOTHING_PENDING, Live
+from fleetledger.coordinator.core.requests import SendToDevice, TellOperator
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions.bounds import Bounds
+from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
     EarlierSettled,
     NothingReported,
 )
-from coordinator.topics.contributions.refusals import retraction_of
-from coordinator.topics.contributions.state import AcceptedShard
-from coordinator.topics.daily.rules import Daily
-from coordinator.topics.daily.state import DAY_NS
-from coordinator.topics.devices.rules import check_admitted, not_admitted
-from coordinator.topics.rollouts.entries import ModelCompared
-from coordinator.topics.rounds.entries import MAX_REFUSAL
-from coordinator.topics.stages.entries import TransitionReported
-from methods.registry import descriptor
-from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
-from schemas.receipts import Accepted, Answer, Later, Receipt, Refused
-from schemas.reports import Transition
-from schemas.rollouts import ModelComparison
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.contributions.refusals import retraction_of
+from fleetledger.coordinator.topics.contributions.state import AcceptedShard
+from fleetledger.coordinator.topics.daily.rules import Daily
+from fleetledger.coordinator.topics.daily.state import DAY_NS
+from fleetledger.coordinator.topics.devices.rules import check_admitted, not_admitted
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.coordinator.topics.rounds.entries import MAX_REFUSAL
+from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from fleetledger.schemas.receipts import Accepted, Answer, Later, Receipt, Refused
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.rollouts import ModelComparison
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId
 
 DeviceBody: TypeAlias = "Contribution | Withdrawal | Nothing | Transition | ModelComparison"
 """What gets a receipt."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import count_of
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.contributions.commands import CountIn
-from coordinator.topics.contributions.entries import MAX_MOVED, ContributionsCountedIn
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions.commands import CountIn
+from fleetledger.coordinator.topics.contributions.entries import MAX_MOVED, ContributionsCountedIn
 
 
 def count_in(state: State, command: CountIn) -> tuple[Decision, str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.lineages.state import LineagesState
-from schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.schemas.contributions import NOTHING_HELD, HeldPart, PartKey, held_digest
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionRetracted,
     ContributionsCountedIn,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, LedgerTopic, Place
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Follows, LedgerTopic, Place
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.daily.state import DailyState, What
-from coordinator.topics.devices.entries import DeviceBorn, DeviceProblem
-from coordinator.topics.keys.entries import DeviceKeyRotated
-from coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
-from coordinator.topics.rollouts.entries import ModelCompared
-from coordinator.topics.stages.entries import TransitionReported
+from fleetledger.coordinator.topics.daily.state import DailyState, What
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceProblem
+from fleetledger.coordinator.topics.keys.entries import DeviceKeyRotated
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.coordinator.topics.stages.entries import TransitionReported
 
 KINDS_OF: dict[type[EntryBody], What] = {
     DeviceBorn: "births",

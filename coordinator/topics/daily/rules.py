@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import DailyRules
-from coordinator.core.state import State
-from coordinator.topics.daily.entries import counted_as, size_of
-from coordinator.topics.daily.state import DAY_NS, What
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import DailyRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.daily.entries import counted_as, size_of
+from fleetledger.coordinator.topics.daily.state import DAY_NS, What
+from fleetledger.schemas.values import DeviceId
 
 _MIB = 1 << 20
 _LONGEST_SECONDS = 3600.0

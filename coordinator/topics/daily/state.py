@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.values import DeviceId
+from fleetledger.schemas.values import DeviceId
 
 DAY_NS = 86_400 * 1_000_000_000
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pydantic import Field
 from typing_extensions import Self
 
-from coordinator.core.formatting import some
-from coordinator.errors import CommandError
-from schemas.message import Strict
-from schemas.tags import TagName, TagSelector, TagValue, all_fit
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
+from fleetledger.schemas.values import DeviceId
 
 MAX_SELECTORS = 16
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.entries import MAX_REASON
-from schemas.message import Strict
-from schemas.tags import MAX_TAGS, TagName, Tags
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.entries import MAX_REASON
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
+from fleetledger.schemas.values import BootId, DeviceId
 
 
 class AdmitDevice(Strict):

@@ -9,15 +9,23 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import some, span
-from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.state import NO_TAGS, Device, DevicesState, Doubled
-from schemas.message import is_absent
-from schemas.presence import Capabilities
-from schemas.tags import MAX_TAGS, TagName, Tags
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import some, span
+from fleetledger.coordinator.core.kind import (
+    TOLD,
+    Follows,
+    Kind,
+    LedgerTopic,
+    Place,
+    Telling,
+    changes_nothing,
+)
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.devices.state import NO_TAGS, Device, DevicesState, Doubled
+from fleetledger.schemas.message import is_absent
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
+from fleetledger.schemas.values import BootId, DeviceId
 
 MAX_REASON = 300
 MAX_NAMED = 1000

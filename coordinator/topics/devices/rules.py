@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record, record_for, together
-from coordinator.core.entry import OPERATOR
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.devices.choosing import chosen
-from coordinator.topics.devices.commands import TagDevices
-from coordinator.topics.devices.entries import (
+from fleetledger.coordinator.core.decision import Decision, record, record_for, together
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.devices.choosing import chosen
+from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.coordinator.topics.devices.entries import (
     MAX_NAMED,
     DeviceAdmitted,
     DeviceProblem,
     DeviceRetired,
     DeviceTagged,
 )
-from schemas.envelope import COORDINATOR, PROXY
-from schemas.reports import Problem
-from schemas.tags import MAX_TAGS
-from schemas.values import DeviceId
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.tags import MAX_TAGS
+from fleetledger.schemas.values import DeviceId
 
 
 def admit(state: State, device: DeviceId) -> Decision:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.values import BootId
+from fleetledger.schemas.values import BootId
 
 _ASKED_AGAIN_NS = 2_000_000_000
 _LONGEST_NS = 300_000_000_000

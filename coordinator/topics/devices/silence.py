@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import BeatCoordinator, TellOperator
-from coordinator.core.rules import SilenceRules
-from coordinator.core.state import State
-from coordinator.topics.devices.entries import MAX_NAMED, DevicesHeard, DevicesSilent
-from schemas.envelope import Envelope
-from schemas.presence import Birth, Death
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import BeatCoordinator, TellOperator
+from fleetledger.coordinator.core.rules import SilenceRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.devices.entries import MAX_NAMED, DevicesHeard, DevicesSilent
+from fleetledger.schemas.envelope import Envelope
+from fleetledger.schemas.presence import Birth, Death
+from fleetledger.schemas.values import DeviceId
 
 _REPEATABLE = frozenset((Birth.kind, Death.kind))
 _LOOK_SECONDS = 60.0

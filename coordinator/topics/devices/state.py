@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from schemas.presence import Capabilities
-from schemas.tags import TagName, TagValue
-from schemas.values import BootId, DeviceId
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import BootId, DeviceId
 
 _NOBODY: Mapping[BootId, bool] = {}
 NO_TAGS: Mapping[TagName, TagValue] = {}

@@ -12,21 +12,21 @@ The rules:
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import AnnounceCoordinator, SendToDevice, TellOperator
-from coordinator.core.rules import IntakeRules
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.devices.commands import SettleTwins
-from coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
-from coordinator.topics.devices.runs import DeviceRun, Sign
-from coordinator.topics.devices.state import Device, Doubled
-from schemas.envelope import Envelope, Header
-from schemas.presence import Birth, Death, Heartbeat
-from schemas.reports import Problem
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import AnnounceCoordinator, SendToDevice, TellOperator
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.devices.commands import SettleTwins
+from fleetledger.coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
+from fleetledger.coordinator.topics.devices.runs import DeviceRun, Sign
+from fleetledger.coordinator.topics.devices.state import Device, Doubled
+from fleetledger.schemas.envelope import Envelope, Header
+from fleetledger.schemas.presence import Birth, Death, Heartbeat
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId, DeviceId
 
 
 class Twins:

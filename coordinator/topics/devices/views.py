@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection, json_text
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.topics.devices.choosing import DeviceChoice, chosen
-from coordinator.topics.devices.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection, json_text
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.entries import (
     DeviceAdmitted,
     DeviceBorn,
     DeviceDoubled,
@@ -24,10 +24,10 @@ from coordinator.topics.devices.entries import (
     DevicesSilent,
     DeviceTagged,
 )
-from coordinator.topics.models.views import OF_DEVICES
-from schemas.keys import VerifyKey
-from schemas.tags import TagName, TagValue
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.models.views import OF_DEVICES
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import DeviceId
 
 
 def _device_admitted(db: Database, entry: Entry) -> None:

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.keys.entries import MAX_REASON
-from schemas.message import Strict
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.topics.keys.entries import MAX_REASON
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 class InviteDevice(Strict):

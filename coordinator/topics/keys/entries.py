@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
-from coordinator.ledger.describe import time_text
-from coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
-from coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
-from schemas.keys import VerifyKey
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.ledger.describe import time_text
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
+from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.values import DeviceId, Digest
 
 MAX_REASON = 300
 

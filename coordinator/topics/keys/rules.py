@@ -16,25 +16,25 @@ That a MAC or a signature is right is checked before, at the shell's edge.
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.decision import Decision, ask, record, record_for
-from coordinator.core.entry import OPERATOR
-from coordinator.core.requests import ForgetInvitation, SendToDevice
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.devices.rules import admit, check_admitted
-from coordinator.topics.keys.commands import InviteDevice, KeyCommand, RevokeKey
-from coordinator.topics.keys.entries import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.decision import Decision, ask, record, record_for
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.requests import ForgetInvitation, SendToDevice
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.devices.rules import admit, check_admitted
+from fleetledger.coordinator.topics.keys.commands import InviteDevice, KeyCommand, RevokeKey
+from fleetledger.coordinator.topics.keys.entries import (
     DeviceEnrolled,
     DeviceInvited,
     DeviceKeyRevoked,
     DeviceKeyRotated,
 )
-from coordinator.topics.keys.state import DeviceKeys
-from schemas.enrolment import Enrolled
-from schemas.keys import VerifyKey
-from schemas.reports import Problem
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.keys.state import DeviceKeys
+from fleetledger.schemas.enrolment import Enrolled
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import DeviceId
 
 
 class KeyRules:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.topics.devices.state import DevicesState
-from schemas.keys import VerifyKey
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.schemas.keys import VerifyKey
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 
 
 @dataclass(frozen=True)

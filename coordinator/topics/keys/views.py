@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.topics.keys.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.topics.keys.entries import (
     DeviceEnrolled,
     DeviceInvited,
     DeviceKeyRevoked,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.state import State
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.state import State
 
 
 def end_adapting(state: State) -> Decision:

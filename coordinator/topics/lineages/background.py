@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.lineages.entries import Lineage
-from schemas.models import BACKGROUND
-from schemas.values import ClassName
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages.entries import Lineage
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.values import ClassName
 
 
 def is_taken(state: State, name: ClassName) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.lineages.entries import Lineage
-from schemas.assignments import MAX_NAME_BYTES
-from schemas.canonical import canonical_json
-from schemas.envelope import MAX_HEADER_BYTES
-from schemas.values import ClassName
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages.entries import Lineage
+from fleetledger.schemas.assignments import MAX_NAME_BYTES
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES
+from fleetledger.schemas.values import ClassName
 
 _RESERVED = 16 * 1024
 """Bytes of a header for offers, numbers and the envelope."""

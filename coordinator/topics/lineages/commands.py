@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported, VariantSet
-from schemas.message import Strict
+from fleetledger.coordinator.topics.lineages.entries import (
+    BackboneImported,
+    NetworkImported,
+    VariantSet,
+)
+from fleetledger.schemas.message import Strict
 
 
 class ImportBackbone(Strict):

@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import files, names_of
-from coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
-from coordinator.topics.lineages.state import LineagesState, Span
-from schemas.counted import count_of
-from schemas.message import Strict, is_absent
-from schemas.models import AnyPreprocessing
-from schemas.offers import Offer
-from schemas.rollouts import Share
-from schemas.rounds import TRAIN, ExtraName, PhaseName
-from schemas.values import ClassName, Digest
-from schemas.variants import MAX_VARIANTS, VariantName
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import files, names_of
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
+from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rollouts import Share
+from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.schemas.variants import MAX_VARIANTS, VariantName
 
 
 class BackboneImported(EntryBody):

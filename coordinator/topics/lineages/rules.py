@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import some
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.lineages.background import check_network
-from coordinator.topics.lineages.capacity import check_lineage
-from coordinator.topics.lineages.commands import ImportBackbone, LineageCommand, MakeVariants
-from coordinator.topics.lineages.entries import VariantSet, VariantsMade
-from schemas.variants import VARIANTS
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages.background import check_network
+from fleetledger.coordinator.topics.lineages.capacity import check_lineage
+from fleetledger.coordinator.topics.lineages.commands import (
+    ImportBackbone,
+    LineageCommand,
+    MakeVariants,
+)
+from fleetledger.coordinator.topics.lineages.entries import VariantSet, VariantsMade
+from fleetledger.schemas.variants import VARIANTS
 
 
 def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinator.topics.lineages.entries import (
+    from fleetledger.coordinator.topics.lineages.entries import (
         BackboneImported,
         Lineage,
         NetworkImported,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import LedgerReader
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, VariantSet, VariantsMade
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, VariantSet, VariantsMade
+from fleetledger.schemas.values import Digest
 
 
 def _begun(db: Database, entry: Entry) -> None:

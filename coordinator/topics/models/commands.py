@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.models.entries import ImportedFiles
-from schemas.message import Strict
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.models.entries import ImportedFiles
+from fleetledger.schemas.message import Strict
 
 
 class ImportModel(Strict):

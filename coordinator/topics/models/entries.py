@@ -8,16 +8,27 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import count_of, names_of, some
-from coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
-from coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
-from coordinator.topics.contributions.entries import ContributionRetracted, EarlierSettled
-from coordinator.topics.devices.entries import MAX_NAMED
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage, VariantsMade
-from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.models.stack import after_push, after_return
-from coordinator.topics.models.state import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import count_of, names_of, some
+from fleetledger.coordinator.core.kind import (
+    TOLD,
+    Follows,
+    Kind,
+    LedgerTopic,
+    Place,
+    Telling,
+    changes_nothing,
+)
+from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionRetracted,
+    EarlierSettled,
+)
+from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
+from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage, VariantsMade
+from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.coordinator.topics.models.stack import after_push, after_return
+from fleetledger.coordinator.topics.models.state import (
     DesiredVersion,
     Failure,
     ModelsState,
@@ -25,16 +36,16 @@ from coordinator.topics.models.state import (
     ReportedLosses,
     Running,
 )
-from coordinator.topics.stages.entries import StageClosed
-from schemas.canonical import canonical_json
-from schemas.counted import agree
-from schemas.file_reference import FileReference
-from schemas.message import is_absent
-from schemas.models import MAX_LACKING, Answers, AnyPreprocessing, Parity
-from schemas.offers import Offer
-from schemas.reports import ClassResult
-from schemas.values import ClassName, DeviceId, Digest
-from schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import agree
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.message import is_absent
+from fleetledger.schemas.models import MAX_LACKING, Answers, AnyPreprocessing, Parity
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.variants import MAX_VARIANTS, VariantName, VariantOffer
 
 MAX_FAILURE = 2000
 
@@ -391,9 +402,8 @@ def _hold(models: ModelsState, body: ModelsHeld, _at: Place) -> None:
 
 
 def _say_held(body: ModelsHeld, _: Place) -> str:
-    if body.held:
-        return "New models wait for the operator to push them."
-    return "New models go out by themselves again."
+    do = "wait for the operator to push them" if body.held else "go out by themselves again"
+    return f"New models {do}."
 
 
 class ModelWithheld(EntryBody):

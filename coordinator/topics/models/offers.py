@@ -7,16 +7,16 @@ from typing import Protocol, TypeVar
 
 from pydantic import Field
 
-from schemas.message import Strict, is_absent
-from schemas.rollouts import (
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.rollouts import (
     GroupNumber,
     LocalHours,
     Mode,
     RolloutNumber,
     Share,
 )
-from schemas.tags import TagName, TagSelector, TagValue, all_fit
-from schemas.values import DeviceId
+from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
+from fleetledger.schemas.values import DeviceId
 
 
 class GroupOffer(Strict):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.formatting import count_of, some
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.topics.models.stack import earlier
-from schemas.message import Strict
-from schemas.shown import Report
-from schemas.times import IsoTime
-from schemas.values import Digest
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.topics.models.stack import earlier
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.times import IsoTime
+from fleetledger.schemas.values import Digest
 
 HELD = (
     "models are held: new ones wait for `fleetledger model push VERSION`; `fleetledger model hold "

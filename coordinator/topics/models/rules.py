@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
-from coordinator.core.decision import Decision, ask, record, record_for, together
-from coordinator.core.entry import OPERATOR, EntryBody
-from coordinator.core.formatting import count_of, some
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import TellOperator
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.core.work import ExportHead, Judging, PackImported, SolveHead
-from coordinator.errors import CommandError
-from coordinator.topics.contributions.bounds import Bounds
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.decision import Decision, ask, record, record_for, together
+from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import ExportHead, Judging, PackImported, SolveHead
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.contributions.bounds import Bounds
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionsSetAside,
     JudgedPart,
     PartBounds,
 )
-from coordinator.topics.devices.choosing import DeviceChoice, chosen
-from coordinator.topics.devices.entries import MAX_NAMED
-from coordinator.topics.models.commands import (
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
+from fleetledger.coordinator.topics.models.commands import (
     GoBack,
     HoldModels,
     ImportModel,
@@ -31,7 +31,7 @@ from coordinator.topics.models.commands import (
     PinDevices,
     PushModel,
 )
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.topics.models.entries import (
     DeviceEvaluated,
     DeviceModelStatus,
     DevicePinned,
@@ -45,12 +45,12 @@ from coordinator.topics.models.entries import (
     ModelWithheld,
     rows_digest,
 )
-from coordinator.topics.models.stack import earlier
-from coordinator.topics.models.state import ModelVersion
-from schemas.models import MAX_LACKING, ModelStatus
-from schemas.presence import Birth
-from schemas.reports import Evaluation
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.models.stack import earlier
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.schemas.models import MAX_LACKING, ModelStatus
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import Evaluation
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 _TAKEN_BACK = "taken back by the operator"
 _HELD = (

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from coordinator.topics.devices.state import DevicesState
-from coordinator.topics.lineages.state import LineagesState
-from coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
-from schemas.rollouts import SHADOW
-from schemas.values import DeviceId, Digest
-from schemas.variants import VariantName
+from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.variants import VariantName
 
 if TYPE_CHECKING:
-    from coordinator.topics.lineages.entries import Lineage
-    from coordinator.topics.models.entries import ImportedFiles, ModelExported, ModelSolved
-    from coordinator.topics.models.offers import GroupOffer
+    from fleetledger.coordinator.topics.lineages.entries import Lineage
+    from fleetledger.coordinator.topics.models.entries import (
+        ImportedFiles,
+        ModelExported,
+        ModelSolved,
+    )
+    from fleetledger.coordinator.topics.models.offers import GroupOffer
 
 
 @dataclass(frozen=True)

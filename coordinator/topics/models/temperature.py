@@ -7,10 +7,15 @@ devices' histories of entropies begin anew with another scale.
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.state import State
-from coordinator.topics.models.entries import TemperatureFitted
-from learning.numerics.calibration import LOGIT_SCALES, LOSS_UNIT, add_losses, best_scale
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.entries import TemperatureFitted
+from fleetledger.learning.numerics.calibration import (
+    LOGIT_SCALES,
+    LOSS_UNIT,
+    add_losses,
+    best_scale,
+)
 
 MIN_IMAGES = 50
 """Held-out images of the fleet below which nothing is fitted."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection, Rule, json_text
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection, Rule, json_text
+from fleetledger.coordinator.topics.models.entries import (
     DeviceEvaluated,
     DeviceModelStatus,
     DevicePinned,
@@ -21,8 +21,8 @@ from coordinator.topics.models.entries import (
     ModelWithheld,
     TemperatureFitted,
 )
-from coordinator.topics.models.stack import after_push, after_return
-from coordinator.topics.rounds.entries import DescentMarked
+from fleetledger.coordinator.topics.models.stack import after_push, after_return
+from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 
 
 def _temperature_fitted(db: Database, entry: Entry) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import ClassVar
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
-from coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
-from schemas.counted import count_of
-from schemas.proxy import Scored, ScoredModel
-from schemas.rounds import RoundNumber
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place
+from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from fleetledger.coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.proxy import Scored, ScoredModel
+from fleetledger.schemas.rounds import RoundNumber
 
 
 class OldModelChosen(EntryBody):

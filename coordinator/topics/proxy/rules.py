@@ -16,24 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import SendToDevice, TakeBack
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.topics.devices.rules import note_problem
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.proxy.state import OldModel
-from coordinator.topics.rounds.state import AveragedWeights
-from schemas.contributions import PartKey
-from schemas.envelope import PROXY, Envelope
-from schemas.errors import SchemaError
-from schemas.models import of_pictures
-from schemas.presence import Birth, Death, Heartbeat
-from schemas.proxy import Scored, ScoredModel, ScoringOrder
-from schemas.receipts import Accepted, Answer, Receipt, Refused
-from schemas.reports import Problem
-from schemas.values import Digest
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import SendToDevice, TakeBack
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.devices.rules import note_problem
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.proxy.state import OldModel
+from fleetledger.coordinator.topics.rounds.state import AveragedWeights
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import PROXY, Envelope
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.models import of_pictures
+from fleetledger.schemas.presence import Birth, Death, Heartbeat
+from fleetledger.schemas.proxy import Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Answer, Receipt, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import Digest
 
 
 class Proxy:

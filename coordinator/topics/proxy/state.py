@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.topics.lineages.state import LineagesState
-from coordinator.topics.rounds.state import RoundsState, Weights
-from schemas.message import Strict
-from schemas.offers import Offer
-from schemas.proxy import Scored
-from schemas.rounds import RoundNumber
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.rounds.state import RoundsState, Weights
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.rounds import RoundNumber
 
 OLD_MODEL = "old-model"
 """The extra file of an order with the best model of the task before the present one."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import ledger_of
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 
 
 def _old_model_chosen(db: Database, entry: Entry) -> None:

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict
-from schemas.releases import SignedRelease
-from schemas.roots import SignedRoot
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.roots import SignedRoot
 
 
 class PublishRoot(Strict):

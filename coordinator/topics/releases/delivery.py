@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, ask
-from coordinator.core.requests import SendToDevice
-from coordinator.core.state import State
-from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.models.state import DesiredVersion
-from coordinator.topics.releases.state import Released
-from schemas.models import MAX_LACKING, DesiredModel
-from schemas.rollouts import SHADOW
-from schemas.values import ClassName, DeviceId
-from schemas.variants import VARIANTS
+from fleetledger.coordinator.core.decision import Decision, ask
+from fleetledger.coordinator.core.requests import SendToDevice
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.coordinator.topics.models.state import DesiredVersion
+from fleetledger.coordinator.topics.releases.state import Released
+from fleetledger.schemas.models import MAX_LACKING, DesiredModel
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.schemas.variants import VARIANTS
 
 
 class Delivery:

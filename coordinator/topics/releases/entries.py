@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import names_of
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
-from coordinator.topics.models.entries import DevicePinned
-from coordinator.topics.releases.state import Released, Trust
-from schemas.releases import SignedRelease
-from schemas.roots import SignedRoot, named_keys
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import names_of
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.topics.models.entries import DevicePinned
+from fleetledger.coordinator.topics.releases.state import Released, Trust
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.roots import SignedRoot, named_keys
 
 
 class RootPublished(EntryBody):

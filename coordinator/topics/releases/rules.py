@@ -20,19 +20,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.rules import ReleaseRules
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.models.entries import desired_again
-from coordinator.topics.models.state import DesiredVersion
-from coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
-from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from schemas.errors import SchemaError
-from schemas.releases import MAX_NAMED_DEVICES, Release, SignedRelease, check_signature
-from schemas.roots import RootDocument
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.rules import ReleaseRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.models.entries import desired_again
+from fleetledger.coordinator.topics.models.state import DesiredVersion
+from fleetledger.coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.releases import MAX_NAMED_DEVICES, Release, SignedRelease, check_signature
+from fleetledger.schemas.roots import RootDocument
+from fleetledger.schemas.values import DeviceId
 
 _DAY_NS = 86_400 * 1_000_000_000
 _OFFLINE = "it waits for `fleetledger model sign {version} --key FILE`"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator.topics.models.offers import (
+from fleetledger.coordinator.topics.models.offers import (
     GroupOffer,
     after_everybodys,
     after_offer,
     newest_offer,
 )
-from coordinator.topics.models.state import ModelsState
-from schemas.releases import SignedRelease
-from schemas.roots import MAX_ROOTS, SignedRoot
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.models.state import ModelsState
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.roots import MAX_ROOTS, SignedRoot
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.errors import CommandError
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection, json_text
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.settings import CoordinatorSettings
-from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from schemas.releases import Release
-from schemas.rollouts import Share
-from schemas.roots import SignedRoot
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection, json_text
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.settings import CoordinatorSettings
+from fleetledger.coordinator.topics.models.entries import ModelDesired
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from fleetledger.schemas.releases import Release
+from fleetledger.schemas.rollouts import Share
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 def _root_published(db: Database, entry: Entry) -> None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from coordinator.core.formatting import count_of, some
-from coordinator.topics.rollouts.entries import GateFinding, GateName
-from coordinator.topics.rollouts.evalues import (
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding, GateName
+from fleetledger.coordinator.topics.rollouts.evalues import (
     fewest,
     images_reach,
     log_evidence,
@@ -28,11 +28,11 @@ from coordinator.topics.rollouts.evalues import (
     reaches_in_spite_of_one,
     signs,
 )
-from coordinator.topics.rollouts.evidence import Evidence, PairCounts
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.ranking import of_one
-from coordinator.topics.rollouts.scope import Outcome, Scope, exact
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.ranking import of_one
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from fleetledger.schemas.values import ClassName, DeviceId
 
 _NEAR = 1.62
 """Nats below a threshold from which on an exact look is worth its time: one device divides the

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.formatting import count_of
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Outcome, Scope, exact
-from schemas.counted import agree
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from fleetledger.schemas.counted import agree
 
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from coordinator.topics.rollouts.plan import RolloutPlan
-from schemas.message import Strict
-from schemas.rollouts import GroupNumber, RolloutNumber
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.rollouts import GroupNumber, RolloutNumber
 
 MAX_REASON = 500
 

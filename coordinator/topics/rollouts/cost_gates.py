@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from coordinator.core.formatting import count_of, some
-from coordinator.topics.rollouts.chance import most_by_chance
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.ranking import of_one
-from coordinator.topics.rollouts.scope import Outcome, Scope, exact
-from schemas.counted import agree
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.topics.rollouts.chance import most_by_chance
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.ranking import of_one
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
+from fleetledger.schemas.counted import agree
+from fleetledger.schemas.values import DeviceId
 
 MIN_LATENCIES = 100
 """Samples of either model, of fewer of which a p95 says nothing."""

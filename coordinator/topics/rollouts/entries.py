@@ -7,18 +7,18 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import some
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.devices.entries import (
     DeviceAdmitted,
     DeviceBorn,
     DeviceRetired,
     DeviceTagged,
 )
-from coordinator.topics.keys.entries import DeviceEnrolled, DeviceKeyRevoked
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled, DeviceKeyRevoked
+from fleetledger.coordinator.topics.models.entries import (
     DeviceModelStatus,
     DevicePinned,
     ModelDesired,
@@ -26,22 +26,22 @@ from coordinator.topics.models.entries import (
     ModelsHeld,
     ModelWithheld,
 )
-from coordinator.topics.releases.entries import ReleaseSigned
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.scope import Outcome
-from coordinator.topics.rollouts.state import (
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.coordinator.topics.rollouts.state import (
     GroupMember,
     Phase,
     Rollout,
     RolloutsState,
     Stage,
 )
-from coordinator.topics.stages.state import Reported
-from schemas.canonical import canonical_json
-from schemas.counted import count_of
-from schemas.message import Strict, is_absent
-from schemas.rollouts import (
+from fleetledger.coordinator.topics.stages.state import Reported
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.rollouts import (
     WHOLE,
     GroupNumber,
     Mode,
@@ -49,8 +49,8 @@ from schemas.rollouts import (
     RolloutNumber,
     Share,
 )
-from schemas.times import iso_time
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 GateName = Literal[
     "better",

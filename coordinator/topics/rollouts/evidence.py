@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from coordinator.topics.rollouts.evalues import net_loss, shortfall
-from coordinator.topics.rollouts.percentiles import p95
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.ranking import Ranking
-from coordinator.topics.rollouts.scope import exact
-from schemas.rollouts import NATS, ModelComparison, Pairs, Share
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.topics.rollouts.evalues import net_loss, shortfall
+from fleetledger.coordinator.topics.rollouts.percentiles import p95
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.ranking import Ranking
+from fleetledger.coordinator.topics.rollouts.scope import exact
+from fleetledger.schemas.rollouts import NATS, ModelComparison, Pairs, Share
+from fleetledger.schemas.values import ClassName, DeviceId
 
 _NONE = Pairs()
 

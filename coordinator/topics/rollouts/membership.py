@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
-from coordinator.topics.rollouts.views import DeviceStage, RolloutStory
-from schemas.rollouts import WHOLE, place_of
-from schemas.tags import TagName, TagValue, all_fit
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
+from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStory
+from fleetledger.schemas.rollouts import WHOLE, place_of
+from fleetledger.schemas.tags import TagName, TagValue, all_fit
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.state import State
-from coordinator.topics.rollouts.retries import next_retry
-from coordinator.topics.rollouts.unreached import next_unreached
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rollouts.retries import next_retry
+from fleetledger.coordinator.topics.rollouts.unreached import next_unreached
 
 
 def moments(state: State, live: Live) -> Iterator[int]:

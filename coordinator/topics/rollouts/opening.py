@@ -15,16 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from coordinator.core.live import Live
-from coordinator.core.state import State
-from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.rollouts.entries import GroupOpened
-from coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
-from coordinator.topics.rollouts.scope import exact
-from coordinator.topics.rollouts.state import Rollout
-from schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
-from schemas.tags import all_fit
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.coordinator.topics.rollouts.entries import GroupOpened
+from fleetledger.coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
+from fleetledger.coordinator.topics.rollouts.scope import exact
+from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
+from fleetledger.schemas.tags import all_fit
+from fleetledger.schemas.values import DeviceId
 
 
 def next_phase(state: State, live: Live, rollout: Rollout) -> GroupOpened | None:

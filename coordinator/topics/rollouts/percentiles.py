@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from coordinator.topics.rollouts.scope import exact
-from schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
+from fleetledger.coordinator.topics.rollouts.scope import exact
+from fleetledger.schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
 
 _EDGES = tuple(
     exact(LATENCY_FIRST_SECONDS) * exact(LATENCY_RATIO) ** number

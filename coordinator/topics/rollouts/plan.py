@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from coordinator.topics.rollouts.evalues import fewest
-from coordinator.topics.rollouts.scope import exact
-from schemas.message import Strict, is_absent
-from schemas.rollouts import LocalHours
-from schemas.tags import TagSelector
+from fleetledger.coordinator.topics.rollouts.evalues import fewest
+from fleetledger.coordinator.topics.rollouts.scope import exact
+from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.rollouts import LocalHours
+from fleetledger.schemas.tags import TagSelector
 
 MAX_GROUPS = 20
 OFF = "off"

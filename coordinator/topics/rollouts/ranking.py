@@ -7,9 +7,9 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from coordinator.core.formatting import count_of
-from coordinator.topics.rollouts.scope import Outcome
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.formatting import count_of
+from fleetledger.coordinator.topics.rollouts.scope import Outcome
+from fleetledger.schemas.values import DeviceId
 
 PARTS = 1 << 32
 """Units of a value in 1; what lies between two of them is cut off, so that numbers stay short."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.decision import Decision, record, together
-from coordinator.core.live import NANOSECONDS
-from coordinator.core.state import State
-from coordinator.topics.devices.entries import MAX_NAMED
-from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.rollouts.state import GroupMember, Rollout
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, record, together
+from fleetledger.coordinator.core.live import NANOSECONDS
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
+from fleetledger.coordinator.topics.models.entries import ModelDesired
+from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.coordinator.topics.rollouts.state import GroupMember, Rollout
+from fleetledger.schemas.values import DeviceId
 
 
 def retries(state: State, rollout: Rollout, now_ns: int) -> Decision:

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.formatting import count_of, some
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.lineages.entries import Adapts
-from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.models.state import ModelVersion
-from coordinator.topics.rollouts.commands import (
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.formatting import count_of, some
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages.entries import Adapts
+from fleetledger.coordinator.topics.models.entries import ModelDesired
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
@@ -37,7 +37,7 @@ from coordinator.topics.rollouts.commands import (
     RolloutCommand,
     StartRollout,
 )
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.topics.rollouts.entries import (
     RolloutAborted,
     RolloutApproved,
     RolloutFinished,
@@ -48,13 +48,13 @@ from coordinator.topics.rollouts.entries import (
     RolloutRolledBack,
     RolloutStarted,
 )
-from coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.retries import retries
-from coordinator.topics.rollouts.scope import Scope
-from coordinator.topics.rollouts.state import OPEN, Phase, Rollout
-from coordinator.topics.rollouts.unreached import unreached
-from coordinator.topics.rollouts.verdict import RolloutVerdict, judge
+from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.retries import retries
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.coordinator.topics.rollouts.state import OPEN, Phase, Rollout
+from fleetledger.coordinator.topics.rollouts.unreached import unreached
+from fleetledger.coordinator.topics.rollouts.verdict import RolloutVerdict, judge
 
 _HOUR_NS = 3600 * NANOSECONDS
 

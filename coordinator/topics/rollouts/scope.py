@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from schemas.rollouts import Mode, Share
-from schemas.values import ClassName
+from fleetledger.schemas.rollouts import Mode, Share
+from fleetledger.schemas.values import ClassName
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 GateKey = tuple[str, ClassName | None]

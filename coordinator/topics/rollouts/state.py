@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from coordinator.core.formatting import some
-from coordinator.topics.devices.state import DevicesState
-from coordinator.topics.keys.state import KeysState
-from coordinator.topics.models.offers import GroupOffer
-from coordinator.topics.models.state import ModelsState
-from coordinator.topics.releases.state import Trust
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.stages.state import Reported
-from schemas.contributions import PartKey
-from schemas.rollouts import SHADOW, Mode, ModelComparison
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.keys.state import KeysState
+from fleetledger.coordinator.topics.models.offers import GroupOffer
+from fleetledger.coordinator.topics.models.state import ModelsState
+from fleetledger.coordinator.topics.releases.state import Trust
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.stages.state import Reported
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.rollouts import SHADOW, Mode, ModelComparison
+from fleetledger.schemas.values import ClassName, DeviceId
 
 if TYPE_CHECKING:
-    from coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
+    from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
 
 Stage = Literal[
     "planned", "running", "soaking", "paused", "finished", "rolled_back", "aborted", "superseded"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.core.decision import Decision, record, together
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.topics.devices.entries import MAX_NAMED
-from coordinator.topics.rollouts.entries import RolloutUnreached
-from coordinator.topics.rollouts.state import Phase, Rollout
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, record, together
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
+from fleetledger.coordinator.topics.rollouts.entries import RolloutUnreached
+from fleetledger.coordinator.topics.rollouts.state import Phase, Rollout
+from fleetledger.schemas.values import DeviceId
 
 
 def unreached(live: Live, rollout: Rollout, now_ns: int) -> Decision:

@@ -13,13 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.topics.rollouts.accuracy_gates import better, gain, no_class_lost, retention
-from coordinator.topics.rollouts.answer_gates import agreement, entropy
-from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Outcome, Scope
+from fleetledger.coordinator.topics.rollouts.accuracy_gates import (
+    better,
+    gain,
+    no_class_lost,
+    retention,
+)
+from fleetledger.coordinator.topics.rollouts.answer_gates import agreement, entropy
+from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 
 _GATES = (
     health,

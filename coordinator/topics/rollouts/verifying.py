@@ -12,27 +12,27 @@ from typing import ClassVar
 
 from pydantic import ValidationError
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import some
-from coordinator.core.state import State, read_entry
-from coordinator.errors import CommandError
-from coordinator.ledger.entries import Entry
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.rollouts.entries import (
     REPORTS,
     GateFinding,
     RolloutMeasured,
     take_report,
 )
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Outcome, Scope
-from coordinator.topics.rollouts.state import Rollout
-from coordinator.topics.rollouts.verdict import judge
-from schemas.counted import count_of
-from schemas.message import Strict, explain
-from schemas.rollouts import Mode
-from schemas.shown import Report
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
+from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.coordinator.topics.rollouts.verdict import judge
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.message import Strict, explain
+from fleetledger.schemas.rollouts import Mode
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.values import DeviceId
 
 _LAST_DIGIT = 0.0015
 """Of a logarithm of evidence, which is told with three decimals; counts and outcomes are exact."""

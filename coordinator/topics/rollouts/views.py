@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection, Rule
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection, Rule
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.topics.rollouts.entries import (
     GroupOpened,
     ModelCompared,
     RolloutAborted,
@@ -25,9 +25,9 @@ from coordinator.topics.rollouts.entries import (
     RolloutStarted,
     RolloutUnreached,
 )
-from coordinator.topics.rollouts.scope import GateKey
-from coordinator.topics.rollouts.verifying import StoredReport
-from schemas.rollouts import Mode
+from fleetledger.coordinator.topics.rollouts.scope import GateKey
+from fleetledger.coordinator.topics.rollouts.verifying import StoredReport
+from fleetledger.schemas.rollouts import Mode
 
 RolloutStage = Literal[
     "planned",

@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import math
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.entry import COORDINATOR
-from coordinator.core.formatting import some
-from coordinator.core.live import Live
-from coordinator.core.requests import TellOperator
-from coordinator.core.rules import AdapterRules
-from coordinator.core.state import State
-from coordinator.core.work import PrepareAdapter, SolveHead
-from coordinator.errors import CommandError
-from coordinator.topics.lineages.capacity import check_lineage
-from coordinator.topics.lineages.entries import Adapts, Lineage
-from coordinator.topics.models.state import ModelVersion
-from coordinator.topics.rounds.commands import AdaptModel
-from coordinator.topics.stages.rules import Stages
-from schemas.counted import count_of
-from schemas.rollouts import Share, place_of
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.entry import COORDINATOR
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.rules import AdapterRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import PrepareAdapter, SolveHead
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.lineages.capacity import check_lineage
+from fleetledger.coordinator.topics.lineages.entries import Adapts, Lineage
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.coordinator.topics.stages.rules import Stages
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.rollouts import Share, place_of
 
 _FEWEST = 2
 """Devices without which nobody would train, or nobody judge."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.requests import TellOperator
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.core.work import AverageInput, AverageRound
-from coordinator.topics.contributions.bounds import Bounds
-from coordinator.topics.rounds.entries import RoundClosed
-from coordinator.topics.rounds.phases import is_opening
-from coordinator.topics.rounds.retention import Retention
-from coordinator.topics.rounds.state import Round
-from schemas.counted import count_of
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import AverageInput, AverageRound
+from fleetledger.coordinator.topics.contributions.bounds import Bounds
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.coordinator.topics.rounds.phases import is_opening
+from fleetledger.coordinator.topics.rounds.retention import Retention
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.values import DeviceId
 
 
 class RoundClosing:

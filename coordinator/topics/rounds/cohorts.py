@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.topics.rounds.phases import Due
-from coordinator.topics.stages.rules import CanLearn
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rounds.phases import Due
+from fleetledger.coordinator.topics.stages.rules import CanLearn
+from fleetledger.schemas.values import DeviceId
 
 Devices = tuple[DeviceId, ...]
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict
+from fleetledger.schemas.message import Strict
 
 
 class ResumeRounds(Strict):

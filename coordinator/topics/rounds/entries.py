@@ -10,17 +10,24 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.formatting import files, names_of, some
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling, changes_nothing
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.formatting import files, names_of, some
+from fleetledger.coordinator.core.kind import (
+    Follows,
+    Kind,
+    LedgerTopic,
+    Place,
+    Telling,
+    changes_nothing,
+)
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.contributions.entries import (
     MAX_REASON,
     ContributionAccepted,
     NothingReported,
 )
-from coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from coordinator.topics.rounds.state import (
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
+from fleetledger.coordinator.topics.rounds.state import (
     AnsweredRound,
     AveragedWeights,
     DeviceRounds,
@@ -31,11 +38,11 @@ from coordinator.topics.rounds.state import (
     VoidRun,
     Weights,
 )
-from coordinator.topics.stages.entries import BOUNDS
-from schemas.counted import count_of
-from schemas.offers import Offer
-from schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.stages.entries import BOUNDS
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 MAX_REFUSAL = 200
 MOST_NAMES_BYTES = 1 << 19

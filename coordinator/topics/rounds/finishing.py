@@ -5,15 +5,15 @@ An adapter becomes a model too, and what is beneath it leads again.
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.live import Live
-from coordinator.core.state import State
-from coordinator.core.work import FreezeNetwork
-from coordinator.topics.lineages.adapting import end_adapting
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rounds.state import Weights
-from coordinator.topics.stages.rules import Stages
-from schemas.counted import count_of
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import FreezeNetwork
+from fleetledger.coordinator.topics.lineages.adapting import end_adapting
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rounds.state import Weights
+from fleetledger.coordinator.topics.stages.rules import Stages
+from fleetledger.schemas.counted import count_of
 
 _ELSEWHERE = "these are the first weights, which were trained elsewhere"
 

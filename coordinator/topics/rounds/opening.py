@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 
-from coordinator.core.decision import Decision, record, together
-from coordinator.core.live import Live
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.topics.proxy.rules import Proxy
-from coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
-from coordinator.topics.rounds.cohorts import Cohorts
-from coordinator.topics.rounds.entries import RoundOpened, in_parts
-from coordinator.topics.rounds.phases import Due
-from coordinator.topics.rounds.retention import Retention
-from coordinator.topics.rounds.state import Weights
-from coordinator.topics.rounds.void import VoidRounds
-from coordinator.topics.stages.rules import CanLearn
-from schemas.offers import Offer
-from schemas.values import ClassName
+from fleetledger.coordinator.core.decision import Decision, record, together
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.proxy.rules import Proxy
+from fleetledger.coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
+from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, in_parts
+from fleetledger.coordinator.topics.rounds.phases import Due
+from fleetledger.coordinator.topics.rounds.retention import Retention
+from fleetledger.coordinator.topics.rounds.state import Weights
+from fleetledger.coordinator.topics.rounds.void import VoidRounds
+from fleetledger.coordinator.topics.stages.rules import CanLearn
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import ClassName
 
 
 class RoundOpening:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.topics.rounds.state import Round
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rounds.state import Round
 
 
 @dataclass(frozen=True, eq=False)

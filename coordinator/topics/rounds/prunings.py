@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from coordinator.ledger.entries import Entry
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
+from fleetledger.schemas.values import Digest
 
 
 @dataclass

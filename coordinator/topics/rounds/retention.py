@@ -8,15 +8,15 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, ask, record
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import PruneBlobs
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
-from coordinator.topics.rounds.state import Round, Weights
-from schemas.contributions import Contribution
-from schemas.values import Digest
+from fleetledger.coordinator.core.decision import Decision, ask, record
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import PruneBlobs
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
+from fleetledger.coordinator.topics.rounds.state import Round, Weights
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.values import Digest
 
 
 class Retention:

@@ -24,20 +24,20 @@ The rules, for as long as a stage of a network is open:
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.live import Live
-from coordinator.core.rules import Rules
-from coordinator.core.state import State
-from coordinator.topics.contributions.bounds import Bounds
-from coordinator.topics.lineages.entries import Lineage
-from coordinator.topics.proxy.rules import Proxy
-from coordinator.topics.rounds.closing import RoundClosing
-from coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
-from coordinator.topics.rounds.finishing import RoundFinishing
-from coordinator.topics.rounds.opening import RoundOpening
-from coordinator.topics.rounds.phases import due_phase
-from coordinator.topics.rounds.retention import Retention
-from coordinator.topics.stages.rules import CanLearn, Stages
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.contributions.bounds import Bounds
+from fleetledger.coordinator.topics.lineages.entries import Lineage
+from fleetledger.coordinator.topics.proxy.rules import Proxy
+from fleetledger.coordinator.topics.rounds.closing import RoundClosing
+from fleetledger.coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.finishing import RoundFinishing
+from fleetledger.coordinator.topics.rounds.opening import RoundOpening
+from fleetledger.coordinator.topics.rounds.phases import due_phase
+from fleetledger.coordinator.topics.rounds.retention import Retention
+from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 
 
 class Rounds:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coordinator.topics.lineages.state import LineagesState, Span
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass

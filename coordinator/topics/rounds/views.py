@@ -10,12 +10,15 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import (
     CohortContinued,
     RoundClosed,
     RoundFailed,
@@ -24,7 +27,7 @@ from coordinator.topics.rounds.entries import (
     RoundsStopped,
     WeightsAveraged,
 )
-from coordinator.topics.stages.entries import BOUNDS
+from fleetledger.coordinator.topics.stages.entries import BOUNDS
 
 _SECOND_NS = 1_000_000_000
 

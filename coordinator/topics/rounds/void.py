@@ -17,16 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import OPERATOR
-from coordinator.core.live import NANOSECONDS
-from coordinator.core.rules import RoundRules
-from coordinator.core.state import State
-from coordinator.errors import CommandError
-from coordinator.topics.rounds.cohorts import Cohorts
-from coordinator.topics.rounds.entries import RoundsResumed, RoundsStopped
-from coordinator.topics.rounds.state import Round, Stopped, VoidRun
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.core.live import NANOSECONDS
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
+from fleetledger.coordinator.topics.rounds.entries import RoundsResumed, RoundsStopped
+from fleetledger.coordinator.topics.rounds.state import Round, Stopped, VoidRun
+from fleetledger.schemas.values import DeviceId, Digest
 
 _NAMED = 5
 _REASONS = 3

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.kind import Kind, LedgerTopic, Place
-from coordinator.topics.shards.state import LogShardState
-from schemas.proofs.shards import SHARD_BEGAN, ShardStart
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place
+from fleetledger.coordinator.topics.shards.state import LogShardState
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart
 
 
 class LogShardBegan(ShardStart, EntryBody):

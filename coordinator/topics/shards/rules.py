@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.decision import Decision, record
-from coordinator.core.entry import COORDINATOR
-from coordinator.core.state import State
-from coordinator.topics.shards.entries import LogShardBegan
-from schemas.values import Digest
+from fleetledger.coordinator.core.decision import Decision, record
+from fleetledger.coordinator.core.entry import COORDINATOR
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.shards.entries import LogShardBegan
+from fleetledger.schemas.values import Digest
 
 
 class Sharding:

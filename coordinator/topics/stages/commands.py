@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.message import Strict
-from schemas.values import ClassName
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName
 
 
 class OpenStage(Strict):

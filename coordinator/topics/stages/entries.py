@@ -7,17 +7,29 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from coordinator.core.entry import OPERATOR, EntryBody
-from coordinator.core.formatting import names_of
-from coordinator.core.kind import Follows, Kind, LedgerTopic, Place, tells_all_their_assignment
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
-from coordinator.topics.stages.state import DoubtsReported, Reported, Reports, Stage, StagesState
-from schemas.canonical import canonical_json
-from schemas.contributions import PartKey
-from schemas.counted import count_of
-from schemas.reports import Uncertainty
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
+from fleetledger.coordinator.core.formatting import names_of
+from fleetledger.coordinator.core.kind import (
+    Follows,
+    Kind,
+    LedgerTopic,
+    Place,
+    tells_all_their_assignment,
+)
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
+from fleetledger.coordinator.topics.stages.state import (
+    DoubtsReported,
+    Reported,
+    Reports,
+    Stage,
+    StagesState,
+)
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.reports import Uncertainty
+from fleetledger.schemas.values import ClassName, Digest
 
 _MAX_NAMED = 1000
 """New class names kept of one device; the rest are in the ledger only."""

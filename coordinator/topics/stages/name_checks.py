@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.core.formatting import some
-from coordinator.core.state import State
-from coordinator.topics.stages.near_names import NearNames, is_same_folded
-from schemas.class_names import fault_of, skeleton
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.stages.near_names import NearNames, is_same_folded
+from fleetledger.schemas.class_names import fault_of, skeleton
+from fleetledger.schemas.values import ClassName, DeviceId
 
 
 def usable(state: State, names: Iterable[ClassName]) -> list[ClassName]:

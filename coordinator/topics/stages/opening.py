@@ -21,18 +21,18 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from coordinator.core.decision import Decision
-from coordinator.core.entry import COORDINATOR
-from coordinator.core.formatting import some
-from coordinator.core.live import NANOSECONDS
-from coordinator.core.rules import StageRules
-from coordinator.core.state import State
-from coordinator.topics.lineages.background import is_taken
-from coordinator.topics.lineages.capacity import fitting
-from coordinator.topics.stages.name_checks import usable
-from coordinator.topics.stages.rules import Stages
-from schemas.class_names import fault_of
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.decision import Decision
+from fleetledger.coordinator.core.entry import COORDINATOR
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.live import NANOSECONDS
+from fleetledger.coordinator.core.rules import StageRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.lineages.background import is_taken
+from fleetledger.coordinator.topics.lineages.capacity import fitting
+from fleetledger.coordinator.topics.stages.name_checks import usable
+from fleetledger.coordinator.topics.stages.rules import Stages
+from fleetledger.schemas.class_names import fault_of
+from fleetledger.schemas.values import ClassName, DeviceId
 
 MAX_STAGE_CLASSES = 1000
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from coordinator.core.decision import Decision, record, together
-from coordinator.core.entry import COORDINATOR, OPERATOR
-from coordinator.core.formatting import some
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.rules import StageRules
-from coordinator.core.state import State
-from coordinator.errors import CommandError, QuestionError
-from coordinator.live.snapshot import StageWait
-from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.classes.rules import check_new_name
-from coordinator.topics.lineages.adapting import end_adapting
-from coordinator.topics.lineages.background import check_classes
-from coordinator.topics.lineages.capacity import check_capacity
-from coordinator.topics.stages.commands import CloseStage, StageCommand
-from coordinator.topics.stages.entries import StageClosed, StageOpened
-from coordinator.topics.stages.name_checks import doubts_about
-from coordinator.topics.stages.state import Stage
-from schemas.counted import agree, count_of
-from schemas.presence import Capabilities
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.decision import Decision, record, together
+from fleetledger.coordinator.core.entry import COORDINATOR, OPERATOR
+from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.rules import StageRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import CommandError, QuestionError
+from fleetledger.coordinator.live.snapshot import StageWait
+from fleetledger.coordinator.topics.classes.entries import ClassNamed
+from fleetledger.coordinator.topics.classes.rules import check_new_name
+from fleetledger.coordinator.topics.lineages.adapting import end_adapting
+from fleetledger.coordinator.topics.lineages.background import check_classes
+from fleetledger.coordinator.topics.lineages.capacity import check_capacity
+from fleetledger.coordinator.topics.stages.commands import CloseStage, StageCommand
+from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
+from fleetledger.coordinator.topics.stages.name_checks import doubts_about
+from fleetledger.coordinator.topics.stages.state import Stage
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.values import ClassName, DeviceId
 
 CanLearn = Callable[[Capabilities, str], bool]
 """Whether a device with these capabilities can run the learning phase of the named method."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import OPERATOR
-from coordinator.topics.lineages.state import LineagesState
-from schemas.contributions import PartKey
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.entry import OPERATOR
+from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 
 @dataclass(frozen=True)

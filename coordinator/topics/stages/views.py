@@ -9,11 +9,15 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projection, json_text
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.topics.stages.entries import StageClosed, StageOpened, TransitionReported
-from schemas.counted import count_of
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projection, json_text
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.topics.stages.entries import (
+    StageClosed,
+    StageOpened,
+    TransitionReported,
+)
+from fleetledger.schemas.counted import count_of
 
 
 def _stage_opened(db: Database, entry: Entry) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     Waited,
 )
-from device_agent.core.saying import Line, because, warning
-from schemas.assignments import Assignment
-from schemas.models import DesiredModel, ModelStatus
-from schemas.values import BootId
+from fleetledger.device_agent.core.saying import Line, because, warning
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.values import BootId
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft, Refusal
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft, Refusal
+from fleetledger.device_agent.core.records import (
     ContributionShard,
     CountedImage,
     OutboxKey,
     OutboxMessage,
     PartState,
 )
-from device_agent.core.saying import Line, because, contribution_line, of_part, warning
-from schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
-from schemas.values import ClassName, Digest
+from fleetledger.device_agent.core.saying import Line, because, contribution_line, of_part, warning
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey, Withdrawal
+from fleetledger.schemas.values import ClassName, Digest
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     CountingState,
     Detecting,
     EnrollingState,
@@ -28,8 +28,8 @@ from device_agent.core.records import (
     Sending,
     Training,
 )
-from device_agent.core.saying import Line
-from device_agent.core.state import AgentRecords
+from fleetledger.device_agent.core.saying import Line
+from fleetledger.device_agent.core.state import AgentRecords
 
 
 class Durable(ABC):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     OutboxKey,
     OutboxMessage,
 )
-from device_agent.core.saying import Line, because
-from learning.numerics.detection import Detector
-from schemas.contributions import PartKey
-from schemas.reports import Evaluation, Transition
-from schemas.values import Digest
+from fleetledger.device_agent.core.saying import Line, because
+from fleetledger.learning.numerics.detection import Detector
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.reports import Evaluation, Transition
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from device_agent.core.changes.actions import forget_actions
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.actions import forget_actions
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     SignedNews,
 )
-from schemas.presence import SeenCheckpoint
+from fleetledger.schemas.presence import SeenCheckpoint
 
 
 @dataclass(frozen=True)

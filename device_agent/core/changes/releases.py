@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     Height,
 )
-from schemas.releases import SignedRelease
-from schemas.roots import SignedRoot
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.roots import SignedRoot
 
 
 @dataclass(frozen=True)

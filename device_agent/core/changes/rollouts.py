@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import OutboxKey, OutboxMessage, PendingComparison, Settling
-from device_agent.core.saying import Line
-from schemas.models import ModelStatus
-from schemas.rollouts import ModelComparison
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
+    OutboxKey,
+    OutboxMessage,
+    PendingComparison,
+    Settling,
+)
+from fleetledger.device_agent.core.saying import Line
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.rollouts import ModelComparison
 
 
 @dataclass(frozen=True)

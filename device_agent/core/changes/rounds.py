@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.records import (
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import (
     NoveltyCheck,
     OutboxKey,
     OutboxMessage,
 )
-from device_agent.core.saying import Line, because, contribution_line
-from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.proxy import PrototypeGradients
-from schemas.rounds import Observation
-from schemas.values import Digest
+from fleetledger.device_agent.core.saying import Line, because, contribution_line
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.draft import Draft
-from device_agent.core.saying import Line, warning
-from schemas.values import Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.saying import Line, warning
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VariantName
 
 
 @dataclass(frozen=True)

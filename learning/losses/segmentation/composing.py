@@ -15,10 +15,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from learning.losses.segmentation.step import PixelStep
-from learning.networks.segmentation.torch_layers import DenseOutputs
-from learning.networks.torch_layers import Mode, Tensors
-from learning.training.work import Batch, Tree
+from fleetledger.learning.losses.segmentation.step import PixelStep
+from fleetledger.learning.networks.segmentation.torch_layers import DenseOutputs
+from fleetledger.learning.networks.torch_layers import Mode, Tensors
+from fleetledger.learning.training.work import Batch, Tree
 
 
 class PixelTerm(Protocol):

@@ -17,7 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.pixels import counted, counted_mean, pixel_cross_entropy
+from fleetledger.learning.losses.segmentation.pixels import (
+    counted,
+    counted_mean,
+    pixel_cross_entropy,
+)
 
 
 def pixel_distillation(logits: Tensor, old_logits: Tensor, labels: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.pixels import (
+from fleetledger.learning.losses.segmentation.pixels import (
     BACKGROUND,
     at_labels,
     class_counts,

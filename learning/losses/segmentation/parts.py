@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from learning.losses.segmentation.forgetting_balance import (
+from fleetledger.learning.losses.segmentation.forgetting_balance import (
     balanced_magnitudes,
     balancing_weights,
     gradient_magnitudes,
 )
-from learning.losses.segmentation.pseudo_labels import (
+from fleetledger.learning.losses.segmentation.pseudo_labels import (
     Unsure,
     adaptive_labels,
     median_labels,
     probable_labels,
     released_labels,
 )
-from learning.losses.segmentation.released import released_magnitudes, released_weights
-from learning.losses.segmentation.step import PixelStep
+from fleetledger.learning.losses.segmentation.released import released_magnitudes, released_weights
+from fleetledger.learning.losses.segmentation.step import PixelStep
 
 
 class Labelled(NamedTuple):

@@ -6,8 +6,8 @@ them, with `released_first` for FBL's program.
 
 from __future__ import annotations
 
-from learning.losses.segmentation.composing import WeightedTerm
-from learning.losses.segmentation.parts import (
+from fleetledger.learning.losses.segmentation.composing import WeightedTerm
+from fleetledger.learning.losses.segmentation.parts import (
     AdaptiveLabels,
     BalancedMagnitudes,
     BalancingWeights,
@@ -16,7 +16,7 @@ from learning.losses.segmentation.parts import (
     ReleasedLabels,
     ReleasedWeights,
 )
-from learning.losses.segmentation.terms import (
+from fleetledger.learning.losses.segmentation.terms import (
     ClassConfidence,
     EncoderDistance,
     LocalPod,

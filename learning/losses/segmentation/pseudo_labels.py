@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.pixels import BACKGROUND, IGNORED, pixel_entropy
-from learning.losses.segmentation.thresholds import released_entropy
+from fleetledger.learning.losses.segmentation.pixels import BACKGROUND, IGNORED, pixel_entropy
+from fleetledger.learning.losses.segmentation.thresholds import released_entropy
 
 Unsure = Literal["background", "ignore"]
 """What becomes of a pixel whose guess, an old class, is not accepted."""

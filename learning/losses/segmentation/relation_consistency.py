@@ -18,8 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.forgetting_balance import group_means, label_means, ratios
-from learning.losses.segmentation.pixels import class_counts, class_means
+from fleetledger.learning.losses.segmentation.forgetting_balance import (
+    group_means,
+    label_means,
+    ratios,
+)
+from fleetledger.learning.losses.segmentation.pixels import class_counts, class_means
 
 
 def relation_consistency(

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.forgetting_balance import label_means
-from learning.losses.segmentation.pixels import (
+from fleetledger.learning.losses.segmentation.forgetting_balance import label_means
+from fleetledger.learning.losses.segmentation.pixels import (
     at_labels,
     class_counts,
     counted,

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from learning.networks.segmentation.torch_layers import DenseOutputs
-from learning.networks.torch_layers import Tensors
-from learning.training.work import Tree
+from fleetledger.learning.networks.segmentation.torch_layers import DenseOutputs
+from fleetledger.learning.networks.torch_layers import Tensors
+from fleetledger.learning.training.work import Tree
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -7,29 +7,29 @@ from typing import Literal
 
 from torch import Tensor
 
-from learning.losses.segmentation.dense_distillation import (
+from fleetledger.learning.losses.segmentation.dense_distillation import (
     encoder_distance,
     pixel_distillation,
     unbiased_cross_entropy,
     unbiased_distillation,
 )
-from learning.losses.segmentation.local_pod import PodFactors, folded, local_pod
-from learning.losses.segmentation.parts import (
+from fleetledger.learning.losses.segmentation.local_pod import PodFactors, folded, local_pod
+from fleetledger.learning.losses.segmentation.parts import (
     BalancedMagnitudes,
     GivenLabels,
     Labels,
     ReleasedWeights,
     Weights,
 )
-from learning.losses.segmentation.pixels import counted_mean, pixel_cross_entropy
-from learning.losses.segmentation.relation_consistency import relation_consistency
-from learning.losses.segmentation.released import (
+from fleetledger.learning.losses.segmentation.pixels import counted_mean, pixel_cross_entropy
+from fleetledger.learning.losses.segmentation.relation_consistency import relation_consistency
+from fleetledger.learning.losses.segmentation.released import (
     class_confidence,
     output_entropy,
     released_cross_entropy,
     soft_label_loss,
 )
-from learning.losses.segmentation.step import PixelStep
+from fleetledger.learning.losses.segmentation.step import PixelStep
 
 
 @dataclass(frozen=True)

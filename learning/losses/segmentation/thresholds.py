@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.losses.segmentation.pixels import BACKGROUND, counted, pixel_entropy
+from fleetledger.learning.losses.segmentation.pixels import BACKGROUND, counted, pixel_entropy
 
 NOTHING = -math.inf
 """The threshold of a class that was never predicted: no entropy is as low."""

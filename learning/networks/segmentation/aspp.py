@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import (
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.segmentation.blocks import (
     ConvolutionWindow,
     NormedConvolution,
     in_sequence,
 )
-from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
+from fleetledger.learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 _DROPOUT_LAYER = 0
 

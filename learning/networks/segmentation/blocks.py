@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from learning.networks.body import EPSILON, MOMENTUM, V
-from learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
-from learning.networks.segmentation.layers import Curve, DenseLayers
+from fleetledger.learning.networks.body import EPSILON, MOMENTUM, V
+from fleetledger.learning.networks.plan import TensorPlan, convolution_plan, normalisation_plan
+from fleetledger.learning.networks.segmentation.layers import Curve, DenseLayers
 
 
 class Norm(NamedTuple):

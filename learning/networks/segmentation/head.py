@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from learning.errors import NetworkError
-from learning.networks.head import BIAS, WEIGHT, initial_head
-from learning.networks.plan import Arrays
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.head import BIAS, WEIGHT, initial_head
+from fleetledger.learning.networks.plan import Arrays
 
 BACKGROUND = "background"
 """Name of row 0, from which its first weights are drawn; no class may have it."""

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import (
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.segmentation.blocks import (
     ConvolutionWindow,
     Norm,
     NormedConvolution,
     biased_convolution_plan,
 )
-from learning.networks.segmentation.layers import Curve, DenseLayers
+from fleetledger.learning.networks.segmentation.layers import Curve, DenseLayers
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol
 
-from learning.networks.body import Layers, V
-from learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.body import Layers, V
+from fleetledger.learning.networks.plan import TensorPlan
 
 Curve = Literal["none", "relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid"]
 """Functions of single numbers behind a layer."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan, convolution_plan
-from learning.networks.segmentation.blocks import BesideEarlyMaps, in_sequence
-from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan, convolution_plan
+from fleetledger.learning.networks.segmentation.blocks import BesideEarlyMaps, in_sequence
+from fleetledger.learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 _BRANCH, _GATE = "classifier.cbr", "classifier.scale.1"
 

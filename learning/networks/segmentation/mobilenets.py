@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import (
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.segmentation.blocks import (
     ConvolutionWindow,
     Norm,
     NormedConvolution,
     in_sequence,
 )
-from learning.networks.segmentation.inverted import InvertedResidual
-from learning.networks.segmentation.layers import Curve, DenseLayers, TrunkMaps
+from fleetledger.learning.networks.segmentation.inverted import InvertedResidual
+from fleetledger.learning.networks.segmentation.layers import Curve, DenseLayers, TrunkMaps
 
 _Part = InvertedResidual | NormedConvolution
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from learning.networks.head import row_shapes
-from learning.networks.network import Shape, check_tensors
-from learning.networks.plan import Arrays, initial_arrays
-from learning.networks.segmentation.head import initial_pixel_head
-from learning.networks.segmentation.layers import DenseBody
+from fleetledger.learning.networks.head import row_shapes
+from fleetledger.learning.networks.network import Shape, check_tensors
+from fleetledger.learning.networks.plan import Arrays, initial_arrays
+from fleetledger.learning.networks.segmentation.head import initial_pixel_head
+from fleetledger.learning.networks.segmentation.layers import DenseBody
 
 FrozenNorm = Literal["none", "trunk", "all"]
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from learning.errors import NetworkError
-from learning.networks.network import Shape
-from learning.networks.segmentation.aspp import Aspp
-from learning.networks.segmentation.layers import DenseBody
-from learning.networks.segmentation.lraspp import LiteAspp
-from learning.networks.segmentation.mobilenets import mobilenet_v2, mobilenet_v3_large
-from learning.networks.segmentation.network import FrozenNorm, SegmentationNetwork
-from learning.networks.segmentation.residual import ResidualTrunk
-from learning.networks.segmentation.small import Merge, SmallTrunk
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.network import Shape
+from fleetledger.learning.networks.segmentation.aspp import Aspp
+from fleetledger.learning.networks.segmentation.layers import DenseBody
+from fleetledger.learning.networks.segmentation.lraspp import LiteAspp
+from fleetledger.learning.networks.segmentation.mobilenets import mobilenet_v2, mobilenet_v3_large
+from fleetledger.learning.networks.segmentation.network import FrozenNorm, SegmentationNetwork
+from fleetledger.learning.networks.segmentation.residual import ResidualTrunk
+from fleetledger.learning.networks.segmentation.small import Merge, SmallTrunk
 
 _LEAST_SIDE = 8
 """Pixels of a picture's side; smaller ones leave nothing to tell apart."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import ConvolutionWindow, NormedConvolution
-from learning.networks.segmentation.layers import DenseLayers, TrunkMaps
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.segmentation.blocks import ConvolutionWindow, NormedConvolution
+from fleetledger.learning.networks.segmentation.layers import DenseLayers, TrunkMaps
 
 _WIDENING = 4
 

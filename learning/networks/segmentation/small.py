@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learning.networks.body import V
-from learning.networks.plan import TensorPlan
-from learning.networks.segmentation.blocks import (
+from fleetledger.learning.networks.body import V
+from fleetledger.learning.networks.plan import TensorPlan
+from fleetledger.learning.networks.segmentation.blocks import (
     BesideEarlyMaps,
     ConvolutionWindow,
     NormedConvolution,
 )
-from learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
+from fleetledger.learning.networks.segmentation.layers import DecoderMaps, DenseLayers, TrunkMaps
 
 
 @dataclass(frozen=True)

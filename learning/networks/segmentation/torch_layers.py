@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from learning.networks.head import BIAS, WEIGHT
-from learning.networks.segmentation.layers import Curve
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.torch_layers import Mode, Tensors, TorchLayers
+from fleetledger.learning.networks.head import BIAS, WEIGHT
+from fleetledger.learning.networks.segmentation.layers import Curve
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.torch_layers import Mode, Tensors, TorchLayers
 
 _CURVES = {
     "none": lambda values: values,

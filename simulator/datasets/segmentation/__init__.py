@@ -4,7 +4,7 @@
 `masking` what of a mask is shown in which task, and `tasks` makes a sample of each.
 """
 
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
 
 __all__ = ["SegmentedImages", "SegmentedSamples", "SegmentedSplit"]

@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from schemas.values import ClassName
-from simulator.datasets.folders import class_name, require_folder
-from simulator.datasets.segmentation.files import SegmentedFiles
-from simulator.datasets.segmentation.pairing import pair_by_name
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.folders import class_name, require_folder
+from fleetledger.simulator.datasets.segmentation.files import SegmentedFiles
+from fleetledger.simulator.datasets.segmentation.pairing import pair_by_name
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.errors import DatasetError
 
 _FOLDER = "ADEChallengeData2016"
 _INFO = "objectInfo150.txt"

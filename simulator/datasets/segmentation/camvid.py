@@ -16,12 +16,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.errors import ImageError
-from schemas.values import ClassName
-from simulator.datasets.pictures import read_picture
-from simulator.datasets.segmentation.files import MaskReader, SegmentedFiles, read_indices
-from simulator.datasets.segmentation.pairing import pair_by_name
-from simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.pictures import read_picture
+from fleetledger.simulator.datasets.segmentation.files import (
+    MaskReader,
+    SegmentedFiles,
+    read_indices,
+)
+from fleetledger.simulator.datasets.segmentation.pairing import pair_by_name
+from fleetledger.simulator.datasets.segmentation.samples import IGNORED, SegmentedSplit, value_of
 
 Colour = tuple[int, int, int]
 _JOINED: dict[str, tuple[Colour, ...]] = {

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from schemas.message import Strict
-from simulator.datasets.digits import TEST_SHARE, split_digits
-from simulator.datasets.images import LabelledImages
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, SegmentedSplit
+from fleetledger.schemas.message import Strict
+from fleetledger.simulator.datasets.digits import TEST_SHARE, split_digits
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, SegmentedSplit
 
 _SIDE = 8
 """Pixels of a scan's side."""

@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.sources.masks import check_same_size, decode_mask
-from learning.errors import ImageError
-from schemas.values import ClassName, Digest
-from simulator.datasets.pictures import read_picture, size_of
-from simulator.datasets.segmentation.kept_pixels import kept_pixels
-from simulator.datasets.segmentation.samples import (
+from fleetledger.device_agent.sources.masks import check_same_size, decode_mask
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.pictures import read_picture, size_of
+from fleetledger.simulator.datasets.segmentation.kept_pixels import kept_pixels
+from fleetledger.simulator.datasets.segmentation.samples import (
     LabelledScene,
     check_class_names,
     check_mask,
     count_pixels,
 )
-from simulator.errors import DatasetError
+from fleetledger.simulator.errors import DatasetError
 
 
 class Pair(NamedTuple):

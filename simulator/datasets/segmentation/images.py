@@ -8,15 +8,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.segmentation.samples import (
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.segmentation.samples import (
     LabelledScene,
     check_class_names,
     check_mask,
     count_pixels,
     digest_of,
 )
-from simulator.errors import DatasetError
+from fleetledger.simulator.errors import DatasetError
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.store.blobs import write_durably
-from schemas.values import Digest
-from simulator.datasets.cache_folder import cache_folder
-from simulator.errors import DatasetError
+from fleetledger.device_agent.store.blobs import write_durably
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.cache_folder import cache_folder
+from fleetledger.simulator.errors import DatasetError
 
 Pixels = NDArray[np.int64]
 _KEPT = np.dtype("<u4")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.datasets.roots import root_of
-from simulator.datasets.segmentation.ade20k import load_ade20k
-from simulator.datasets.segmentation.camvid import load_camvid
-from simulator.datasets.segmentation.digit_scenes import split_digit_scenes
-from simulator.datasets.segmentation.npz import load_segmentation_npz
-from simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
-from simulator.datasets.segmentation.voc import load_voc
-from simulator.errors import DatasetError
-from simulator.scenario.model import SCENES, DataSettings
+from fleetledger.simulator.datasets.roots import root_of
+from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k
+from fleetledger.simulator.datasets.segmentation.camvid import load_camvid
+from fleetledger.simulator.datasets.segmentation.digit_scenes import split_digit_scenes
+from fleetledger.simulator.datasets.segmentation.npz import load_segmentation_npz
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
+from fleetledger.simulator.datasets.segmentation.voc import load_voc
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import SCENES, DataSettings
 
 
 def load_segmentation(data: DataSettings, seed: int) -> SegmentedSplit:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
+from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
 
 
 def show_classes(masks: NDArray[np.uint8], labels: Iterable[int]) -> NDArray[np.uint8]:

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.datasets.npz import array_of, class_names_of
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.npz import array_of, class_names_of
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.errors import DatasetError
 
 
 def load_segmentation_npz(path: Path) -> SegmentedSplit[SegmentedImages]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from device_agent.sources.folder import SUFFIXES
-from simulator.datasets.folders import require_folder
-from simulator.datasets.segmentation.files import Pair
-from simulator.errors import DatasetError
+from fleetledger.device_agent.sources.folder import SUFFIXES
+from fleetledger.simulator.datasets.folders import require_folder
+from fleetledger.simulator.datasets.segmentation.files import Pair
+from fleetledger.simulator.errors import DatasetError
 
 
 def pair_by_name(root: Path, pictures: str, masks: str, hint: str, ending: str = "") -> list[Pair]:

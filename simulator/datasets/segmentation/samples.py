@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, TypeVar
 
-from device_agent.sources.masks import BACKGROUND, IGNORED, check_values
-from device_agent.sources.scenes import scene_digest
-from learning.errors import ImageError
-from schemas.values import ClassName, Digest
-from simulator.datasets.samples import pixel_digest
-from simulator.errors import DatasetError
+from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, check_values
+from fleetledger.device_agent.sources.scenes import scene_digest
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.samples import pixel_digest
+from fleetledger.simulator.errors import DatasetError
 
 MOST_CLASSES = 254
 """Mask values are bytes, and two of them are taken."""

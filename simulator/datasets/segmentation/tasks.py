@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.datasets.segmentation.samples import LabelledScene, SegmentedSamples, digest_of
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.samples import (
+    LabelledScene,
+    SegmentedSamples,
+    digest_of,
+)
+from fleetledger.simulator.errors import DatasetError
 
 Indices = NDArray[np.int64]
 Labels = tuple[int, ...]

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.errors import ImageError
-from schemas.installing import pip_install
-from schemas.values import ClassName
-from simulator.datasets.folders import require_folder
-from simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
-from simulator.datasets.segmentation.pairing import require_files
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.errors import DatasetError
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.folders import require_folder
+from fleetledger.simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
+from fleetledger.simulator.datasets.segmentation.pairing import require_files
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.errors import DatasetError
 
 _NAMES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.core.state import AgentRules
-from device_agent.measuring import detection_of
-from device_agent.settings import AgentDataSettings, AgentSettings, AgentTrainingSettings
-from schemas.values import DeviceId
-from simulator.engines.inprocess.home import FLEET, SCAN_SECONDS
-from simulator.scenario.model import Scenario
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.measuring import detection_of
+from fleetledger.device_agent.settings import (
+    AgentDataSettings,
+    AgentSettings,
+    AgentTrainingSettings,
+)
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.home import FLEET, SCAN_SECONDS
+from fleetledger.simulator.scenario.model import Scenario
 
 _NEVER_SECONDS = 1e9
 """An assignment makes a device look at its data at once, so that it need not look on its own."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from coordinator.topics.stages.commands import CloseStage
-from simulator.engines.inprocess.expected import ExpectedAnswers
-from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.inprocess.progress import Progress
-from simulator.virtual.loop import Endpoint
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.simulator.engines.inprocess.expected import ExpectedAnswers
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
+from fleetledger.simulator.engines.inprocess.progress import Progress
+from fleetledger.simulator.virtual.loop import Endpoint
 
 
 class Closing:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.topics.stages.commands import OpenStage
-from schemas.counted import count_of
-from schemas.values import ClassName, DeviceId
-from simulator.engines.inprocess.closing import Closing
-from simulator.engines.inprocess.expected import ExpectedAnswers
-from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.inprocess.progress import AwaitedStage, Progress
-from simulator.engines.inprocess.rolling_out import RolloutTask, roll_out
-from simulator.engines.inprocess.stage_engine import StageEngine
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.presence import delivered
-from simulator.engines.rounds import rounds_seconds
-from simulator.engines.stages import reached_names
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import StagePlan
-from simulator.rollouts.held_out import RolloutFleet
-from simulator.rollouts.record import RolloutRecord
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.inprocess.closing import Closing
+from fleetledger.simulator.engines.inprocess.expected import ExpectedAnswers
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
+from fleetledger.simulator.engines.inprocess.progress import AwaitedStage, Progress
+from fleetledger.simulator.engines.inprocess.rolling_out import RolloutTask, roll_out
+from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.engines.rounds import rounds_seconds
+from fleetledger.simulator.engines.stages import reached_names
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.rollouts.held_out import RolloutFleet
+from fleetledger.simulator.rollouts.record import RolloutRecord
 
 _HOPE_SECONDS = 900.0
 """Of the fleet's clock, past every deadline and delay; what has not happened then never will."""

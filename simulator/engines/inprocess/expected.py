@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from coordinator.core.state import State
-from schemas.values import DeviceId
-from simulator.engines.inprocess.home import QUIET_SECONDS
-from simulator.virtual.clock import VirtualClock
+from fleetledger.coordinator.core.state import State
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.home import QUIET_SECONDS
+from fleetledger.simulator.virtual.clock import VirtualClock
 
 
 @dataclass(frozen=True)

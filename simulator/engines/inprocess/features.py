@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.ledger.blobs import Blobs
-from coordinator.topics.lineages.entries import Lineage
-from methods.registry import statistics_coordinator
-from schemas.values import Digest
-from simulator.errors import EngineError
-from simulator.features.interface import FeatureBank, FrozenFeatures, FrozenModel, own_features
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.topics.lineages.entries import Lineage
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.features.interface import (
+    FeatureBank,
+    FrozenFeatures,
+    FrozenModel,
+    own_features,
+)
 
 
 class LineageFeatures:

@@ -5,37 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from coordinator.core.commands import Command
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.topics.devices.commands import AdmitDevice
-from device_agent.capabilities import find_capabilities
-from device_agent.store.blobs import BlobFolder
-from device_agent.store.store import make_blank_store
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId
-from simulator.datasets.segmentation.tasks import shown_labels
-from simulator.engines.inprocess.agents import rules_of, settings_of
-from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, make_home
-from simulator.engines.interface import Prepared
-from simulator.errors import EngineError
-from simulator.rollouts.held_out import HeldOut, RolloutFleet
-from simulator.virtual.bench import Resources
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.coordinator import VirtualCoordinator
-from simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
-from simulator.virtual.files import BlobCache, SharedFiles
-from simulator.virtual.models import SharedModels
-from simulator.virtual.parts import Delivery, Indices, Lister
-from simulator.virtual.pictures import SizedPictures
-from simulator.virtual.proxy import ProxyTraffic, VirtualProxy
-from simulator.virtual.scenes import SizedScenes, sized_samples
-from simulator.virtual.seeds import seeded_boot
-from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.swapper import Swapper
-from simulator.virtual.training import TrainerPool, TrainerPoolSettings
-from simulator.virtual.world import VirtualWorld
-from transport.meter import Counts
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.device_agent.capabilities import find_capabilities
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.store.store import make_blank_store
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
+from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
+from fleetledger.simulator.engines.inprocess.features import LineageFeatures
+from fleetledger.simulator.engines.inprocess.home import (
+    FLEET,
+    first_lineage,
+    last_moment,
+    make_home,
+)
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
+from fleetledger.simulator.virtual.bench import Resources
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.coordinator import VirtualCoordinator
+from fleetledger.simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
+from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
+from fleetledger.simulator.virtual.models import SharedModels
+from fleetledger.simulator.virtual.parts import Delivery, Indices, Lister
+from fleetledger.simulator.virtual.pictures import SizedPictures
+from fleetledger.simulator.virtual.proxy import ProxyTraffic, VirtualProxy
+from fleetledger.simulator.virtual.scenes import SizedScenes, sized_samples
+from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.virtual.swapper import Swapper
+from fleetledger.simulator.virtual.training import TrainerPool, TrainerPoolSettings
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.meter import Counts
 
 _COMMAND_SECONDS = 60.0
 

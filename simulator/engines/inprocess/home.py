@@ -5,16 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from coordinator.core.commands import Command
-from coordinator.core.rules import AdapterRules, ModelRules, StageRules
-from coordinator.ledger.reader import LedgerReader
-from coordinator.making.backbones import prepare_backbone
-from coordinator.paths import ledger_path
-from coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
-from coordinator.topics.lineages.commands import ImportBackbone
-from schemas.values import FleetId
-from simulator.engines.interface import Prepared
-from simulator.engines.rounds import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.rules import AdapterRules, ModelRules, StageRules
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import FILE_NAME, CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.schemas.values import FleetId
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.rounds import (
     BOUNDS,
     INTAKE,
     ROLLOUTS,
@@ -23,10 +23,10 @@ from simulator.engines.rounds import (
     round_rules,
     rounds_seconds,
 )
-from simulator.scenario.model import Scenario
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.clock import BEGINNING_NS
-from simulator.virtual.seeds import give_key
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.virtual.clock import BEGINNING_NS
+from fleetledger.simulator.virtual.seeds import give_key
 
 FLEET = FleetId("simulation")
 QUIET_SECONDS = 5.0

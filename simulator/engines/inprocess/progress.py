@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.core.state import State, read_entry
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.models.state import ModelVersion
-from schemas.counted import agree, count_of
-from schemas.values import ClassName, DeviceId
-from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.stages import is_closed, is_learned, ledger_stages
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.schemas.counted import agree, count_of
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
+from fleetledger.simulator.engines.stages import is_closed, is_learned, ledger_stages
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 _NAMED = 5
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coordinator.topics.models.commands import ImportModel
-from coordinator.topics.rollouts.commands import PlanRollout
-from coordinator.topics.rollouts.state import ACTIVE, Rollout
-from coordinator.topics.rounds.commands import AdaptModel
-from schemas.tags import all_fit
-from schemas.values import DeviceId
-from simulator.datasets.samples import SampleSet
-from simulator.engines.inprocess.fleet import Fleet
-from simulator.engines.interface import Watch
-from simulator.errors import EngineError
-from simulator.rollouts.candidates import make_candidate
-from simulator.rollouts.held_out import RolloutFleet
-from simulator.rollouts.importing import import_candidate, material_of, version_of
-from simulator.rollouts.reading import ParticipatingFleet, read_rollout
-from simulator.rollouts.record import RolloutRecord
-from simulator.scenario.rollout import RolloutSettings
+from fleetledger.coordinator.topics.models.commands import ImportModel
+from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
+from fleetledger.coordinator.topics.rollouts.state import ACTIVE, Rollout
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.schemas.tags import all_fit
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.inprocess.fleet import Fleet
+from fleetledger.simulator.engines.interface import Watch
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.rollouts.candidates import make_candidate
+from fleetledger.simulator.rollouts.held_out import RolloutFleet
+from fleetledger.simulator.rollouts.importing import import_candidate, material_of, version_of
+from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.scenario.rollout import RolloutSettings
 
 _COMMAND_SECONDS = 60.0
 _ROUND_SECONDS = 700.0

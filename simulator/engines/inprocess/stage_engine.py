@@ -13,23 +13,29 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json
 
-from coordinator.core.state import State, read_entry
-from coordinator.ledger.blobs import Blobs
-from coordinator.serving.engine import LedgerEngine as CoordinatorEngine
-from schemas.values import DeviceId, Digest
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.network_meter import NetworkMeter
-from simulator.engines.presence import asked
-from simulator.engines.recording import ProxyBytes, Recorded, Recorder, StageMeasures, Usage
-from simulator.engines.round_log import RoundLog
-from simulator.engines.stages import ledger_stages
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
-from simulator.scenario.trainer import learns_in_rounds, trainer_of
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.proxy import ProxyTraffic
-from simulator.virtual.stopwatch import Stopwatch
-from transport.meter import Counts
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.serving.engine import LedgerEngine as CoordinatorEngine
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.engines.presence import asked
+from fleetledger.simulator.engines.recording import (
+    ProxyBytes,
+    Recorded,
+    Recorder,
+    StageMeasures,
+    Usage,
+)
+from fleetledger.simulator.engines.round_log import RoundLog
+from fleetledger.simulator.engines.stages import ledger_stages
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.scenario.trainer import learns_in_rounds, trainer_of
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.proxy import ProxyTraffic
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.transport.meter import Counts
 
 _KIB_OF_MIB = 1024
 

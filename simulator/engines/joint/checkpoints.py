@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schemas.message import Strict
-from schemas.values import Digest
-from simulator.records import RoundRecord
-from simulator.run.durable import replace_file
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.records import RoundRecord
+from fleetledger.simulator.run.durable import replace_file
 
 
 class _Facts(Strict):

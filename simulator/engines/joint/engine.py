@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from export.package import ModelFacts
-from methods.training import LocalData
-from schemas.values import Digest
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
-from simulator.engines.joint.exporting import export_joint, write_model
-from simulator.engines.joint.training import JointTraining, RoundOfAll
-from simulator.engines.network_inputs import inputs_of
-from simulator.engines.network_meter import NetworkMeter
-from simulator.engines.rounds import round_rules
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import DeviceRecord, RoundRecord, StageRecord
-from simulator.scenario.trainer import JOINT, trainer_of
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.export.package import ModelFacts
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.joint.checkpoints import Checkpoints, JointCheckpoint
+from fleetledger.simulator.engines.joint.exporting import export_joint, write_model
+from fleetledger.simulator.engines.joint.training import JointTraining, RoundOfAll
+from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.engines.rounds import round_rules
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import DeviceRecord, RoundRecord, StageRecord
+from fleetledger.simulator.scenario.trainer import JOINT, trainer_of
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 _MIB = 1024
 _NOTE = "Joint is no fleet: one machine that holds every image of all stages so far; no bytes."

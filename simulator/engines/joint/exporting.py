@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy.typing as npt
 
-from export.backbone import import_backbone
-from export.golden import build_golden
-from export.head import RowsHead
-from export.network import export_network
-from export.network_head import NETWORK_RULES, NetworkHead
-from export.package import ExportedModel, Lineage, ModelFacts, pack_model
-from learning.networks.network import Network
-from schemas.models import AnyPreprocessing
-from schemas.values import Digest
-from simulator.engines.interface import Prepared
-from simulator.engines.network_inputs import frozen_backbone
-from simulator.scenario.trainer import trains_on_features
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.golden import build_golden
+from fleetledger.export.head import RowsHead
+from fleetledger.export.network import export_network
+from fleetledger.export.network_head import NETWORK_RULES, NetworkHead
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts, pack_model
+from fleetledger.learning.networks.network import Network
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.network_inputs import frozen_backbone
+from fleetledger.simulator.scenario.trainer import trains_on_features
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.making.offering import offer_of
-from learning.networks.network import Network
-from methods.registry import training_coordinator, training_device
-from methods.training import (
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.registry import training_coordinator, training_device
+from fleetledger.methods.training import (
     ClientUpdate,
     CountedUpdate,
     FitInstruction,
@@ -21,12 +21,12 @@ from methods.training import (
     RoundConfig,
     RoundOutcome,
 )
-from schemas.rounds import RoundOrder
-from schemas.values import ClassName, DeviceId
-from simulator.engines.network_inputs import SampleInputs
-from simulator.errors import EngineError
-from simulator.scenario.trainer import JOINT, Trainer
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.network_inputs import SampleInputs
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.scenario.trainer import JOINT, Trainer
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 _DEADLINE_SECONDS = 1e9
 
@@ -91,7 +91,7 @@ class JointTraining:
         return self._coordinator.combine(self.assignment, config, [given]), answer.loss
 
     def _answer(self, round_: RoundOfAll, weights: bytes, data: LocalData) -> ClientUpdate:
-        from learning.training.engine import train  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.training.engine import train  # noqa: PLC0415 - needs torch
 
         instruction = self._order(round_, weights)
         job = self._device.begin(self._own, instruction, data, None, self._sight.pictures())

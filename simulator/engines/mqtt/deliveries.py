@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from schemas.values import ClassName, DeviceId
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Prepared
-from simulator.engines.mqtt.delivery import deliver, hand_over, prepare
-from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.mqtt.scene_delivery import prepare_scenes
-from simulator.engines.mqtt.settings import keeps_looking
-from simulator.engines.paths import sample_path
-from simulator.engines.presence import delivered
-from simulator.features.interface import Indices
-from simulator.plan.fleet_plan import StagePlan
-from simulator.plan.tests_on_devices import shares_of_test
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.mqtt.delivery import deliver, hand_over, prepare
+from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.scene_delivery import prepare_scenes
+from fleetledger.simulator.engines.mqtt.settings import keeps_looking
+from fleetledger.simulator.engines.paths import sample_path
+from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.features.interface import Indices
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.plan.tests_on_devices import shares_of_test
 
 
 class Deliveries:

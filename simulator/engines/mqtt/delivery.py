@@ -25,9 +25,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from device_agent.sources.folder import SETTLE_SECONDS
-from device_agent.sources.scenes import IMAGES
-from simulator.datasets.samples import Content, SampleSet
+from fleetledger.device_agent.sources.folder import SETTLE_SECONDS
+from fleetledger.device_agent.sources.scenes import IMAGES
+from fleetledger.simulator.datasets.samples import Content, SampleSet
 
 _FAST = 1
 """zlib's fastest level: the files are read once, on this machine."""

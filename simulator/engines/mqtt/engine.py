@@ -26,34 +26,34 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from coordinator.core.commands import Command
-from coordinator.errors import CommandError
-from coordinator.serving.operator import send
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.values import DeviceId
-from simulator.datasets.segmentation.tasks import shown_labels
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.mqtt.deliveries import Deliveries
-from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.mqtt.homes import admit
-from simulator.engines.mqtt.meter import ProcessMeter
-from simulator.engines.mqtt.model_folder import write_model
-from simulator.engines.mqtt.phases import phases
-from simulator.engines.mqtt.programs import Programs
-from simulator.engines.mqtt.questions import evaluation_awaited
-from simulator.engines.mqtt.round_watch import RoundWatch
-from simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
-from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
-from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
-from simulator.engines.mqtt.waiting import Question
-from simulator.engines.presence import asked, delivered
-from simulator.engines.recording import Recorder, StageMeasures
-from simulator.engines.rounds import rounds_seconds
-from simulator.engines.stages import ledger_stages, reached_names
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
-from simulator.scenario.trainer import learns_in_rounds
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.mqtt.deliveries import Deliveries
+from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.homes import admit
+from fleetledger.simulator.engines.mqtt.meter import ProcessMeter
+from fleetledger.simulator.engines.mqtt.model_folder import write_model
+from fleetledger.simulator.engines.mqtt.phases import phases
+from fleetledger.simulator.engines.mqtt.programs import Programs
+from fleetledger.simulator.engines.mqtt.questions import evaluation_awaited
+from fleetledger.simulator.engines.mqtt.round_watch import RoundWatch
+from fleetledger.simulator.engines.mqtt.settings import keeps_looking, lacks_cuda
+from fleetledger.simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
+from fleetledger.simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS, hold_up
+from fleetledger.simulator.engines.mqtt.waiting import Question
+from fleetledger.simulator.engines.presence import asked, delivered
+from fleetledger.simulator.engines.recording import Recorder, StageMeasures
+from fleetledger.simulator.engines.rounds import rounds_seconds
+from fleetledger.simulator.engines.stages import ledger_stages, reached_names
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.scenario.trainer import learns_in_rounds
 
 MAX_AGENTS = 50
 EXTRA_SECONDS = 600.0

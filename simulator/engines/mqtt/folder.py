@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.values import DeviceId
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)

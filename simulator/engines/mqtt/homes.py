@@ -9,27 +9,27 @@ from pathlib import Path
 
 import tomli_w
 
-from coordinator.core.commands import Command
-from coordinator.making.backbones import prepare_backbone
-from coordinator.proxy import settings as proxy
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import OperatorInbox, send
-from coordinator.settings import (
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.proxy import settings as proxy
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.operator import OperatorInbox, send
+from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,
     CoordinatorSettings,
     write_new,
 )
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from device_agent.home import SETTINGS_FILE, AgentHome
-from device_agent.settings import AgentBrokerSettings, AgentSettings
-from schemas.envelope import PROXY
-from schemas.models import AnyPreprocessing
-from schemas.private_file import write_private
-from schemas.values import DeviceId
-from simulator.engines.mqtt.scene_delivery import make_folders
-from transport.brokers import Broker
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome
+from fleetledger.device_agent.settings import AgentBrokerSettings, AgentSettings
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.models import AnyPreprocessing
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders
+from fleetledger.transport.brokers import Broker
 
 PASSWORD_FILE = Path("broker.password")
 

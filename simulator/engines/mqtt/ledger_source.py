@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coordinator.core.state import read_entry
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from simulator.engines.recording import Recorded
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.simulator.engines.recording import Recorded
 
 
 class LedgerSource:

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import psutil
 
-from schemas.values import DeviceId
-from simulator.engines.mqtt.programs import Programs
-from simulator.engines.recording import Usage
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.programs import Programs
+from fleetledger.simulator.engines.recording import Usage
 
 
 class ProcessMeter:

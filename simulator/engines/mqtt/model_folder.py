@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from schemas.models import Manifest
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
 
 MANIFEST = "manifest.json"
 

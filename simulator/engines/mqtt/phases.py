@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.core.state import State
-from coordinator.topics.models.state import ModelVersion
-from simulator.engines.recording import seconds_between
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.simulator.engines.recording import seconds_between
 
 
 def phases(state: State, numbers: tuple[int, ...], total: float) -> dict[str, float]:

@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 from typing_extensions import Self
 
-from simulator.errors import ProcessDiedError
-from transport.brokers import Broker
-from transport.brokers.lifeline import end_with_parent, interrupted_later
+from fleetledger.simulator.errors import ProcessDiedError
+from fleetledger.transport.brokers import Broker
+from fleetledger.transport.brokers.lifeline import end_with_parent, interrupted_later
 
 STOP_SECONDS = 30.0
 """After which a program that was asked to end is killed; far above what a busy machine needs."""

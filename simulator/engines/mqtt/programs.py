@@ -10,33 +10,33 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings
-from device_agent.enrolling import enrol
-from device_agent.home import AgentHome
-from device_agent.keys import KeyRing
-from device_agent.status import Status, read_status
-from schemas.envelope import PROXY
-from schemas.values import DeviceId
-from simulator.engines.interface import Prepared
-from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.mqtt.homes import (
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.settings import CoordinatorSettings
+from fleetledger.device_agent.enrolling import enrol
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.keys import KeyRing
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.homes import (
     carry_out,
     import_backbone,
     write_agent,
     write_coordinator,
     write_proxy,
 )
-from simulator.engines.mqtt.ledger_source import LedgerSource
-from simulator.engines.mqtt.processes import Child, Children, fleetledger_command
-from simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
-from simulator.engines.mqtt.waiting import Follower
-from simulator.engines.rounds import import_network
-from simulator.errors import EngineError
-from simulator.scenario.trainer import trainer_of
-from transport.brokers import start_child_broker
+from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.simulator.engines.mqtt.processes import Child, Children, fleetledger_command
+from fleetledger.simulator.engines.mqtt.settings import FLEET, agent_settings, coordinator_settings
+from fleetledger.simulator.engines.mqtt.waiting import Follower
+from fleetledger.simulator.engines.rounds import import_network
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.transport.brokers import start_child_broker
 
 COORDINATOR = "coordinator"
 TOKEN_HOURS = 1.0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from schemas.values import ClassName, DeviceId
-from simulator.engines.mqtt.view import FleetView
-from simulator.errors import EngineError
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.errors import EngineError
 
 
 def model_awaited(view: FleetView) -> str | None:

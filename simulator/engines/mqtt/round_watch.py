@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from schemas.values import Digest
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.mqtt.folder import FleetFolder
-from simulator.engines.mqtt.view import FleetView
-from simulator.engines.mqtt.waiting import Question
-from simulator.engines.network_meter import NetworkMeter
-from simulator.engines.round_log import RoundLog
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import RoundRecord
-from simulator.scenario.trainer import trainer_of
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.mqtt.folder import FleetFolder
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.engines.mqtt.waiting import Question
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.engines.round_log import RoundLog
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import RoundRecord
+from fleetledger.simulator.scenario.trainer import trainer_of
 
 
 class RoundWatch:

@@ -17,13 +17,13 @@ import numpy as np
 import tomli_w
 from PIL import Image
 
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
-from schemas.values import ClassName
-from simulator.datasets.segmentation.samples import value_of
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.mqtt.delivery import begin, write
-from simulator.engines.paths import mask_path
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.samples import value_of
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.mqtt.delivery import begin, write
+from fleetledger.simulator.engines.paths import mask_path
 
 
 def prepare_scenes(folder: Path, samples: TaskScenes, paths: Mapping[int, PurePosixPath]) -> None:

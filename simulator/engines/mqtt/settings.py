@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.core.rules import ModelRules, StageRules
-from coordinator.settings import CoordinatorSettings, SecuritySettings
-from device_agent.settings import (
+from fleetledger.coordinator.core.rules import ModelRules, StageRules
+from fleetledger.coordinator.settings import CoordinatorSettings, SecuritySettings
+from fleetledger.device_agent.settings import (
     AgentDataSettings,
     AgentSettings,
     AgentTrainingSettings,
     ModelSettings,
     Samples,
 )
-from schemas.onnx_runtime import onnx_runtime
-from schemas.values import DeviceId, FleetId
-from simulator.engines.mqtt.homes import agent_broker, coordinator_broker
-from simulator.engines.rounds import (
+from fleetledger.schemas.onnx_runtime import onnx_runtime
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.simulator.engines.mqtt.homes import agent_broker, coordinator_broker
+from fleetledger.simulator.engines.rounds import (
     BOUNDS,
     INTAKE,
     ROLLOUTS,
@@ -24,8 +24,8 @@ from simulator.engines.rounds import (
     round_rules,
     rounds_seconds,
 )
-from simulator.scenario.model import TEXTS, Scenario
-from transport.brokers import Broker
+from fleetledger.simulator.scenario.model import TEXTS, Scenario
+from fleetledger.transport.brokers import Broker
 
 FLEET = FleetId("simulated")
 TEST_FOLDER = Path("test")

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from device_agent.status import Status
-from schemas.values import ClassName, DeviceId
-from simulator.engines.interface import Watch
-from simulator.engines.mqtt.programs import Programs
-from simulator.engines.mqtt.questions import (
+from fleetledger.device_agent.status import Status
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.interface import Watch
+from fleetledger.simulator.engines.mqtt.programs import Programs
+from fleetledger.simulator.engines.mqtt.questions import (
     activation_awaited,
     listed,
     model_awaited,
     raise_what_failed,
 )
-from simulator.engines.mqtt.view import FleetView
-from simulator.engines.stages import is_closed, ledger_stages
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.engines.stages import is_closed, ledger_stages
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 
 
 @dataclass(frozen=True)

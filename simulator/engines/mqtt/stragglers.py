@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Timer
 
-from schemas.values import DeviceId
-from simulator.engines.mqtt.processes import Child
-from simulator.engines.mqtt.programs import Programs
-from simulator.plan.fleet_plan import StagePlan
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.processes import Child
+from fleetledger.simulator.engines.mqtt.programs import Programs
+from fleetledger.simulator.plan.fleet_plan import StagePlan
 
 LONGEST_DELAY_SECONDS = 3.0
 """The fleet's clock is the clock on the wall, so nobody is later than this."""

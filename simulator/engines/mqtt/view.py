@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import State
-from coordinator.topics.models.entries import DeviceEvaluated
-from coordinator.topics.models.state import ModelVersion
-from schemas.reports import ClassResult
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import ClassName, DeviceId
 
 
 @dataclass

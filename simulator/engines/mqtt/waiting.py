@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simulator.engines.mqtt.processes import Children
-from simulator.engines.mqtt.view import FleetView
-from simulator.engines.recording import Recorded
-from simulator.errors import WaitedTooLongError
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.engines.recording import Recorded
+from fleetledger.simulator.errors import WaitedTooLongError
 
 POLL_SECONDS = 0.05
 

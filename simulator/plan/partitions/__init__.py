@@ -9,13 +9,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.plan.partitions.class_share import partition_by_class_share
-from simulator.plan.partitions.dirichlet import partition_by_dirichlet
-from simulator.plan.partitions.evenly import partition_evenly
-from simulator.plan.partitions.iid import partition_iid
-from simulator.plan.partitions.one_class import partition_by_one_class
-from simulator.plan.partitions.owner import partition_by_owner
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.partitions.class_share import partition_by_class_share
+from fleetledger.simulator.plan.partitions.dirichlet import partition_by_dirichlet
+from fleetledger.simulator.plan.partitions.evenly import partition_evenly
+from fleetledger.simulator.plan.partitions.iid import partition_iid
+from fleetledger.simulator.plan.partitions.one_class import partition_by_one_class
+from fleetledger.simulator.plan.partitions.owner import partition_by_owner
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Rule = Callable[
     [NDArray[np.int64], int, PartitionSettings, np.random.Generator], list[NDArray[np.int64]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.errors import PartitionError
+from fleetledger.simulator.errors import PartitionError
 
 
 def check_enough(samples: int, least: int, devices: int) -> None:

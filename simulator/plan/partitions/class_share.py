@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.plan.shares import part_of
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.shares import part_of
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Indices = NDArray[np.int64]
 

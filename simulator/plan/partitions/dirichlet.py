@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import PartitionError
-from simulator.plan.partitions.checks import check_enough
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.plan.partitions.checks import check_enough
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Indices = NDArray[np.int64]
 MAX_DRAWS = 10_000

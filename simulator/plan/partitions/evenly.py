@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.plan.partitions.checks import check_enough
+from fleetledger.simulator.plan.partitions.checks import check_enough
 
 Indices = NDArray[np.int64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.plan.partitions.checks import check_enough
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.partitions.checks import check_enough
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Indices = NDArray[np.int64]
 

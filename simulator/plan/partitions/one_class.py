@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.errors import PartitionError
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 Indices = NDArray[np.int64]
 

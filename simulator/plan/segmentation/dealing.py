@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.plan.segmentation.overlapped import Indices, Presence, pictures_with
-from simulator.plan.shares import part_of
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.segmentation.overlapped import Indices, Presence, pictures_with
+from fleetledger.simulator.plan.shares import part_of
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 
 def deal_pictures(

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.values import ClassName
-from simulator.datasets.segmentation.samples import SegmentedSamples
-from simulator.errors import PartitionError, PlanError
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.plan.groups import excluded_devices, group_devices
-from simulator.plan.making import device_stages
-from simulator.plan.presence import draw_presence
-from simulator.plan.remarks import describe_excluded, describe_offline
-from simulator.plan.roster import Roster
-from simulator.plan.segmentation.dealing import deal_pictures
-from simulator.plan.segmentation.overlapped import (
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.plan.groups import excluded_devices, group_devices
+from fleetledger.simulator.plan.making import device_stages
+from fleetledger.simulator.plan.presence import draw_presence
+from fleetledger.simulator.plan.remarks import describe_excluded, describe_offline
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.plan.segmentation.dealing import deal_pictures
+from fleetledger.simulator.plan.segmentation.overlapped import (
     Indices,
     Presence,
     count_unreached,
     pictures_with,
     without_later,
 )
-from simulator.plan.stages import Stages, divide_classes
-from simulator.plan.streams import random_stream
-from simulator.scenario.model import DeviceSettings, StageSettings
+from fleetledger.simulator.plan.stages import Stages, divide_classes
+from fleetledger.simulator.plan.streams import random_stream
+from fleetledger.simulator.scenario.model import DeviceSettings, StageSettings
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.datasets.images import Split
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.plan.fleet_plan import FleetPlan, StagePlan
-from simulator.plan.segmentation.making import make_segmentation_plan
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
+from fleetledger.simulator.plan.segmentation.making import make_segmentation_plan
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def plan_task_scenes(

@@ -18,8 +18,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.errors import PlanError
-from simulator.scenario.model import (
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.scenario.model import (
     DeviceSettings,
     GroupSettings,
     PartitionSettings,

@@ -30,7 +30,7 @@ def render(template: str, **content: Any) -> str:  # noqa: ANN401 - a template t
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
 
     environment = Environment(
-        loader=PackageLoader("simulator.report", "pages"),
+        loader=PackageLoader("fleetledger.simulator.report", "pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

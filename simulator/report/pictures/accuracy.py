@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import Floats, by_stage, classes_seen, mean_by_stage
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import Floats, by_stage, classes_seen, mean_by_stage
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     INK,
     PALETTE,
@@ -20,7 +20,7 @@ from simulator.report.pictures.style import (
     percent_axis,
     stage_axis,
 )
-from simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.scenario.model import PublishedCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

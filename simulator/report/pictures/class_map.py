@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import class_iou
-from simulator.report.pictures.distribution import short
-from simulator.report.pictures.heat_maps import add_bar, write_numbers
-from simulator.report.pictures.style import MUTED, dress, new_figure, stage_ticks
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import class_iou
+from fleetledger.simulator.report.pictures.distribution import short
+from fleetledger.simulator.report.pictures.heat_maps import add_bar, write_numbers
+from fleetledger.simulator.report.pictures.style import MUTED, dress, new_figure, stage_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

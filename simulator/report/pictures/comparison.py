@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simulator.metrics.score import say
-from simulator.report.contenders import Contender, score_of
-from simulator.report.curves import by_stage, mean_by_stage
-from simulator.report.numbers import byte_scale
-from simulator.report.pictures.cost import traffic
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.score import say
+from fleetledger.simulator.report.contenders import Contender, score_of
+from fleetledger.simulator.report.curves import by_stage, mean_by_stage
+from fleetledger.simulator.report.numbers import byte_scale
+from fleetledger.simulator.report.pictures.cost import traffic
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     PALETTE,
     VERMILION,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import StageMetrics
-from simulator.report.curves import Floats, mean_by_stage
-from simulator.report.numbers import byte_scale, count, second_scale
-from simulator.report.pictures.style import INK, MUTED, dress, new_figure, percent_axis
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.report.curves import Floats, mean_by_stage
+from fleetledger.simulator.report.numbers import byte_scale, count, second_scale
+from fleetledger.simulator.report.pictures.style import INK, MUTED, dress, new_figure, percent_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import SpreadField, mean_by_stage, of_spread
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import SpreadField, mean_by_stage, of_spread
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     MUTED,
     SKY,

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import Distribution
-from simulator.report.curves import Floats
-from simulator.report.pictures.style import BLUE, INK, MUTED, dress, new_figure, stage_ticks
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import Distribution
+from fleetledger.simulator.report.curves import Floats
+from fleetledger.simulator.report.pictures.style import (
+    BLUE,
+    INK,
+    MUTED,
+    dress,
+    new_figure,
+    stage_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schemas.values import DeviceId
-from simulator.metrics.noticing import Judged, Verdict, judged
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.report.pictures.style import (
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.noticing import Judged, Verdict, judged
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     GREEN,
     INK,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from simulator.metrics.results import RunResults
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     GREEN,
     MUTED,
@@ -15,7 +15,7 @@ from simulator.report.pictures.style import (
     legend_below,
     new_figure,
 )
-from simulator.rollouts.record import ExposureStep, RolloutRecord
+from fleetledger.simulator.rollouts.record import ExposureStep, RolloutRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

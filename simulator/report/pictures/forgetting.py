@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import by_stage
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import by_stage
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     ORANGE,
     VERMILION,

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.score import name_in_files
-from simulator.report.pages.rendering import Shown
-from simulator.report.pictures.accuracy import draw_accuracy
-from simulator.report.pictures.class_map import draw_class_iou, has_class_iou
-from simulator.report.pictures.cost import draw_cost, stores_samples
-from simulator.report.pictures.devices import draw_devices
-from simulator.report.pictures.distribution import draw_distribution
-from simulator.report.pictures.entropy import draw_entropy, has_looks
-from simulator.report.pictures.exposure import draw_exposure, has_rollout
-from simulator.report.pictures.forgetting import draw_forgetting
-from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
-from simulator.report.pictures.rounds import draw_rounds, has_rounds
-from simulator.report.pictures.style import as_png
-from simulator.report.pictures.times import draw_times, has_times
-from simulator.report.pictures.traffic import draw_traffic
-from simulator.report.tables.fleet import has_own_accuracy
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.score import name_in_files
+from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pictures.accuracy import draw_accuracy
+from fleetledger.simulator.report.pictures.class_map import draw_class_iou, has_class_iou
+from fleetledger.simulator.report.pictures.cost import draw_cost, stores_samples
+from fleetledger.simulator.report.pictures.devices import draw_devices
+from fleetledger.simulator.report.pictures.distribution import draw_distribution
+from fleetledger.simulator.report.pictures.entropy import draw_entropy, has_looks
+from fleetledger.simulator.report.pictures.exposure import draw_exposure, has_rollout
+from fleetledger.simulator.report.pictures.forgetting import draw_forgetting
+from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
+from fleetledger.simulator.report.pictures.rounds import draw_rounds, has_rounds
+from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.report.pictures.times import draw_times, has_times
+from fleetledger.simulator.report.pictures.traffic import draw_traffic
+from fleetledger.simulator.report.tables.fleet import has_own_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

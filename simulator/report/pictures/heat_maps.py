@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import Floats, accuracy_matrix, task_confusion
-from simulator.report.pictures.style import INK, MUTED, dress, new_figure, stage_ticks
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import Floats, accuracy_matrix, task_confusion
+from fleetledger.simulator.report.pictures.style import INK, MUTED, dress, new_figure, stage_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.metrics.results import RunResults
-from simulator.records import RoundRecord
-from simulator.report.curves import Floats
-from simulator.report.pictures.style import BLUE, MUTED, VERMILION, dress, new_figure, whole_numbers
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.records import RoundRecord
+from fleetledger.simulator.report.curves import Floats
+from fleetledger.simulator.report.pictures.style import (
+    BLUE,
+    MUTED,
+    VERMILION,
+    dress,
+    new_figure,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.errors import MetricsError
-from simulator.metrics.results import RunResults
-from simulator.report.pages.rendering import Shown
-from simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
-from simulator.report.pictures.style import as_png
-from simulator.shown_scenes import SCENES_FILE, ShownScenes
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.pages.rendering import Shown
+from fleetledger.simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation
+from fleetledger.simulator.report.pictures.style import as_png
+from fleetledger.simulator.shown_scenes import SCENES_FILE, ShownScenes
 
 _FILE = "scenes.png"
 _TITLE = "Test scenes before and after the last stage"

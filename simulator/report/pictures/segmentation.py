@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from device_agent.sources.masks import BACKGROUND, IGNORED, values_in
-from learning.numerics.palette import voc_colours
-from schemas.values import ClassName
-from simulator.errors import MetricsError
-from simulator.report.pictures.style import INK, MUTED, new_figure
+from fleetledger.device_agent.sources.masks import BACKGROUND, IGNORED, values_in
+from fleetledger.learning.numerics.palette import voc_colours
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.report.pictures.style import INK, MUTED, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

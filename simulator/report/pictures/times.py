@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import phases
-from simulator.report.numbers import second_scale, show
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import phases
+from fleetledger.simulator.report.numbers import second_scale, show
+from fleetledger.simulator.report.pictures.style import (
     INK,
     PALETTE,
     dress,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
-from simulator.report.curves import Floats, mean_by_stage, of_spread
-from simulator.report.numbers import byte_scale
-from simulator.report.pictures.style import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import DeviceSpread, StageMetrics
+from fleetledger.simulator.report.curves import Floats, mean_by_stage, of_spread
+from fleetledger.simulator.report.numbers import byte_scale
+from fleetledger.simulator.report.pictures.style import (
     BLUE,
     ORANGE,
     dress,

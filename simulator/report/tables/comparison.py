@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.metrics.headline import HEADLINE, METRICS
-from simulator.metrics.metric import Metric
-from simulator.metrics.over_seeds import PairedDifference
-from simulator.metrics.score import name_in_files, say
-from simulator.report.contenders import Contender, score_of, setting_rows
-from simulator.report.numbers import (
+from fleetledger.simulator.metrics.headline import HEADLINE, METRICS
+from fleetledger.simulator.metrics.metric import Metric
+from fleetledger.simulator.metrics.over_seeds import PairedDifference
+from fleetledger.simulator.metrics.score import name_in_files, say
+from fleetledger.simulator.report.contenders import Contender, score_of, setting_rows
+from fleetledger.simulator.report.numbers import (
     NOTHING,
     digits,
     scale_of,
@@ -20,7 +20,7 @@ from simulator.report.numbers import (
     show_interval,
     show_summary,
 )
-from simulator.report.tables.table import Table
+from fleetledger.simulator.report.tables.table import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

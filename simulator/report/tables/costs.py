@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from simulator.metrics.headline import METRICS
-from simulator.metrics.results import RunResults
-from simulator.report.curves import by_stage, phases
-from simulator.report.numbers import percent, show
-from simulator.report.tables.table import Table, counts, from_columns, quantities, stage_column
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import by_stage, phases
+from fleetledger.simulator.report.numbers import percent, show
+from fleetledger.simulator.report.tables.table import (
+    Table,
+    counts,
+    from_columns,
+    quantities,
+    stage_column,
+)
 
 _PHASES = {
     "features": "the frozen network's features of what devices hold",

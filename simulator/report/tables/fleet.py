@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
-from simulator.plan.fleet_plan import Group
-from simulator.report.curves import Floats, SpreadField, by_stage, of_spread
-from simulator.report.numbers import NOTHING, count, show
-from simulator.report.tables.table import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import Detection, DeviceMetrics, StageMetrics
+from fleetledger.simulator.plan.fleet_plan import Group
+from fleetledger.simulator.report.curves import Floats, SpreadField, by_stage, of_spread
+from fleetledger.simulator.report.numbers import NOTHING, count, show
+from fleetledger.simulator.report.tables.table import (
     Column,
     Table,
     counts,

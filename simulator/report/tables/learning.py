@@ -6,13 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.metrics.headline import HEADLINE, METRICS
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import StageMetrics
-from simulator.report.curves import by_stage
-from simulator.report.numbers import NOTHING, show, show_summary
-from simulator.report.tables.table import Column, Table, from_columns, points, shares, stage_column
-from simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.metrics.headline import HEADLINE, METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.report.curves import by_stage
+from fleetledger.simulator.report.numbers import NOTHING, show, show_summary
+from fleetledger.simulator.report.tables.table import (
+    Column,
+    Table,
+    from_columns,
+    points,
+    shares,
+    stage_column,
+)
+from fleetledger.simulator.scenario.model import PublishedCurve
 
 _MOST_NAMES = 6
 """Classes of a stage up to which all are named."""

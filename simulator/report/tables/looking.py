@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import Noticing, StageMetrics
-from simulator.records import ProxyRecord
-from simulator.report.curves import mean_by_stage
-from simulator.report.numbers import NOTHING, byte_scale, count
-from simulator.report.tables.table import Table
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import Noticing, StageMetrics
+from fleetledger.simulator.records import ProxyRecord
+from fleetledger.simulator.report.curves import mean_by_stage
+from fleetledger.simulator.report.numbers import NOTHING, byte_scale, count
+from fleetledger.simulator.report.tables.table import Table
 
 PRINTED_SHARE = 0.00364
 """Gradients beside models, as LGA prints them for CIFAR-100 and ResNet-18: 16.5 MB of 4,537."""

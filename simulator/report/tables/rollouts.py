@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.topics.rollouts.entries import GateFinding
-from simulator.metrics.results import RunResults
-from simulator.report.numbers import NOTHING, count, show
-from simulator.report.tables.table import Table
-from simulator.rollouts.record import PhaseRecord, RolloutRecord
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.numbers import NOTHING, count, show
+from fleetledger.simulator.report.tables.table import Table
+from fleetledger.simulator.rollouts.record import PhaseRecord, RolloutRecord
 
 _SIGNS = {"pass": "✓", "fail": "✕", "inconclusive": "?"}
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import StageMetrics
-from simulator.report.curves import Floats, accuracy_matrix, by_stage, class_iou, over_known
-from simulator.report.numbers import NOTHING, percent, second_scale
-from simulator.report.tables.table import Column, Table, from_columns, stage_column
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import StageMetrics
+from fleetledger.simulator.report.curves import (
+    Floats,
+    accuracy_matrix,
+    by_stage,
+    class_iou,
+    over_known,
+)
+from fleetledger.simulator.report.numbers import NOTHING, percent, second_scale
+from fleetledger.simulator.report.tables.table import Column, Table, from_columns, stage_column
 
 
 def class_table(results: RunResults) -> Table:

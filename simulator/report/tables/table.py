@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.metrics.metric import Unit
-from simulator.metrics.over_seeds import summary
-from simulator.report.curves import Floats
-from simulator.report.numbers import NOTHING, scale_of
+from fleetledger.simulator.metrics.metric import Unit
+from fleetledger.simulator.metrics.over_seeds import summary
+from fleetledger.simulator.report.curves import Floats
+from fleetledger.simulator.report.numbers import NOTHING, scale_of
 
 Cells = tuple[str, ...]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import DeviceMetrics, StageMetrics
-from simulator.report.curves import Floats, by_stage
-from simulator.report.numbers import count, show
-from simulator.report.tables.table import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, StageMetrics
+from fleetledger.simulator.report.curves import Floats, by_stage
+from fleetledger.simulator.report.numbers import count, show
+from fleetledger.simulator.report.tables.table import (
     Column,
     Table,
     counts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.scenario.shipped import shipped_names, shipped_text
+from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 
 
 def study_names() -> tuple[str, ...]:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.trust.key_files import make_key
-from schemas.keys import KeyName, SigningKey
+from fleetledger.coordinator.trust.key_files import make_key
+from fleetledger.schemas.keys import KeyName, SigningKey
 
 FLEETLEDGER = "fleetledger-9.9-py3-none-any.whl"
 MODULE = "def main():\n    import small_part\n    print('fleetledger 9.9', small_part.WORD)\n"
-SCRIPT = "[console_scripts]\nfleetledger = fleetledger:main\n"
+OURS = {"fleetledger/__init__": "", "fleetledger/command_line": MODULE}
+SCRIPT = "[console_scripts]\nfleetledger = fleetledger.command_line:main\n"
 
 
 def write_wheel(folder: Path, name: str, *requires: str, **modules: str) -> Path:
@@ -53,7 +54,7 @@ def small_index(folder: Path) -> Path:
     write_wheel(folder, "small_server-3.0-py3-none-any.whl", "small_part", small_server="")
     requires = ("small_part>=1", 'for_old_pythons>=1; python_version < "3.11"')
     extras = [f'small_server>=3; extra == "{name}"' for name in ("serve", "label")]
-    return write_wheel(folder, FLEETLEDGER, *requires, *extras, fleetledger=MODULE)
+    return write_wheel(folder, FLEETLEDGER, *requires, *extras, **OURS)
 
 
 def use_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.bundling.making import BundleOrder, make_bundle
-from coordinator.bundling.targets import TARGETS, TargetName
-from coordinator.bundling.wheels import Wheelhouse
-from coordinator.errors import BundleError
-from fleetledger import app
-from schemas.bundle_installer import (
+from fleetledger.command_line import app
+from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
+from fleetledger.coordinator.bundling.targets import TARGETS, TargetName
+from fleetledger.coordinator.bundling.wheels import Wheelhouse
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.schemas.bundle_installer import (
     InstallerError,
     check_machine,
     check_not_older,
@@ -29,9 +29,9 @@ from schemas.bundle_installer import (
     read_keys,
     unpack,
 )
-from schemas.keys import KeyName, SigningKey
-from schemas.roots import RootDocument, SignedRoot
-from schemas.values import FleetId
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.values import FleetId
 from tests.coordinator.bundling.small_wheels import (
     release_key,
     small_index,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.bundling.debian import make_debian
-from coordinator.bundling.making import BundleOrder, make_bundle
-from coordinator.bundling.targets import TargetName
-from coordinator.errors import BundleError
-from schemas.bundle_installer import read_keys
-from schemas.keys import KeyName, SigningKey
+from fleetledger.coordinator.bundling.debian import make_debian
+from fleetledger.coordinator.bundling.making import BundleOrder, make_bundle
+from fleetledger.coordinator.bundling.targets import TargetName
+from fleetledger.coordinator.errors import BundleError
+from fleetledger.schemas.bundle_installer import read_keys
+from fleetledger.schemas.keys import KeyName, SigningKey
 from tests.coordinator.bundling.clean_root import installed_in_a_clean_root
 from tests.coordinator.bundling.small_wheels import (
     release_key,

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.cli import common
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
+from fleetledger import command_line
+from fleetledger.coordinator.cli import common
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
 from tests.docs.command_schemas import schema_of
 
 WORKING = (
@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def run(home: Path, line: str) -> Any:
-    return CliRunner().invoke(fleetledger.app, [*line.split(), "--home", str(home)])
+    return CliRunner().invoke(command_line.app, [*line.split(), "--home", str(home)])
 
 
 def acted(home: Path, line: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_a_question_leaves_standard_output_to_the_json(
 
     monkeypatch.setattr(common, "sys", Terminal)
     words = ["device", "retire", "cam-1", "cam-2", "--json", "--home", str(home)]
-    done = CliRunner().invoke(fleetledger.app, words, input="y\n")
+    done = CliRunner().invoke(command_line.app, words, input="y\n")
     answered = done.stdout.partition("y\n")[2]  # the runner repeats what was typed
     assert len(json.loads(answered)["entries"]) == 2
     assert "Retire 2 devices" in done.stderr

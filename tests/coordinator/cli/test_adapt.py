@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.cli.models import app
-from coordinator.errors import CommandError
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.stages.commands import CloseStage
-from export.network_head import NetworkHead
-from learning.networks.network import Network
-from methods.network_weights import decode_base, decode_weights
-from methods.registry import training_coordinator
-from methods.solved_heads import decode_head
+from fleetledger.coordinator.cli.models import app
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.export.network_head import NetworkHead
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.network_weights import decode_base, decode_weights
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.solved_heads import decode_head
 from tests.coordinator.replay.stories import WIDTH, Story
 from tests.coordinator.serving.test_shell import samples
 

@@ -11,19 +11,23 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import coordinator as cli
-from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, write_new
-from schemas.envelope import COORDINATOR
-from schemas.settings_file import SettingsError
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, FleetId
+from fleetledger.coordinator.cli import coordinator as cli
+from fleetledger.coordinator.settings import (
+    CoordinatorBrokerSettings,
+    CoordinatorSettings,
+    write_new,
+)
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.errors import BrokerFilesError, NotAuthorisedError
+from fleetledger.transport.interface import Connection, IncomingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.transport.standalone import RunningBroker, free_port, running
 from tests.transport.worlds import PATIENCE, next_of, send, started, until_heard
-from transport.brokers import MosquittoBroker
-from transport.errors import BrokerFilesError, NotAuthorisedError
-from transport.interface import Connection, IncomingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 DEVICES = ("dev-a", "dev-b")
 TOPICS = FleetTopics(FleetId("mill"))

@@ -12,17 +12,22 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.cli import ledger as cli
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.mirror_notes import SILENT_SECONDS, MirrorNote, mirror_problems, place_of
-from coordinator.ledger.mirror_notes import write_note as write_mirror_note
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.trust.keys import note_signer, public_key
-from schemas.values import FleetId
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.mirror_notes import (
+    SILENT_SECONDS,
+    MirrorNote,
+    mirror_problems,
+    place_of,
+)
+from fleetledger.coordinator.ledger.mirror_notes import write_note as write_mirror_note
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.trust.keys import note_signer, public_key
+from fleetledger.schemas.values import FleetId
 
 FLEET = FleetId("orchard")
 PATIENCE = 60.0

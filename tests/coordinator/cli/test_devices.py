@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import ledger_of
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.devices.views import facts
+from fleetledger import command_line
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.devices.views import facts
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 def run(home: Path, *words: str) -> str:
     done = CliRunner().invoke(
-        fleetledger.app, [*words, "--home", str(home)], env={"COLUMNS": "200"}
+        command_line.app, [*words, "--home", str(home)], env={"COLUMNS": "200"}
     )
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception

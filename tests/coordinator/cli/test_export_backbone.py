@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator import settings
-from coordinator.cli import ledger as ledger_cli
-from coordinator.cli import models
-from coordinator.settings import CoordinatorSettings
-from export.preprocessing_file import load_preprocessing
-from schemas.installing import pip_install
-from schemas.values import FleetId
+from fleetledger.coordinator import settings
+from fleetledger.coordinator.cli import ledger as ledger_cli
+from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.settings import CoordinatorSettings
+from fleetledger.export.preprocessing_file import load_preprocessing
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import FleetId
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,11 +68,11 @@ def test_weights_are_never_random_unless_asked_for() -> None:
 @pytest.mark.parametrize("package", ["torch", pytest.param("torchvision", marks=pytest.mark.torch)])
 def test_without_torch_it_names_the_command_that_installs_it(tmp_path: Path, package: str) -> None:
     program = (
-        "import sys, fleetledger\n"
+        "import sys\nfrom fleetledger import command_line\n"
         f"sys.modules[{package!r}] = None\n"  # as if it were not installed
         "sys.argv = ['fleetledger', 'model', 'export-backbone', '--torchvision', 'resnet18',\n"
         f"    '--weights', 'random', '--out', {str(tmp_path / 'a.onnx')!r}]\n"
-        "fleetledger.main()\n"
+        "command_line.main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from tests.coordinator.cli.test_variants import run
 from tests.device_agent import variant_models
 from tests.device_agent.making import GREY_8

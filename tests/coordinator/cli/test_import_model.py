@@ -10,16 +10,16 @@ import onnx
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.models.entries import ModelDesired, ModelExported, ModelImported
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from fleetledger import app
-from learning.errors import LearningError
-from schemas.errors import FleetledgerError
-from schemas.models import Manifest
+from fleetledger.command_line import app
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelImported
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.errors import LearningError
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.models import Manifest
 from tests.export.networks import data
 from tests.export.own_networks import PICTURES as PICTURES_TOO
 from tests.export.own_networks import boxes, classifier, segmenter

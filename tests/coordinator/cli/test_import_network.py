@@ -6,12 +6,12 @@ import pytest
 import safetensors.numpy
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as ledger_cli
-from coordinator.cli import models
-from coordinator.errors import NetworkSettingsError
-from learning.networks.plan import initial_arrays
-from learning.networks.segmentation.registry import build_segmentation
-from schemas.models import Preprocessing
+from fleetledger.coordinator.cli import ledger as ledger_cli
+from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.schemas.models import Preprocessing
 from tests.coordinator.shell_harness import write_home
 
 

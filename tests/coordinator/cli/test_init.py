@@ -8,9 +8,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.settings import load
-from coordinator.topics.releases.views import newest_root
-from fleetledger import app
+from fleetledger.command_line import app
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.releases.views import newest_root
 
 
 def say(home: Path, *words: str) -> str:

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.cli import coordinator as cli
-from coordinator.core.state import read_entry
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.entries import DeviceAdmitted
-from coordinator.topics.keys.entries import DeviceInvited, DeviceKeyRevoked
-from coordinator.trust.keys import public_key
-from schemas.settings_file import SettingsError
-from schemas.token import Token
-from schemas.values import DeviceId, FleetId
+from fleetledger.coordinator.cli import coordinator as cli
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.keys.entries import DeviceInvited, DeviceKeyRevoked
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, FleetId
 
 
 @pytest.fixture

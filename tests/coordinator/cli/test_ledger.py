@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as cli
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.reading.sentences import SENTENCES
-from coordinator.serving import verifying
-from schemas.values import Digest
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.serving import verifying
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
 
 
@@ -70,7 +70,7 @@ def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
     command = (
         # A shell's background jobs ignore SIGINT, and what they start inherits that.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from coordinator.cli import ledger as cli;"
+        "from fleetledger.coordinator.cli import ledger as cli;"
         "from tests.coordinator.ledger.support import TABLES;"
         "cli.TABLES = TABLES; cli.app()"
     )

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.cli import common
-from coordinator.cli import coordinator as coordinator_cli
-from coordinator.cli import models as cli
-from coordinator.errors import CommandError
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.models.commands import GoBack, PushModel
-from coordinator.topics.models.entries import ModelExported
-from schemas.reports import ClassResult, Evaluation
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli import common
+from fleetledger.coordinator.cli import coordinator as coordinator_cli
+from fleetledger.coordinator.cli import models as cli
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.models.commands import GoBack, PushModel
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.schemas.reports import ClassResult, Evaluation
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core import harness
 from tests.coordinator.core.harness import exported, names
 from tests.coordinator.reading.test_views import write

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from coordinator.cli import common
-from coordinator.cli import coordinator as cli
-from coordinator.errors import CommandError
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.cli import common
+from fleetledger.coordinator.cli import coordinator as cli
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.stages import views as stage_views
 from tests.coordinator.cli.test_models import run
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.reading.test_views import write

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.reading import reports
-from schemas.shown import OUTPUT_VARIABLE, as_tsv, tsv_columns
+from fleetledger import command_line
+from fleetledger.coordinator.reading import reports
+from fleetledger.schemas.shown import OUTPUT_VARIABLE, as_tsv, tsv_columns
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.docs.command_schemas import REPORTS, schema_of
 
@@ -45,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(home: Path, command: str, form: str) -> str:
     words = [*command.split(), "--home", str(home)]
     env = {OUTPUT_VARIABLE: form}
-    done = CliRunner().invoke(fleetledger.app, words, env=env, catch_exceptions=False)
+    done = CliRunner().invoke(command_line.app, words, env=env, catch_exceptions=False)
     nobody_serves = 3 if command.startswith("coordinator status") else 0
     assert done.exit_code == nobody_serves, done.output
     return done.stdout
@@ -86,7 +86,7 @@ def test_a_text_with_tabs_and_line_breaks_stays_in_its_cell() -> None:
 
 def test_a_form_that_is_none_is_refused(home: Path) -> None:
     words = ["class", "list", "--home", str(home)]
-    done = CliRunner().invoke(fleetledger.app, words, env={OUTPUT_VARIABLE: "yaml"})
+    done = CliRunner().invoke(command_line.app, words, env={OUTPUT_VARIABLE: "yaml"})
     assert done.exit_code != 0
 
 
@@ -95,5 +95,5 @@ def test_a_refusal_names_commands_with_the_home_that_was_given(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["fleetledger", "device", "show", "x", "--home", str(home)])
     with pytest.raises(SystemExit):
-        fleetledger.main()
+        command_line.main()
     assert f"`fleetledger device list --home {home}`" in capsys.readouterr().err

@@ -12,18 +12,18 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner, Result
 
-import fleetledger
-from coordinator.errors import AuditError, CommandError
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.tiles import export
-from coordinator.paths import ledger_path
-from coordinator.reading.rollouts.plan_words import plan_of
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.rollouts.entries import RolloutMeasured
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.trust.key_files import make_key
-from schemas.rollouts import LocalHours
-from schemas.shown import OUTPUT_VARIABLE
+from fleetledger import command_line
+from fleetledger.coordinator.errors import AuditError, CommandError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.tiles import export
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.rollouts.plan_words import plan_of
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.trust.key_files import make_key
+from fleetledger.schemas.rollouts import LocalHours
+from fleetledger.schemas.shown import OUTPUT_VARIABLE
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.releases.test_shares import ReleasedBench, key_file
@@ -65,7 +65,7 @@ def home_of(folder: Path, story: Story) -> Path:
 
 def run(home: Path, *words: str, form: str = "table") -> Result:
     result = CliRunner().invoke(
-        fleetledger.app,
+        command_line.app,
         ["rollout", *words, "--home", str(home)],
         env={"COLUMNS": "200", OUTPUT_VARIABLE: form},
     )

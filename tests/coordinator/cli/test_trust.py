@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli.trust import app
-from coordinator.errors import CommandError, KeyFileError, TrustError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.releases import views as release_views
-from coordinator.trust.key_files import make_key, public_file, read_key
-from coordinator.trust.keys import public_key
-from coordinator.trust.release_key import waits_for_key
-from schemas.keys import KeyName, VerifyKey
-from schemas.roots import RootDocument, SignedRoot
-from schemas.signatures import name_of
-from schemas.values import FleetId
+from fleetledger.coordinator.cli.trust import app
+from fleetledger.coordinator.errors import CommandError, KeyFileError, TrustError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.trust.key_files import make_key, public_file, read_key
+from fleetledger.coordinator.trust.keys import public_key
+from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas.keys import KeyName, VerifyKey
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.signatures import name_of
+from fleetledger.schemas.values import FleetId
 
 
 class Office:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.lineages.entries import VariantsMade
-from fleetledger import app
-from schemas.errors import FleetledgerError
+from fleetledger.command_line import app
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.lineages.entries import VariantsMade
+from fleetledger.schemas.errors import FleetledgerError
 from tests.device_agent import models, variant_models
 from tests.device_agent.making import GREY_8
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core import inputs
-from coordinator.core.requests import Request
-from coordinator.core.rules import AdapterRules, ModelRules, RoundRules, Rules, StageRules
-from coordinator.core.work import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.rules import (
+    AdapterRules,
+    ModelRules,
+    RoundRules,
+    Rules,
+    StageRules,
+)
+from fleetledger.coordinator.core.work import (
     AdapterPrepared,
     AverageRound,
     ExportHead,
@@ -16,16 +22,16 @@ from coordinator.core.work import (
     RoundAveraged,
     SolveHead,
 )
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.lineages.entries import FrozenBackbone
-from coordinator.topics.rounds.commands import AdaptModel
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import PartKey
-from schemas.models import ModelStatus
-from schemas.rollouts import SHADOW
-from schemas.values import DeviceId
-from schemas.variants import VARIANTS
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.rollouts import SHADOW
+from fleetledger.schemas.values import DeviceId
+from fleetledger.schemas.variants import VARIANTS
 from tests.coordinator.core.harness import (
     BACKBONE,
     Bench,

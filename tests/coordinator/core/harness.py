@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core import inputs
-from coordinator.core.commands import Command
-from coordinator.core.core import Core
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.rules import Rules
-from coordinator.core.work import ExportHead, HeadExported, HeadSolved, SolveHead, TakePayload
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.models.entries import ModelExported, ModelSolved
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import Contribution, PartKey
-from schemas.envelope import Sender
-from schemas.message import Message
-from schemas.models import Parity, Preprocessing
-from schemas.offers import Offer
-from schemas.presence import Birth, Capabilities
-from schemas.receipts import Receipt
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.work import (
+    ExportHead,
+    HeadExported,
+    HeadSolved,
+    SolveHead,
+    TakePayload,
+)
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import Contribution, PartKey
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import Parity, Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Birth, Capabilities
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 
 FLEET = FleetId("test-fleet")
 SECOND = 1_000_000_000

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.requests import Request
-from coordinator.core.work import AverageRound, RoundAveraged
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.receipts import Receipt
-from schemas.rounds import RoundAnswer
-from schemas.values import Digest
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.work import AverageRound, RoundAveraged
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import Digest
 from tests.coordinator.core.harness import names, offer
 from tests.coordinator.core.round_bench import NETWORK, RoundBench, averaged
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.core import Core
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import Request
-from coordinator.core.rules import RoundRules, Rules, StageRules
-from coordinator.core.work import AverageRound, FreezeNetwork, RoundAveraged, TakePayload
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import WeightsAveraged
-from coordinator.topics.stages.commands import OpenStage
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.presence import Capabilities
-from schemas.receipts import Receipt
-from schemas.rounds import RoundAnswer, RoundOrder
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.rules import RoundRules, Rules, StageRules
+from fleetledger.coordinator.core.work import (
+    AverageRound,
+    FreezeNetwork,
+    RoundAveraged,
+    TakePayload,
+)
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.rounds import RoundAnswer, RoundOrder
+from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import (
     CAPABLE,
     PREPROCESSING,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.core.done import KEPT_ANSWERS, CommandDone
-from coordinator.core.state import State
+from fleetledger.coordinator.core.done import KEPT_ANSWERS, CommandDone
+from fleetledger.coordinator.core.state import State
 
 
 def test_the_newest_answers_are_kept() -> None:

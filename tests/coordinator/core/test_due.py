@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.core.due import next_look
-from coordinator.core.live import NANOSECONDS, Live
-from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.core.state import State
-from coordinator.topics.stages.state import Stage
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.live import NANOSECONDS, Live
+from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.topics.stages.state import Stage
 from tests.coordinator.core.round_bench import RoundBench
 
 RULES = Rules(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.envelope import Sender
-from schemas.health import DeviceHealth, ThermalZone
-from schemas.presence import Death
-from schemas.values import BootId, DeviceId
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import FLEET, SECOND, Bench
 
 DEVICE = DeviceId("dev-1")

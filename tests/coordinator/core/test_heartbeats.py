@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.assigning import action_for
-from coordinator.core.requests import AnnounceCoordinator, Request
-from schemas.assignments import Assignment
-from schemas.contributions import held_digest
-from schemas.models import DesiredModel
-from schemas.presence import Death, Heartbeat, Welcome
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.requests import AnnounceCoordinator, Request
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import held_digest
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import Death, Heartbeat, Welcome
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
 from tests.coordinator.topics.models.test_models import with_model
 

@@ -9,14 +9,14 @@ from collections import Counter
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.devices import TOLD_AT_ONCE
-from coordinator.core.requests import Request, SendToDevice
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import OpenStage
-from schemas.presence import Heartbeat
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.devices import TOLD_AT_ONCE
+from fleetledger.coordinator.core.requests import Request, SendToDevice
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution
 
 NAMES = tuple(f"dev-{number:04}" for number in range(2 * TOLD_AT_ONCE + 10))

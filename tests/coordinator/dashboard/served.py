@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from coordinator.dashboard.app import make_app
-from coordinator.settings import CoordinatorSettings, write_new
-from schemas.values import FleetId
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.schemas.values import FleetId
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS, make_home
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role
 
 ADDRESS = "http://127.0.0.1:8787"
 

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-import fleetledger
-from coordinator.core.inputs import OperatorCommand
-from coordinator.dashboard.actions.registry import ACTIONS
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.snapshot import LiveSnapshot
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import FILE_NAME, OperatorInbox, actor_of
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.errors import FleetledgerError
-from schemas.log_lines import event_of
-from schemas.values import DeviceId
+from fleetledger import command_line
+from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.snapshot import LiveSnapshot
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.operator import FILE_NAME, OperatorInbox, actor_of
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.log_lines import event_of
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.pages.people import Person, Role
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, make_home
 from tests.coordinator.dashboard.served import ADDRESS, a_fleet, browser, settled
 from tests.test_docs import all_commands
-from transport.pages.people import Person, Role
 
 HERE = {"origin": ADDRESS}
 FILLED = {
@@ -93,7 +93,7 @@ def test_every_action_is_a_command_that_the_command_line_has_too(name: str) -> N
     line = action.command_line(values)
     assert [known for known, _ in all_commands() if line.startswith(f"{known} ") or line == known]
     assert "NAME" not in line
-    assert fleetledger.VERBS[line.split()[1]]
+    assert command_line.VERBS[line.split()[1]]
 
 
 @pytest.mark.parametrize("name", sorted(ACTIONS))

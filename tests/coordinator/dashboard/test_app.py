@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import dashboard
-from coordinator.dashboard.app import make_app
-from coordinator.dashboard.page import Page, PageModel
-from coordinator.dashboard.pages import PAGES
-from coordinator.dashboard.sources import Asked, Sources
-from coordinator.dashboard.vendored import VENDORED, Vendored
-from schemas.settings_file import SettingsError
-from schemas.shown_commands import OF_OPERATORS
+from fleetledger.coordinator import dashboard
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.dashboard.page import Page, PageModel
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.dashboard.sources import Asked, Sources
+from fleetledger.coordinator.dashboard.vendored import VENDORED, Vendored
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.shown_commands import OF_OPERATORS
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 
 STATIC = Path(dashboard.__file__).parent / "static"

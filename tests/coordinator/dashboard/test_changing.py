@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coordinator.dashboard.changing import HomeToShow, LedgerClock, StartedDashboard
-from coordinator.ledger.reader import ledger_of
-from coordinator.settings import CoordinatorSettings, write_new
-from schemas.values import FleetId
+from fleetledger.coordinator.dashboard.changing import HomeToShow, LedgerClock, StartedDashboard
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.schemas.values import FleetId
 from tests.coordinator.dashboard.metrics.scraping import make_home
 
 PATIENCE = 120.0
@@ -31,7 +31,13 @@ class Program:
     """The program, and somebody who looks at its pages."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "coordinator.dashboard.changing", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "fleetledger.coordinator.dashboard.changing",
+            "--port",
+            "0",
+        ]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -108,7 +114,7 @@ def test_it_ends_when_its_parent_lets_go(program: Program):
 
 def test_a_port_that_another_has_is_told(program: Program):
     port = program.started.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "coordinator.dashboard.changing", "--port", port]
+    command = [sys.executable, "-m", "fleetledger.coordinator.dashboard.changing", "--port", port]
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert run.returncode == 1
     assert "cannot listen there" in json.loads(run.stdout)["problem"]

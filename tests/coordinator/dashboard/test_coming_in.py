@@ -10,12 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from coordinator.dashboard.cli import app
-from schemas.log_lines import event_of
+from fleetledger.coordinator.dashboard.cli import app
+from fleetledger.schemas.log_lines import event_of
+from fleetledger.transport.pages.doors import FAILURES, IDLE_SECONDS, LINK_SECONDS, Doors
+from fleetledger.transport.pages.people import Person, PersonError, Role
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS
 from tests.coordinator.dashboard.served import ADDRESS, a_fleet, browser
-from transport.pages.doors import FAILURES, IDLE_SECONDS, LINK_SECONDS, Doors
-from transport.pages.people import Person, PersonError, Role
 
 SECOND = 10**9
 HERE = {"origin": ADDRESS}

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.pages.fleet import MOST_ROWS
-from coordinator.dashboard.parts.device_map import MOST_GROUPS
-from coordinator.dashboard.parts.doing import with_doing
-from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import DeviceNow, LiveSnapshot
-from coordinator.reading.answers import Need
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.operator import send
-from coordinator.topics.devices.commands import TagDevices
-from coordinator.topics.stages.commands import CloseStage
-from schemas.health import DeviceHealth, HealthProblem
-from schemas.tags import TagName, TagValue
-from schemas.values import DeviceId
+from fleetledger.coordinator.dashboard.pages.fleet import MOST_ROWS
+from fleetledger.coordinator.dashboard.parts.device_map import MOST_GROUPS
+from fleetledger.coordinator.dashboard.parts.doing import with_doing
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
+from fleetledger.coordinator.reading.answers import Need
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.schemas.health import DeviceHealth, HealthProblem
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.pages.people import Role
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.reading.test_fleet import evaluation, two_stages
 from tests.coordinator.reading.test_views import write
-from transport.pages.people import Role
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.transport.pages.people import Role
 from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.dashboard.test_links import every_kind
-from transport.pages.people import Role
 
 
 def test_an_empty_ledger_says_so(tmp_path: Path) -> None:

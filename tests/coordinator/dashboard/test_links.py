@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from coordinator.ledger.rebuild import rebuild
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
+from fleetledger.coordinator.ledger.rebuild import rebuild
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
 from tests.coordinator.dashboard.served import a_fleet, browser
 from tests.coordinator.every_kind.facts import unpack
 

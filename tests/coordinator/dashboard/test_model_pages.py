@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.models import ModelStatus
+from fleetledger.schemas.models import ModelStatus
 from tests.coordinator.core.harness import Bench, exported
 from tests.coordinator.dashboard.asked import home_of, page_of, told
 from tests.coordinator.dashboard.served import browser

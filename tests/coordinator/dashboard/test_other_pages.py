@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.contributions import Nothing
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names
 from tests.coordinator.dashboard.asked import home_of, page_of, told
 from tests.coordinator.dashboard.served import a_fleet, browser

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.dashboard.parts.health_plot import health_plot
-from coordinator.dashboard.parts.plotting import (
+from fleetledger.coordinator.dashboard.parts.health_plot import health_plot
+from fleetledger.coordinator.dashboard.parts.plotting import (
     LABEL,
     Drawing,
     Plot,
@@ -19,16 +19,20 @@ from coordinator.dashboard.parts.plotting import (
     ValueAxis,
     apart,
 )
-from coordinator.dashboard.parts.presence_plot import presence_words
-from coordinator.dashboard.parts.stage_plot import stage_plot
-from coordinator.dashboard.parts.time_plots import contributions_plot, heat_plot, traffic_plot
-from coordinator.dashboard.parts.version_plot import version_plot
-from coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
-from coordinator.reading.answers import RightCount
-from coordinator.reading.contributions import CountsOverTime
-from coordinator.reading.presence import Presence, PresenceSpan
-from coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
-from coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
+from fleetledger.coordinator.dashboard.parts.presence_plot import presence_words
+from fleetledger.coordinator.dashboard.parts.stage_plot import stage_plot
+from fleetledger.coordinator.dashboard.parts.time_plots import (
+    contributions_plot,
+    heat_plot,
+    traffic_plot,
+)
+from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
+from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
+from fleetledger.coordinator.reading.answers import RightCount
+from fleetledger.coordinator.reading.contributions import CountsOverTime
+from fleetledger.coordinator.reading.presence import Presence, PresenceSpan
+from fleetledger.coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 

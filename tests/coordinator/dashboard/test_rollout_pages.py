@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.parts.rollout_plots import evidence_plot, evidence_spark, exposure_plot
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from coordinator.reading.rollouts.finding import one_rollout
+from fleetledger.coordinator.dashboard.parts.rollout_plots import (
+    evidence_plot,
+    evidence_spark,
+    exposure_plot,
+)
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
+from fleetledger.coordinator.reading.rollouts.finding import one_rollout
+from fleetledger.transport.pages.people import Role
 from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import browser, settled
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
-from transport.pages.people import Role
 
 STORIES: tuple[Callable[[], Tale], ...] = (forgetting, finished, waiting)
 

@@ -14,25 +14,25 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coordinator.dashboard import following
-from coordinator.dashboard.app import make_app
-from coordinator.dashboard.following import (
+from fleetledger.coordinator.dashboard import following
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.dashboard.following import (
     MOST_WAITING,
     Change,
     LedgerFollower,
     NewEntries,
     WhoIsThere,
 )
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.live.file import LiveFile
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.metrics.scraping import DEVICES, LIVE, NOW_NS
 from tests.coordinator.dashboard.served import a_fleet, browser
-from transport.pages.serving import ListenAddress, listen, server_of
 
 WAIT = 20.0
 

@@ -22,15 +22,15 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from fleetledger import app
-from schemas.assignments import Assignment
-from schemas.models import DesiredModel
-from schemas.presence import Welcome
-from schemas.shown import OUTPUT_VARIABLE
+from fleetledger.command_line import app
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.shown import OUTPUT_VARIABLE
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
 
 PACKED = Path(__file__).parent / "home.tar.xz"
 KINDS = (Assignment.kind, DesiredModel.kind)

@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from coordinator.core import inputs
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import (
     IntakeRules,
     ModelRules,
     RoundRules,
@@ -30,32 +30,36 @@ from coordinator.core.rules import (
     SilenceRules,
     StageRules,
 )
-from coordinator.core.state import ENTRY_KINDS
-from coordinator.core.work import ModelNotMade
-from coordinator.making.networks import prepare_network
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.clock.commands import CorrectClock
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.state import ENTRY_KINDS
+from fleetledger.coordinator.core.work import ModelNotMade
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.clock.commands import CorrectClock
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionsLeftOut,
     ContributionWithdrawn,
 )
-from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
-from coordinator.topics.devices.entries import DeviceDoubled, DevicesHeard, DevicesSilent
-from coordinator.topics.keys.commands import InviteDevice, RevokeKey
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.models.commands import HoldModels, PushModel
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from fleetledger.coordinator.topics.devices.entries import (
+    DeviceDoubled,
+    DevicesHeard,
+    DevicesSilent,
+)
+from fleetledger.coordinator.topics.keys.commands import InviteDevice, RevokeKey
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.commands import HoldModels, PushModel
+from fleetledger.coordinator.topics.models.entries import (
     ModelDesired,
     ModelExported,
     TemperatureFitted,
     not_solved,
 )
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.releases.commands import PublishRoot, SignModel
-from coordinator.topics.rounds.commands import ResumeRounds
-from coordinator.topics.rounds.entries import (
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.releases.commands import PublishRoot, SignModel
+from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
+from fleetledger.coordinator.topics.rounds.entries import (
     DescentMarked,
     RoundClosed,
     RoundFailed,
@@ -64,25 +68,27 @@ from coordinator.topics.rounds.entries import (
     WeightsAveraged,
     WeightsPruned,
 )
-from coordinator.topics.stages.commands import CloseStage
-from coordinator.trust.keys import coordinator_key
-from learning.numerics.calibration import LOGIT_SCALES
-from learning.numerics.weights import WeightGrid
-from methods.registry import training_coordinator
-from schemas.assignments import Assignment
-from schemas.contributions import Nothing, PartKey, Withdrawal
-from schemas.enrolment import device_key_name
-from schemas.envelope import PROXY, Sender, encode
-from schemas.keys import KeyName, SigningKey
-from schemas.message import Message
-from schemas.models import ModelStatus
-from schemas.presence import Birth, CoordinatorBirth, Heartbeat, Welcome
-from schemas.proxy import Scored, ScoredModel, ScoringOrder
-from schemas.releases import Release, SignedRelease
-from schemas.reports import ClassResult, Evaluation, Problem, Transition
-from schemas.roots import RootDocument, SignedRoot
-from schemas.tensors import encode_tensors
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.learning.numerics.calibration import LOGIT_SCALES
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Nothing, PartKey, Withdrawal
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.envelope import PROXY, Sender, encode
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.presence import Birth, CoordinatorBirth, Heartbeat, Welcome
+from fleetledger.schemas.proxy import Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.releases import Release, SignedRelease
+from fleetledger.schemas.reports import ClassResult, Evaluation, Problem, Transition
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.every_kind.facts import NOT_IN_IT
 from tests.coordinator.round_answers import answer, weights
@@ -94,8 +100,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
 
 BEGAN_NS = 1_800_000_000 * 10**9
 HOUR = 3600.0

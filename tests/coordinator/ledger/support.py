@@ -9,12 +9,12 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.projections import Projection, Projections
-from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
-from schemas.proofs.shards import SHARD_BEGAN, ShardStart
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.projections import Projection, Projections
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart
+from fleetledger.schemas.values import DeviceId, Digest
 
 SMALL = b"small blob"
 LARGE = bytes(range(256)) * (SMALL_BLOB_BYTES // 128)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from coordinator.errors import (
+from fleetledger.coordinator.errors import (
     BlobError,
     EntryError,
     LedgerCorruptError,
@@ -19,12 +19,12 @@ from coordinator.errors import (
     LedgerLockedError,
     LedgerWriteError,
 )
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.projections import Projection, Projections
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
-from schemas.proofs.tree import EMPTY_ROOT, Frontier
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.projections import Projection, Projections
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
 
 
@@ -264,7 +264,8 @@ def test_the_writer_is_durable_and_strict(path: Path) -> None:
 
 def test_a_second_writer_is_refused_and_told_who_writes(path: Path) -> None:
     command = (
-        "import sys; from pathlib import Path; from coordinator.ledger.store import Ledger;"
+        "import sys; from pathlib import Path;"
+        "from fleetledger.coordinator.ledger.store import Ledger;"
         "Ledger.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

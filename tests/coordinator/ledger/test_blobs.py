@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import BlobCorruptError, BlobError, BlobMissingError, BlobPrunedError
-from coordinator.ledger import folder_store
-from coordinator.ledger.blobs import Blobs, BlobStore, prune
-from coordinator.ledger.store import Ledger
-from schemas.installing import pip_install
-from schemas.values import Digest
+from fleetledger.coordinator.errors import (
+    BlobCorruptError,
+    BlobError,
+    BlobMissingError,
+    BlobPrunedError,
+)
+from fleetledger.coordinator.ledger import folder_store
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, SMALL, draft
 
 KINDS = ["folder", "file", "memory"]

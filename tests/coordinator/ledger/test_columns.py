@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.errors import SnapshotError
-from coordinator.ledger.columns import Columns
-from schemas.message import Strict
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.columns import Columns
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName, DeviceId
 
 
 class Grown(Strict):

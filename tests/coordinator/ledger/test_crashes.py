@@ -8,16 +8,16 @@ import sys
 import time
 from pathlib import Path
 
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
 from tests.coordinator.ledger.support import TABLES, open_store
 
 WRITER = """
 import sys
 from pathlib import Path
-from coordinator.ledger.store import Ledger
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import TABLES, draft
 
 with Ledger.open(Path(sys.argv[1]) / "ledger.db", TABLES) as ledger:

@@ -8,7 +8,7 @@ import pytest
 from sqlite_utils import Database
 from sqlite_utils.db import NotFoundError
 
-from coordinator.ledger.database import LedgerDatabase
+from fleetledger.coordinator.ledger.database import LedgerDatabase
 
 MADE = 'CREATE TABLE "order" (device TEXT, "to" INTEGER, note TEXT, PRIMARY KEY (device, "to"))'
 

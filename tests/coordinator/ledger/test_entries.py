@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from coordinator.errors import EntryError, LedgerCorruptError
-from coordinator.ledger.entries import COLUMNS, MAX_BODY_BYTES, Entry, EntryDraft
-from schemas.canonical import canonical_json, parse_json
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.errors import EntryError, LedgerCorruptError
+from fleetledger.coordinator.ledger.entries import COLUMNS, MAX_BODY_BYTES, Entry, EntryDraft
+from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.values import DeviceId, Digest
 
 JSON_VALUES = st.recursive(
     st.none()

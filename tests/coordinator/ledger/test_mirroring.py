@@ -11,34 +11,34 @@ from random import Random
 
 import pytest
 
-from coordinator.errors import (
+from fleetledger.coordinator.errors import (
     AuditError,
     BlobCorruptError,
     BlobError,
     BlobMissingError,
     LedgerError,
 )
-from coordinator.ledger import audit as auditing
-from coordinator.ledger import mirror as mirroring
-from coordinator.ledger import tiles
-from coordinator.ledger.audit import audit, signed_shards
-from coordinator.ledger.blobs import Blobs, BlobStore, prune
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
-from coordinator.ledger.objects import objects_at
-from coordinator.ledger.proving import check, prove
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.restore import LedgerOwner, Restored, restore
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.trust.keys import coordinator_key, note_reader, note_signer
-from schemas.values import Digest, FleetId
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.volume import Volume
+from fleetledger.coordinator.ledger import audit as auditing
+from fleetledger.coordinator.ledger import mirror as mirroring
+from fleetledger.coordinator.ledger import tiles
+from fleetledger.coordinator.ledger.audit import audit, signed_shards
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
+from fleetledger.coordinator.ledger.objects import objects_at
+from fleetledger.coordinator.ledger.proving import check, prove
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.restore import LedgerOwner, Restored, restore
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.trust.keys import coordinator_key, note_reader, note_signer
+from fleetledger.schemas.values import Digest, FleetId
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.volume import Volume
 from tests.coordinator.ledger.support import LARGE, SMALL, TABLES, draft, shard_draft
 from tests.simulator.chaos.cutting import cuts
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
-from schemas.errors import ProofError
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.test_verifying import mismatch
 from tests.schemas.proofs import slow
 

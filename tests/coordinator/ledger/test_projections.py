@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.projections import LONGEST_RUN, Projection, Projections, RunRule
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.projections import LONGEST_RUN, Projection, Projections, RunRule
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
 from tests.coordinator.ledger.support import PARTS, TABLES, fill, tampering
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger import ranges as ranges_module
-from coordinator.ledger import verify as verify_module
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.ranges import ranges
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.shards import LogShards
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.verify import VerificationReport, verify
-from schemas.errors import SignatureError
-from schemas.proofs.shards import TreeHead
-from schemas.values import Digest
+from fleetledger.coordinator.ledger import ranges as ranges_module
+from fleetledger.coordinator.ledger import verify as verify_module
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.ranges import ranges
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.proofs.shards import TreeHead
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import TABLES, draft, open_store, shard_draft, tampering
 
 SIZES = [0, 1, 15, 16, 17, 100, 256, 272]

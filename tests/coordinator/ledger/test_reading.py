@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import LedgerCorruptError, LedgerError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
+from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
 from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.rebuild import compare, rebuild
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.rebuild import compare, rebuild
 from tests.coordinator.ledger.support import TABLES, fill, tampering
 
 

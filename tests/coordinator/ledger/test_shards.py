@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import AuditError, EntryError, LedgerWriteError
-from coordinator.ledger.audit import audit, exported_entries
-from coordinator.ledger.blobs import Blobs
-from coordinator.ledger.entries import COLUMNS, Entry
-from coordinator.ledger.proving import check, prove
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.shards import LogShards
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.tiles import export
-from coordinator.ledger.verify import VerificationReport, verify
-from coordinator.trust.keys import signer_of_notes
-from schemas.keys import KeyName, SigningKey
-from schemas.proofs.entry import EntryProof
-from schemas.proofs.shards import SHARD_BEGAN
-from schemas.proofs.tree import Frontier
-from schemas.values import Digest, FleetId
+from fleetledger.coordinator.errors import AuditError, EntryError, LedgerWriteError
+from fleetledger.coordinator.ledger.audit import audit, exported_entries
+from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.proving import check, prove
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.tiles import export
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.coordinator.trust.keys import signer_of_notes
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.proofs.entry import EntryProof
+from fleetledger.schemas.proofs.shards import SHARD_BEGAN
+from fleetledger.schemas.proofs.tree import Frontier
+from fleetledger.schemas.values import Digest, FleetId
 from tests.coordinator.ledger.support import TABLES, draft, open_store, shard_draft, tampering
 from tests.schemas.proofs import slow
 

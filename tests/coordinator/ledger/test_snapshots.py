@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import SnapshotError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.snapshots import SnapshotHead, StateSnapshots
-from coordinator.ledger.store import Ledger
-from schemas.keys import KeyName, SigningKey
-from schemas.values import Digest
+from fleetledger.coordinator.errors import SnapshotError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.snapshots import SnapshotHead, StateSnapshots
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import draft, fill, tampering
 
 PROGRAM = Digest.of(b"this program")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import Mismatch
-from coordinator.ledger.blobs import Blobs, prune
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.verify import VerificationReport, verify
-from coordinator.topics.rounds.entries import WeightsPruned
-from coordinator.topics.rounds.prunings import Prunings
-from schemas.values import Digest
+from fleetledger.coordinator.errors import Mismatch
+from fleetledger.coordinator.ledger.blobs import Blobs, prune
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.coordinator.topics.rounds.entries import WeightsPruned
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import (
     LARGE,
     SMALL,

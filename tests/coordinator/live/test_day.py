@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.live.day import (
+from fleetledger.coordinator.live.day import (
     COORDINATOR,
     DAY_SECONDS,
     POINT_SECONDS,
@@ -17,17 +17,17 @@ from coordinator.live.day import (
     presence_changes,
     traffic_points,
 )
-from coordinator.live.file import LiveFile, read_day
-from coordinator.live.snapshot import (
+from fleetledger.coordinator.live.file import LiveFile, read_day
+from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
     LiveSnapshot,
     PresenceChange,
 )
-from coordinator.paths import live_path
-from schemas.health import DeviceHealth, ThermalZone
-from schemas.values import DeviceId
+from fleetledger.coordinator.paths import live_path
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
+from fleetledger.schemas.values import DeviceId
 
 START_NS = 1_700_000_040 * 10**9
 """A whole minute."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.live.day import presence_changes
-from coordinator.live.file import LiveFile, read_day, read_live
-from coordinator.live.snapshot import (
+from fleetledger.coordinator.live.day import presence_changes
+from fleetledger.coordinator.live.file import LiveFile, read_day, read_live
+from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
@@ -15,9 +15,9 @@ from coordinator.live.snapshot import (
     LiveSnapshot,
     serves,
 )
-from coordinator.paths import live_path
-from schemas.health import DeviceHealth, ThermalZone
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.paths import live_path
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
+from fleetledger.schemas.values import BootId, DeviceId
 
 DEVICE = DeviceId("dev-1")
 START_NS = 1_700_000_000_000_000_000

@@ -1,6 +1,6 @@
 """Counters and histograms are what Prometheus takes them for."""
 
-from coordinator.live.meters import COUNTERS, HISTOGRAMS, RECEIPT_SECONDS, Meters
+from fleetledger.coordinator.live.meters import COUNTERS, HISTOGRAMS, RECEIPT_SECONDS, Meters
 
 
 def test_a_histogram_counts_what_is_at_most_a_bound():

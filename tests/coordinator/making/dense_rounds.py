@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.making import networks
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.registry import build_segmentation
-from methods.registry import descriptor
-from methods.rounds.assignment import RoundsAssignment
-from schemas.models import Preprocessing
+from fleetledger.coordinator.making import networks
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.schemas.models import Preprocessing
 from tests.coordinator.shell_harness import write_home
 
 SCENES = Preprocessing(

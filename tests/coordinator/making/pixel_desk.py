@@ -6,23 +6,23 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.core.rules import RoundRules, Rules
-from coordinator.making.networks import prepare_network
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.models.entries import ModelExported
-from learning.numerics.weights import WeightGrid
-from methods.fbl.messages import received
-from methods.registry import training_coordinator
-from schemas.models import Preprocessing
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Receipt
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.rules import RoundRules, Rules
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.fbl.messages import received
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
-from transport.memory import InMemoryBroker
 
 SCENES = Preprocessing(
     mode="RGB", size=(16, 24), mean=(0.5,) * 3, deviation=(0.5,) * 3, input_name="image"

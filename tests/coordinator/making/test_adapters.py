@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.core.work import PrepareAdapter, SolveHead
-from coordinator.errors import NetworkSettingsError
-from coordinator.making.adapters import adapter_of
-from coordinator.topics.lineages.entries import Adapts, NetworkImported
-from export.network_head import NetworkHead
-from methods.errors import MethodError
-from methods.network_weights import decode_base, decode_weights
-from methods.registry import training_coordinator
-from methods.statistics import FeatureMoments
-from methods.stsa.coordinator import COORDINATOR
-from schemas.rollouts import Share
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.core.work import PrepareAdapter, SolveHead
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.making.adapters import adapter_of
+from fleetledger.coordinator.topics.lineages.entries import Adapts, NetworkImported
+from fleetledger.export.network_head import NetworkHead
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import decode_base, decode_weights
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.schemas.rollouts import Share
+from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.core.harness import BACKBONE
 from tests.methods.stsa.fleet import assignment, make_samples, payloads, summed
 
@@ -88,7 +88,7 @@ def test_a_setting_that_there_is_not_is_named() -> None:
 
 
 def test_sums_that_do_not_tell_how_features_spread_give_no_adapter() -> None:
-    from methods.fedncm.coordinator import COORDINATOR as FEDNCM
+    from fleetledger.methods.fedncm.coordinator import COORDINATOR as FEDNCM
 
     with pytest.raises(MethodError, match="sums of Fedncm do not tell"):
         FEDNCM.feature_moments(FEDNCM.assign({}, 4), None)  # type: ignore[arg-type]

@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from coordinator.errors import NetworkSettingsError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making import networks
-from coordinator.making.first_files import FirstFiles
-from coordinator.making.networks import prepare_network
-from coordinator.paths import blob_folder
-from export.errors import ModelFileError
-from learning.networks.registry import build_network
-from methods.errors import ContributionError, MethodError
-from methods.network_weights import decode_weights, encode_weights
-from methods.rounds.assignment import RoundsAssignment
-from methods.rounds.coordinator import COORDINATOR
-from schemas.values import ClassName
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making import networks
+from fleetledger.coordinator.making.first_files import FirstFiles
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.export.errors import ModelFileError
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.shell_harness import write_home
 
 NAMES = (ClassName("cat"), ClassName("dog"))

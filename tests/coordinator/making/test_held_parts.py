@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.kind import Place
-from coordinator.core.state import State, read_entry
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
-from coordinator.making.held_parts import HeldParts
-from coordinator.paths import ledger_path
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.state import State, read_entry
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionsLeftOut,
     ContributionWithdrawn,
 )
-from coordinator.topics.contributions.state import CountedParts
-from schemas.contributions import PartKey, held_digest
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.contributions.state import CountedParts
+from fleetledger.schemas.contributions import PartKey, held_digest
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 LINEAGES = (Digest.of(b"one"), Digest.of(b"two"))
 INSTALLATIONS = (BootId.fresh(), BootId.fresh())

@@ -12,13 +12,14 @@ import onnxruntime
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import models
-from coordinator.errors import CommandError
-from coordinator.making.joined import joined_model
-from export.errors import OutputFileError
-from schemas.models import DesiredModel, Manifest
-from schemas.presence import Welcome
-from schemas.values import Digest
+from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.export.errors import OutputFileError
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     PREPROCESSING,
     MemoryCoordinator,
@@ -26,7 +27,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 
 @pytest.fixture

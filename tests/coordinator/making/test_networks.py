@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from coordinator.errors import NetworkSettingsError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making import networks
-from coordinator.making.networks import prepare_network
-from coordinator.paths import blob_folder
-from export.errors import ModelFileError
-from export.golden import read_golden
-from export.runtime import LoadedModel
-from learning.networks.network import Network
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import BODIES, build_network
-from methods.errors import MethodError
-from methods.network_weights import decode_base, decode_weights
-from methods.registry import descriptor
-from methods.rounds.assignment import RoundsAssignment
-from schemas.models import FEATURES
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making import networks
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.golden import read_golden
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import BODIES, build_network
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import decode_base, decode_weights
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.schemas.models import FEATURES
 from tests.coordinator.shell_harness import write_home
 from tests.export.networks import COLOUR, convolution, data, network, value
 from tests.export.test_network import TINY_VIT

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.making.payload_check import CheckCost
-from methods.registry import statistics_coordinator
+from fleetledger.coordinator.making.payload_check import CheckCost
+from fleetledger.methods.registry import statistics_coordinator
 
 MIB = 1 << 20
 

@@ -10,28 +10,28 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from coordinator.core.work import ExportHead
-from coordinator.errors import NetworkSettingsError
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making.first_files import FirstFiles
-from coordinator.making.network_maker import pack_network
-from coordinator.making.networks import prepare_network
-from coordinator.making.offering import offer_of
-from coordinator.paths import blob_folder
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import ModelSolved
-from export.errors import ModelFileError
-from export.package import ExportedModel
-from export.runtime import LoadedModel
-from learning.errors import NetworkError
-from learning.networks.plan import initial_arrays
-from learning.networks.segmentation.registry import build_segmentation
-from methods.errors import ContributionError
-from methods.network_weights import decode_weights, encode_weights
-from schemas.errors import SchemaError
-from schemas.installing import pip_install
-from schemas.models import FEATURES, SCORES
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.core.work import ExportHead
+from fleetledger.coordinator.errors import NetworkSettingsError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.first_files import FirstFiles
+from fleetledger.coordinator.making.network_maker import pack_network
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.package import ExportedModel
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.models import FEATURES, SCORES
+from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.making.dense_rounds import SCENES, let_rounds_segment, scenes_home
 
 SMALL = build_segmentation("small_dense", SCENES.shape)
@@ -168,7 +168,7 @@ def test_a_trunk_has_no_place_beside_first_weights_or_in_another_network(tmp_pat
 def test_a_trunk_without_torch_is_told_what_to_install(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.making.pixel_networks.find_spec", lambda _: None)
+    monkeypatch.setattr("fleetledger.coordinator.making.pixel_networks.find_spec", lambda _: None)
     with pytest.raises(NetworkSettingsError, match=re.escape(pip_install("train"))):
         prepare_network(file.parent, file, first=FirstFiles(trunk=file.parent / "trunk.pth"))
 
@@ -205,9 +205,9 @@ def run(model: ExportedModel, images: np.ndarray) -> np.ndarray:
 def test_weights_become_a_model_that_gives_pixels_torchs_scores(file: Path, count: int) -> None:
     import torch
 
-    from learning.networks.conversion import to_tensors
-    from learning.networks.segmentation.torch_layers import DensePass
-    from learning.networks.torch_layers import Mode
+    from fleetledger.learning.networks.conversion import to_tensors
+    from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+    from fleetledger.learning.networks.torch_layers import Mode
 
     weights = encode_weights(SMALL.initial(3, NAMES), NAMES)
     model = packed(file.parent, prepare_network(file.parent, file), weights)

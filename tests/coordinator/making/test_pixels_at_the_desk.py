@@ -11,23 +11,23 @@ import onnxruntime
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import models
-from coordinator.core.work import FreezeNetwork, ModelNotMade
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.making.joined import joined_model
-from coordinator.making.network_maker import NetworkMaker
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.lineages.entries import Successor
-from coordinator.topics.rounds.entries import WeightsAveraged
-from coordinator.topics.rounds.prunings import Prunings
-from export.runtime import LoadedModel
-from export.segmentation import DenseHead
-from methods.network_weights import decode_weights
-from methods.registry import training_coordinator
-from schemas.models import FEATURES, SCORES, DesiredModel, Manifest
+from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.core.work import FreezeNetwork, ModelNotMade
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.joined import joined_model
+from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.lineages.entries import Successor
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.segmentation import DenseHead
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.models import FEATURES, SCORES, DesiredModel, Manifest
 from tests.coordinator.making.pixel_desk import SCENES, PixelDesk
 from tests.coordinator.replay.stories import replay
 
@@ -96,9 +96,9 @@ def test_a_model_gives_the_scores_of_the_weights_that_the_round_gave(
     np.testing.assert_allclose(found, head.expected(features), atol=1e-4)
     import torch
 
-    from learning.networks.conversion import to_tensors
-    from learning.networks.segmentation.torch_layers import DensePass
-    from learning.networks.torch_layers import Mode
+    from fleetledger.learning.networks.conversion import to_tensors
+    from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+    from fleetledger.learning.networks.torch_layers import Mode
 
     with torch.no_grad():
         expected, _ = DensePass(network)(

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.work import AverageInput, AverageRound, TakePayload
-from coordinator.making import network_maker
-from coordinator.making.round_sum import RoundSum
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from methods.client_updates import Mean, UpdateFrame, UpdateSum
-from methods.errors import MethodError
-from methods.training import CountedUpdate, Summing
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.work import AverageInput, AverageRound, TakePayload
+from fleetledger.coordinator.making import network_maker
+from fleetledger.coordinator.making.round_sum import RoundSum
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.methods.client_updates import Mean, UpdateFrame, UpdateSum
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training import CountedUpdate, Summing
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import contribution
 from tests.coordinator.core.round_bench import NETWORK
 from tests.coordinator.making.pixel_desk import PixelDesk

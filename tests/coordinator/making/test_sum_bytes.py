@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.making.sum_bytes import read_sum, write_sum
-from methods.registry import METHODS, descriptor, statistics_coordinator, statistics_device
-from methods.statistics import ExactAggregate
-from schemas.values import ClassName
+from fleetledger.coordinator.making.sum_bytes import read_sum, write_sum
+from fleetledger.methods.registry import (
+    METHODS,
+    descriptor,
+    statistics_coordinator,
+    statistics_device,
+)
+from fleetledger.methods.statistics import ExactAggregate
+from fleetledger.schemas.values import ClassName
 
 NAMES = ("cat", "dog", "owl")
 FORMS: list[tuple[str, dict[str, Any]]] = [

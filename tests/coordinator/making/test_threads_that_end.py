@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.making.workshop import Finished, Workshop
-from coordinator.proxy.inputs import Input
-from coordinator.proxy.workbench import ScoringBench
+from fleetledger.coordinator.making.workshop import Finished, Workshop
+from fleetledger.coordinator.proxy.inputs import Input
+from fleetledger.coordinator.proxy.workbench import ScoringBench
+from fleetledger.transport.errors import ThreadEndedError
 from tests.threads_that_end import BREAKING, PATIENCE, assert_ended_with_a_sentence, run_broken
-from transport.errors import ThreadEndedError
 
 
 @pytest.mark.parametrize("thread", BREAKING)
@@ -27,7 +27,9 @@ def test_a_coordinator_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, t
 @pytest.mark.parametrize("thread", BREAKING)
 def test_a_proxy_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
     (tmp_path / "proxy.toml").write_text('fleet = "mill"\n[broker]\nhost = "127.0.0.1"\nport = 9\n')
-    without_torch = "import coordinator.proxy.running as running; running.find_spec = bool; "
+    without_torch = (
+        "import fleetledger.coordinator.proxy.running as running; running.find_spec = bool; "
+    )
     breaking = without_torch + BREAKING[thread]
     done = run_broken(breaking, "coordinator", "proxy", "--home", str(tmp_path))
     assert_ended_with_a_sentence(done, thread)

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.serving.broker_folders import known_brokers
-from fleetledger import app
-from schemas.envelope import COORDINATOR
-from schemas.topics import FleetTopics
-from schemas.values import DeviceId, FleetId
+from fleetledger.command_line import app
+from fleetledger.coordinator.serving.broker_folders import known_brokers
+from fleetledger.schemas.envelope import COORDINATOR
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.errors import TransportError
+from fleetledger.transport.interface import Connected, Disconnected
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
+from fleetledger.transport.tls import TlsFiles
 from tests.transport.standalone import RunningBroker, free_port, running
 from tests.transport.worlds import PATIENCE, messages, next_of, rest, send, started, until_heard
-from transport.access import fresh_client_id
-from transport.brokers import MosquittoBroker
-from transport.errors import TransportError
-from transport.interface import Connected, Disconnected
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
-from transport.tls import TlsFiles
 
 A, B = DeviceId("camera-a"), DeviceId("camera-b")
 TOPICS = FleetTopics(FleetId("mill"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import ProvisionError
-from coordinator.provisioning.device_table import TableRow, read_table
+from fleetledger.coordinator.errors import ProvisionError
+from fleetledger.coordinator.provisioning.device_table import TableRow, read_table
 
 
 def table(folder: Path, text: str) -> Path:

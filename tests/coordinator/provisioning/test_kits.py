@@ -9,21 +9,26 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.settings import CoordinatorBrokerSettings, CoordinatorSettings, load, write_new
-from coordinator.topics.devices.entries import DeviceTagged
-from coordinator.topics.devices.views import devices, tags
-from coordinator.topics.keys.entries import DeviceInvited
-from fleetledger import app
-from schemas.kits import Kit, read_kit
-from schemas.tags import TagName, TagValue
-from schemas.token import Token
-from schemas.values import DeviceId, FleetId
+from fleetledger.command_line import app
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import (
+    CoordinatorBrokerSettings,
+    CoordinatorSettings,
+    load,
+    write_new,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceTagged
+from fleetledger.coordinator.topics.devices.views import devices, tags
+from fleetledger.coordinator.topics.keys.entries import DeviceInvited
+from fleetledger.schemas.kits import Kit, read_kit
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.transport.brokers.authority import names_of
+from fleetledger.transport.certificates import end_of
+from fleetledger.transport.tls import find_tls
 from tests.transport.certificates import DAY, Authority
-from transport.brokers.authority import names_of
-from transport.certificates import end_of
-from transport.tls import find_tls
 
 HEAD = "name,site,data\n"
 

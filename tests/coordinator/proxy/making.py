@@ -10,26 +10,34 @@ from typing import Any
 import numpy as np
 import torch
 
-from coordinator.proxy.running import build
-from coordinator.proxy.settings import Limits, ProxyHomeSettings
-from coordinator.proxy.shell import ProxyProgram
-from methods.lga.coordinator import COORDINATOR as LGA
-from methods.lga.gradient_sets import GradientSet, encode_gradients
-from methods.network_weights import decode_weights, encode_weights, grown
-from schemas.contributions import PartKey
-from schemas.envelope import COORDINATOR, INLINE_LIMIT, PROXY, Envelope, Sender, decode, encode
-from schemas.message import Message
-from schemas.models import Preprocessing
-from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
-from schemas.receipts import Accepted, Receipt
-from schemas.topics import FleetTopics
-from schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.coordinator.proxy.running import build
+from fleetledger.coordinator.proxy.settings import Limits, ProxyHomeSettings
+from fleetledger.coordinator.proxy.shell import ProxyProgram
+from fleetledger.methods.lga.coordinator import COORDINATOR as LGA
+from fleetledger.methods.lga.gradient_sets import GradientSet, encode_gradients
+from fleetledger.methods.network_weights import decode_weights, encode_weights, grown
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import (
+    COORDINATOR,
+    INLINE_LIMIT,
+    PROXY,
+    Envelope,
+    Sender,
+    decode,
+    encode,
+)
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.proxy import PrototypeGradients, Scored, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.memory_connection import InMemoryConnection
+from fleetledger.transport.transfer import BlockExchange
 from tests.methods.lga.making import ANT, BEE, assignment
-from transport.block_source import BlockSource
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
-from transport.memory_connection import InMemoryConnection
-from transport.transfer import BlockExchange
 
 FLEET = FleetId("mill")
 ORDINARY, BRANCH = FleetTopics(FLEET), FleetTopics(FLEET, "proxy")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR, PROXY
-from transport.access import mosquitto_access_file
-from transport.brokers import MosquittoBroker, find_mosquitto
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
+from fleetledger.schemas.envelope import COORDINATOR, PROXY
+from fleetledger.transport.access import mosquitto_access_file
+from fleetledger.transport.brokers import MosquittoBroker, find_mosquitto
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 

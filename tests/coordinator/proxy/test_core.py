@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from coordinator.proxy import core as rules
-from coordinator.proxy import inputs
-from coordinator.proxy.core import ProxyCore
-from coordinator.proxy.gradients import ProxyLimits
-from coordinator.proxy.records import GradientsKept, Name, OrderScored, ProxyRecords, ScoredOrder
-from coordinator.proxy.requests import (
+from fleetledger.coordinator.proxy import core as rules
+from fleetledger.coordinator.proxy import inputs
+from fleetledger.coordinator.proxy.core import ProxyCore
+from fleetledger.coordinator.proxy.gradients import ProxyLimits
+from fleetledger.coordinator.proxy.records import (
+    GradientsKept,
+    Name,
+    OrderScored,
+    ProxyRecords,
+    ScoredOrder,
+)
+from fleetledger.coordinator.proxy.requests import (
     Check,
     FetchPayload,
     FetchWeights,
@@ -20,13 +26,13 @@ from coordinator.proxy.requests import (
     SendReceipt,
     Tell,
 )
-from schemas.contributions import PartKey
-from schemas.models import Preprocessing
-from schemas.offers import Offer
-from schemas.proxy import PrototypeGradients, Scored, ScoringOrder
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.values import ClassName, DeviceId, Digest
-from transport.block_source import BlockSource
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import PrototypeGradients, Scored, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
 
 ONE, OTHER = DeviceId("dev-a"), DeviceId("dev-b")
 LINEAGE = Digest.of(b"the network")

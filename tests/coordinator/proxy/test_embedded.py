@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import PROXY
-from simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
-from simulator.engines.mqtt.processes import Children
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.simulator.engines.mqtt.homes import PASSWORD_FILE, write_password
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.end_to_end.process_fleet import ProcessFleet
-from transport.brokers import MosquittoBroker
 
 pytestmark = [pytest.mark.torch, pytest.mark.broker]
 

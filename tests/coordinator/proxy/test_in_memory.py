@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.errors import ProxyError
-from schemas.proxy import Scored
-from schemas.receipts import Accepted, Later, Refused
-from schemas.reports import Problem
-from schemas.values import Digest
+from fleetledger.coordinator.errors import ProxyError
+from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.receipts import Accepted, Later, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import Digest
 from tests.coordinator.proxy.making import ONE, OTHER, Device, World, payload, weights
 
 pytestmark = pytest.mark.torch

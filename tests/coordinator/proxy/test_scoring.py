@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.proxy.inputs import OrderFailed, ScoringFinished
-from coordinator.proxy.records import Name, OrderScored
-from coordinator.proxy.scoring import Fresh, score
-from methods.lga import proxy
-from schemas.contributions import PartKey
-from schemas.values import ClassName, Digest
+from fleetledger.coordinator.proxy.inputs import OrderFailed, ScoringFinished
+from fleetledger.coordinator.proxy.records import Name, OrderScored
+from fleetledger.coordinator.proxy.scoring import Fresh, score
+from fleetledger.methods.lga import proxy
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import ClassName, Digest
 from tests.coordinator.proxy.making import order, payload, weights
 from tests.methods.lga.making import ANT, BEE
 

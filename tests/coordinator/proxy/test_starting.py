@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli.coordinator import app
-from coordinator.errors import ProxyError
-from coordinator.proxy import running
-from coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
-from coordinator.settings import CoordinatorSettings
-from schemas.installing import pip_install
-from schemas.private_file import write_private
-from schemas.settings_file import SettingsError
-from schemas.values import FleetId
+from fleetledger.coordinator.cli.coordinator import app
+from fleetledger.coordinator.errors import ProxyError
+from fleetledger.coordinator.proxy import running
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings, load, password_file, write_new
+from fleetledger.coordinator.settings import CoordinatorSettings
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import FleetId
 
 
 @pytest.fixture

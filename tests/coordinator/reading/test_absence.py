@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import Rules, StageRules
-from coordinator.live.snapshot import DeviceNow
-from coordinator.reading.answers import Need
-from coordinator.reading.needs import at_home
-from coordinator.topics.devices.commands import AdmitDevice, TagDevices
-from schemas.tags import TagName, TagValue
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.live.snapshot import DeviceNow
+from fleetledger.coordinator.reading.answers import Need
+from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench, contribution
 from tests.coordinator.reading.test_fleet import NOW, here, live, seen
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.contributions import ContributionFilter, given, over_time
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.contributions import ContributionFilter, given, over_time
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.reading.test_views import RULES, write
 

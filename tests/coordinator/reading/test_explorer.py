@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.ledger.lock import WriterLock
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.explorer import QUERIES
-from coordinator.reading.sql_views import SQL_VIEWS
-from coordinator.reading.tables import TABLES
-from fleetledger import app
+from fleetledger.command_line import app
+from fleetledger.coordinator.ledger.lock import WriterLock
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.explorer import QUERIES
+from fleetledger.coordinator.reading.sql_views import SQL_VIEWS
+from fleetledger.coordinator.reading.tables import TABLES
 from tests.coordinator.every_kind.facts import grow_old, unpack
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

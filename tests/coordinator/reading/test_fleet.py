@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import LedgerError
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
-from coordinator.reading.fleet import FleetNow, fleet_now
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.health import DeviceHealth, HealthProblem, ThermalZone
-from schemas.message import Message
-from schemas.models import ModelStatus
-from schemas.reports import ClassResult, Evaluation, Problem
-from schemas.values import DeviceId
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
+from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.health import DeviceHealth, HealthProblem, ThermalZone
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.reports import ClassResult, Evaluation, Problem
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE, SECOND, Bench, contribution, exported, names
 from tests.coordinator.every_kind.facts import grow_old, run, unpack
 from tests.coordinator.reading.test_views import RULES, write

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import RolloutRules, Rules
-from coordinator.topics.rollouts.commands import EndRollout
+from fleetledger.coordinator.core.rules import RolloutRules, Rules
+from fleetledger.coordinator.topics.rollouts.commands import EndRollout
 from tests.coordinator.core.harness import SECOND, Bench, contribution
 from tests.coordinator.reading.test_fleet import NOW, live, seen
 from tests.coordinator.topics.models.test_models import wanted, with_model

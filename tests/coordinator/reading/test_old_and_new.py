@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.old_and_new import (
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.old_and_new import (
     ClassCount,
     CorrectRatios,
     class_counts,
     correct_ratios,
     newest_classes,
 )
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.stages.commands import OpenStage
-from schemas.models import ModelStatus
-from schemas.reports import ClassResult, Evaluation
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.reports import ClassResult, Evaluation
 from tests.coordinator.core.harness import Bench, contribution, exported, names
 from tests.coordinator.reading.test_views import RULES, evaluated, write
 from tests.coordinator.topics.lineages.test_background import OF_PIXELS

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.live.day import COORDINATOR
-from coordinator.live.snapshot import PresenceChange
-from coordinator.reading.presence import (
+from fleetledger.coordinator.live.day import COORDINATOR
+from fleetledger.coordinator.live.snapshot import PresenceChange
+from fleetledger.coordinator.reading.presence import (
     GRACE_NS,
     SLOTS,
     PresenceSpan,

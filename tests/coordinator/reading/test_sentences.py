@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import ENTRY_KINDS
-from coordinator.ledger.entries import Entry
-from coordinator.reading.sentences import SENTENCES
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.lineages.entries import FrozenBackbone
-from coordinator.topics.models.entries import DeviceEvaluated
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.rounds.commands import ResumeRounds
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened
-from schemas.proxy import Scored
-from schemas.rounds import Observation, RoundAnswer
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import ENTRY_KINDS
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened
+from fleetledger.schemas.proxy import Scored
+from fleetledger.schemas.rounds import Observation, RoundAnswer
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import CAPABLE, names, offer
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.models import newest_models
-from coordinator.reading.version_accuracy import (
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.models import newest_models
+from fleetledger.coordinator.reading.version_accuracy import (
     AccuracyByVersion,
     VersionAccuracy,
     version_accuracies,

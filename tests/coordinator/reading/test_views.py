@@ -8,32 +8,32 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli.coordinator import app
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.core.work import AverageRound
-from coordinator.errors import CommandError
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.classes import views as class_views
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models import queries as model_queries
-from coordinator.topics.proxy import views as proxy_views
-from coordinator.topics.proxy.views import OldModelRow
-from coordinator.topics.rounds import views as round_views
-from coordinator.topics.rounds.entries import RoundOpened
-from coordinator.topics.rounds.views import DeclinedRow
-from coordinator.topics.stages import views as stage_views
-from coordinator.topics.stages.commands import CloseStage
-from schemas.contributions import Nothing, PartKey, Withdrawal
-from schemas.models import ModelStatus
-from schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
-from schemas.rounds import Observation, RoundAnswer
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli.coordinator import app
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.work import AverageRound
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.classes import views as class_views
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models import queries as model_queries
+from fleetledger.coordinator.topics.proxy import views as proxy_views
+from fleetledger.coordinator.topics.proxy.views import OldModelRow
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.rounds.views import DeclinedRow
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.schemas.contributions import Nothing, PartKey, Withdrawal
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.reports import ClassResult, Evaluation, Transition, Uncertainty
+from fleetledger.schemas.rounds import Observation, RoundAnswer
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench, contribution, exported, names
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench

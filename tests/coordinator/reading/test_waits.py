@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import Rules, StageRules
-from coordinator.live.snapshot import StageWait
-from coordinator.reading.waits import round_wait, stage_wait
-from schemas.times import clock_time
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.live.snapshot import StageWait
+from fleetledger.coordinator.reading.waits import round_wait, stage_wait
+from fleetledger.schemas.times import clock_time
 from tests.coordinator.core.harness import SECOND, Bench, contribution
 from tests.coordinator.reading.test_fleet import here, live, seen
 

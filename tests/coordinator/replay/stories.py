@@ -6,13 +6,14 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as cli
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.models.entries import ModelExported, ModelSolved
-from schemas.contributions import PartKey, Withdrawal
-from schemas.presence import Welcome
-from schemas.receipts import Receipt
-from schemas.values import ClassName
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.serving.test_shell import CLASSES, samples
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
@@ -20,7 +21,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 WIDTH = 400
 """Wide enough that a contribution is a file of the blob store."""

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.core.work import AverageRound, HeadSolved, SolveHead
-from coordinator.errors import LedgerError
-from coordinator.ledger.entries import Entry
-from coordinator.replay.recipes import AveragedRecipe, Recipe, SolvedRecipe, TakenRecipe, recipes
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.models.entries import ModelSolved
-from schemas.values import ClassName
+from fleetledger.coordinator.core.work import AverageRound, HeadSolved, SolveHead
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.replay.recipes import (
+    AveragedRecipe,
+    Recipe,
+    SolvedRecipe,
+    TakenRecipe,
+    recipes,
+)
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, names, solved
 from tests.coordinator.core.phase_bench import SHARING, PhaseBench
 from tests.coordinator.core.round_bench import NETWORK, RoundBench

@@ -13,20 +13,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.state import read_entry
-from coordinator.ledger.blobs import BlobStore, prune
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.store import Ledger
-from coordinator.making import model_maker
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.replay import comparing
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.models.entries import ModelSolved
-from learning.numerics.blas import platform_fingerprint
-from methods.stsa.head import RidgeHead
-from schemas.values import Digest
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.blobs import BlobStore, prune
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.making import model_maker
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.replay import comparing
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.methods.stsa.head import RidgeHead
+from fleetledger.schemas.values import Digest
 from tests.coordinator.replay.stories import Story, replay, three_models
 
 
@@ -239,7 +239,7 @@ def test_another_kind_of_processor_makes_the_same_sum_and_nearly_the_same_head(
     """OpenBLAS takes the kernels of an older processor: another fingerprint, really."""
     if platform_fingerprint()["blas"] != "openblas" or os.uname().machine != "x86_64":
         pytest.skip("only OpenBLAS on x86_64 can be told to take other kernels")
-    command = "from coordinator.cli.ledger import app; app()"
+    command = "from fleetledger.coordinator.cli.ledger import app; app()"
     finished = subprocess.run(
         [sys.executable, "-c", command, "replay", "--all", "--home", str(home)],
         env={**os.environ, "OPENBLAS_CORETYPE": "Nehalem"},

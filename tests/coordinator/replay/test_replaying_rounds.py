@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import RoundRules, Rules
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making import network_maker
-from coordinator.paths import blob_folder
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.core.rules import RoundRules, Rules
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making import network_maker
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from tests.coordinator.replay.stories import replay
 from tests.coordinator.serving import test_phases_at_the_desk
 from tests.coordinator.serving.test_phases_at_the_desk import Desk
@@ -106,8 +106,8 @@ def test_weights_whose_stored_bytes_were_altered_are_found(kept: Desk) -> None:
 def test_what_the_coordinator_trained_is_not_made_again_without_torch(
     kept: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.replay.remaking.trains_here", lambda _: True)
-    monkeypatch.setattr("coordinator.replay.remaking.find_spec", lambda _: None)
+    monkeypatch.setattr("fleetledger.coordinator.replay.remaking.trains_here", lambda _: True)
+    monkeypatch.setattr("fleetledger.coordinator.replay.remaking.find_spec", lambda _: None)
     code, out = replay(kept.folder, "--all")
     assert code == 0
     assert "cannot be made again\tthe coordinator trained in it, which needs torch" in out

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli import ledger as cli
-from coordinator.core.state import read_entry
-from coordinator.ledger.verify import verify
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.models.entries import ModelDesired, ModelSolved
-from schemas.receipts import Refused
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli import ledger as cli
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelSolved
+from fleetledger.schemas.receipts import Refused
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.replay.stories import Story, replay
 
 FORMS = [

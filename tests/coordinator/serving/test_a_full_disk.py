@@ -12,26 +12,26 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import Rules
-from coordinator.errors import InboxError
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving import folding
-from coordinator.serving.engine import LedgerEngine
-from coordinator.serving.operator import OperatorInbox
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.contributions import Nothing
-from schemas.receipts import Accepted, Receipt
-from schemas.values import DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.errors import InboxError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving import folding
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
 from tests.small_disk import SmallDisk, small_disk
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
 
 HISTORY = 10_000
 """Entries of the ledger when its disk fills."""

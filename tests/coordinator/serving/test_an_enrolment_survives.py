@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.inputs import EnrolmentProven, MessageRefused, OperatorCommand
-from coordinator.core.requests import ForgetInvitation, Request, SendToDevice
-from coordinator.core.rules import Rules
-from coordinator.errors import LedgerWriteError
-from coordinator.serving.engine import LedgerEngine
-from coordinator.serving.gate import Gate
-from coordinator.serving.inviting import invite
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.keys.commands import RevokeKey
-from coordinator.trust.invitations import Invitations
-from schemas.enrolment import Enrolled, Enrolment, device_key_name, enrolment_mac
-from schemas.envelope import Sender, encode
-from schemas.keys import SigningKey
-from schemas.token import Token
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.coordinator.core.inputs import EnrolmentProven, MessageRefused, OperatorCommand
+from fleetledger.coordinator.core.requests import ForgetInvitation, Request, SendToDevice
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.errors import LedgerWriteError
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.inviting import invite
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.keys.commands import RevokeKey
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.schemas.enrolment import Enrolled, Enrolment, device_key_name, enrolment_mac
+from fleetledger.schemas.envelope import Sender, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
 
 FLEET, CRANE = FleetId("harbour"), DeviceId("crane-7")
 TOPIC = FleetTopics(FLEET).up(CRANE, "msg")

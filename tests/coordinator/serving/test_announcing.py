@@ -6,18 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.assembling import AssembledCoordinator, CoordinatorSurroundings, assemble
-from coordinator.core.inputs import OperatorCommand
-from coordinator.serving.shell import births_spread
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.envelope import Sender, decode, encode
-from schemas.presence import CoordinatorBirth, Heartbeat
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.assembling import (
+    AssembledCoordinator,
+    CoordinatorSurroundings,
+    assemble,
+)
+from fleetledger.coordinator.core.inputs import OperatorCommand
+from fleetledger.coordinator.serving.shell import births_spread
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.envelope import Sender, decode, encode
+from fleetledger.schemas.presence import CoordinatorBirth, Heartbeat
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, write_home
-from transport.clock import Clock
-from transport.interface import IncomingMessage, OutgoingMessage
-from transport.memory import InMemoryBroker
 
 TOPICS = FleetTopics(FLEET)
 DEVICE = DeviceId("camera-1")

@@ -9,16 +9,16 @@ from typing import cast
 
 import pytest
 
-from coordinator.serving.shell import ECHO_SECONDS
+from fleetledger.coordinator.serving.shell import ECHO_SECONDS
+from fleetledger.transport.access import fresh_client_id
+from fleetledger.transport.brokers import MosquittoBroker
+from fleetledger.transport.brokers.folder import BrokerFolder, write_broker_folder
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.mqtt import MqttConnection
+from fleetledger.transport.mqtt_settings import MqttSettings
 from tests.coordinator.shell_harness import COORDINATOR, FLEET, MemoryCoordinator, write_home
 from tests.transport.standalone import RunningBroker, free_port, running
-from transport.access import fresh_client_id
-from transport.brokers import MosquittoBroker
-from transport.brokers.folder import BrokerFolder, write_broker_folder
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
-from transport.mqtt import MqttConnection
-from transport.mqtt_settings import MqttSettings
 
 pytestmark = pytest.mark.broker
 

@@ -12,28 +12,28 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from coordinator import settings as settings_module
-from coordinator.core import inputs
-from coordinator.core.commands import Command
-from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.rules import Rules
-from coordinator.core.work import TakePayload
-from coordinator.errors import LedgerLockedError, LedgerWriteError
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.shards import LogShards
-from coordinator.paths import ledger_path
-from coordinator.serving.engine import LedgerEngine, carry_out_waiting
-from coordinator.serving.operator import OperatorInbox
-from coordinator.settings import CoordinatorSettings, LedgerSection
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.shards.state import LogShardState
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.trust.keys import note_signer
-from schemas.contributions import Nothing
-from schemas.envelope import Envelope, Sender
-from schemas.message import Message
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.coordinator import settings as settings_module
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.coordinator.errors import LedgerLockedError, LedgerWriteError
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.serving.engine import LedgerEngine, carry_out_waiting
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.shards.state import LogShardState
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.trust.keys import note_signer
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import Envelope, Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.coordinator.core.harness import BACKBONE, FLEET, contribution, names
 
 DEVICE = DeviceId("dev-1")

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.commands import Command
-from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.core.work import HeadSolved, SolveHead
-from coordinator.errors import EntryError
-from coordinator.ledger import entries
-from coordinator.ledger.entries import EntryDraft, settled
-from coordinator.serving.engine import LedgerEngine
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import Nothing
-from schemas.envelope import Sender
-from schemas.message import Message
-from schemas.receipts import Receipt, Refused
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.errors import EntryError
+from fleetledger.coordinator.ledger import entries
+from fleetledger.coordinator.ledger.entries import EntryDraft, settled
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.receipts import Receipt, Refused
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, FLEET, contribution, names, solved
 
 DEVICE = DeviceId("dev-1")

@@ -10,16 +10,16 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from pydantic import ValidationError
 
-from coordinator.errors import BlobError
-from coordinator.serving.file_server import FileServer
-from coordinator.serving.file_urls import FileUrls, file_urls
-from coordinator.settings import CoordinatorSettings, FilesSection, load
-from schemas.models import DesiredModel
-from schemas.offers import HTTPS, Offer
-from schemas.settings_file import SettingsError
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.serving.file_urls import FileUrls, file_urls
+from fleetledger.coordinator.settings import CoordinatorSettings, FilesSection, load
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.offers import HTTPS, Offer
+from fleetledger.schemas.settings_file import SettingsError
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
 from tests.device_agent.making import desired as desired_message
-from transport.block_source import BlockSource
 
 DEVICE = DeviceId("camera-1")
 LARGE, SMALL = BlockSource(bytes(70_000)).offer, BlockSource(b"small").offer

@@ -10,22 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core import inputs
-from coordinator.core.state import State
-from coordinator.serving.gate import Gate
-from coordinator.serving.replayed import WIDTH, SequenceWindow
-from coordinator.topics.devices.state import Device
-from coordinator.topics.keys.state import DeviceKeys, Invitation
-from coordinator.trust.invitations import Invitations
-from schemas.contributions import Nothing
-from schemas.enrolment import Enrolment, KeyRotation, approve, device_key_name, enrolment_mac
-from schemas.envelope import Envelope, Sender, encode
-from schemas.keys import KeyName, SigningKey
-from schemas.message import Message
-from schemas.presence import Death
-from schemas.token import Token
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.replayed import WIDTH, SequenceWindow
+from fleetledger.coordinator.topics.devices.state import Device
+from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation
+from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.enrolment import (
+    Enrolment,
+    KeyRotation,
+    approve,
+    device_key_name,
+    enrolment_mac,
+)
+from fleetledger.schemas.envelope import Envelope, Sender, encode
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.token import Token
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 FLEET, CRANE, LIFT = FleetId("harbour"), DeviceId("crane-7"), DeviceId("lift-1")
 TOPICS = FleetTopics(FLEET)
@@ -309,7 +315,7 @@ def nothing_is_read(_data: bytes) -> Envelope:
 def test_what_cannot_be_the_devices_is_refused_before_its_body_is_read(
     key: SigningKey | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.serving.gate.decode", nothing_is_read)
+    monkeypatch.setattr("fleetledger.coordinator.serving.gate.decode", nothing_is_read)
     door = Door().enrol()
     assert "is believed there" in door.refused(sealed(key=key))
     assert "requires keys" in Door(require_keys=True).refused(sealed(key=None))
@@ -324,7 +330,7 @@ def test_an_enrolment_that_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPat
     door = Door().invite()
     good = encode(sealed(enrolment()))
     long = good.replace(b'"body":{', b'"body":{"a":"' + b"x" * 9000 + b'",')
-    monkeypatch.setattr("coordinator.serving.gate.decode", nothing_is_read)
+    monkeypatch.setattr("fleetledger.coordinator.serving.gate.decode", nothing_is_read)
     taken = door.gate.take(TOPICS.up(CRANE, "msg"), long)
     assert isinstance(taken, inputs.MessageRefused)
     assert "of 'enrolment' exceed 8192" in taken.reason

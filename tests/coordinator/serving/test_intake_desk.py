@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
-from coordinator.core.work import TakePayload
-from coordinator.ledger import folder_store
-from coordinator.ledger.blobs import BlobStore
-from coordinator.making.payload_check import PayloadVerdict, settings_digest
-from coordinator.making.workshop import Finished, Job, Workshop
-from coordinator.serving.intake_desk import IntakeDesk
-from schemas.offers import Offer
-from schemas.problems import PATIENCE_SECONDS
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, PayloadUnusable
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.coordinator.ledger import folder_store
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.payload_check import PayloadVerdict, settings_digest
+from fleetledger.coordinator.making.workshop import Finished, Job, Workshop
+from fleetledger.coordinator.serving.intake_desk import IntakeDesk
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.problems import PATIENCE_SECONDS
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.errors import BlockError
 from tests.coordinator.core.harness import BACKBONE, contribution
-from transport.block_source import BlockSource
-from transport.errors import BlockError
 
 PAYLOAD = b"statistics " * 10_000
 DEVICE = DeviceId("dev-1")

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.log_lines import FIELDS, LogFormat, LogLevel
-from schemas.log_setup import configure, quiet
-from schemas.models import DesiredModel
-from schemas.presence import Death, Welcome
-from schemas.receipts import Receipt
+from fleetledger.schemas.log_lines import FIELDS, LogFormat, LogLevel
+from fleetledger.schemas.log_setup import configure, quiet
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import Death, Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 CLASSES = ("circle", "square")
 

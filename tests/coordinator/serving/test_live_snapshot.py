@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.live.meters import CONTRIBUTIONS, Meters
-from coordinator.live.snapshot import CoordinatorNow, CounterNow, DeviceNow, LiveSnapshot
-from coordinator.serving.live_snapshot import LiveView
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.health import DeviceHealth
-from schemas.presence import Death, Heartbeat
-from schemas.values import DeviceId
+from fleetledger.coordinator.live.meters import CONTRIBUTIONS, Meters
+from fleetledger.coordinator.live.snapshot import (
+    CoordinatorNow,
+    CounterNow,
+    DeviceNow,
+    LiveSnapshot,
+)
+from fleetledger.coordinator.serving.live_snapshot import LiveView
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.presence import Death, Heartbeat
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND, Bench
 
 DEVICE = DeviceId("dev-1")

@@ -9,18 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.assembling import AssembledCoordinator, CoordinatorSurroundings, assemble
-from coordinator.live.file import LiveFile, read_live
-from coordinator.live.meters import Meters
-from coordinator.live.snapshot import LiveSnapshot
-from coordinator.paths import live_path
-from coordinator.serving.live_writer import WRITE_SECONDS, LiveWriter
-from coordinator.serving.shell import Shell
-from schemas.values import DeviceId
+from fleetledger.coordinator.assembling import (
+    AssembledCoordinator,
+    CoordinatorSurroundings,
+    assemble,
+)
+from fleetledger.coordinator.live.file import LiveFile, read_live
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.live.snapshot import LiveSnapshot
+from fleetledger.coordinator.paths import live_path
+from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS, LiveWriter
+from fleetledger.coordinator.serving.shell import Shell
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.shell_harness import FLEET, write_home
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
 
 START_NS = 1_700_000_000_000_000_000
 

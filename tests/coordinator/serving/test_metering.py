@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.work import HeadSolved, SolveHead
-from coordinator.live.meters import Meters
-from coordinator.live.snapshot import HistogramNow
-from coordinator.serving.metering import Metering
-from schemas.presence import Heartbeat, Welcome
-from schemas.receipts import Receipt
-from schemas.reports import Problem
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.work import HeadSolved, SolveHead
+from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.live.snapshot import HistogramNow
+from fleetledger.coordinator.serving.metering import Metering
+from fleetledger.schemas.presence import Heartbeat, Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Problem
+from fleetledger.transport.memory import InMemoryBroker
+from fleetledger.transport.meter import Counts
 from tests.coordinator.core.harness import SECOND, Bench, contribution, solved
 from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.shell_harness import (
@@ -24,8 +26,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
-from transport.meter import Counts
 
 CLASSES = ("circle", "square")
 

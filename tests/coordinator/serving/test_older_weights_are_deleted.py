@@ -6,26 +6,26 @@ from pathlib import Path
 
 import numpy as np
 
-from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.making.networks import prepare_network
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.rounds.entries import WeightsAveraged
-from coordinator.topics.rounds.prunings import Prunings
-from learning.numerics.weights import WeightGrid
-from schemas.presence import Welcome
-from schemas.tensors import encode_tensors
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
-from transport.memory import InMemoryBroker
 
 RULES = Rules(
     stages=StageRules(quiet_seconds=0.2),

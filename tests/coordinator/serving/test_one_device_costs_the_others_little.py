@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from coordinator.core.rules import BoundRules
-from coordinator.topics.models.entries import ModelExported
-from export.head import head_scores
-from schemas.presence import Welcome
-from schemas.receipts import Receipt
+from fleetledger.coordinator.core.rules import BoundRules
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.export.head import head_scores
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     RULES,
     MemoryCoordinator,
@@ -23,7 +24,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 CLASSES = tuple(f"class-{number}" for number in range(10))
 WIDTH, PER_PART = 40, 100

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from coordinator.errors import CommandError, OperatorTimeoutError
-from coordinator.serving.operator import FILE_NAME, CommandAnswer, OperatorInbox, send
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.stages.commands import CloseStage
-from schemas.values import DeviceId
+from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError
+from fleetledger.coordinator.serving.operator import FILE_NAME, CommandAnswer, OperatorInbox, send
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.schemas.values import DeviceId
 
 ADMIT = AdmitDevice(device=DeviceId("dev-1"))
 

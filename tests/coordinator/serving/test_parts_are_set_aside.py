@@ -9,25 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.rules import BoundRules
-from coordinator.ledger.reader import ledger_of
-from coordinator.paths import blob_folder
-from coordinator.reading.contributions import ContributionFilter, given
-from coordinator.replay.choosing import everything
-from coordinator.replay.keeping import KeepingStore
-from coordinator.replay.recipes import JudgedRecipe
-from coordinator.replay.remaking import Remaking
-from coordinator.topics.contributions.commands import CountIn
-from coordinator.topics.contributions.entries import ContributionsSetAside
-from coordinator.topics.contributions.views import set_aside_in
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import pack_upper
-from methods.stsa import coordinator as stsa
-from methods.stsa.messages import LocalStatistics, encode_statistics
-from schemas.contributions import Contribution
-from schemas.presence import Welcome
-from schemas.receipts import Receipt
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.rules import BoundRules
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.paths import blob_folder
+from fleetledger.coordinator.reading.contributions import ContributionFilter, given
+from fleetledger.coordinator.replay.choosing import everything
+from fleetledger.coordinator.replay.keeping import KeepingStore
+from fleetledger.coordinator.replay.recipes import JudgedRecipe
+from fleetledger.coordinator.replay.remaking import Remaking
+from fleetledger.coordinator.topics.contributions.commands import CountIn
+from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
+from fleetledger.coordinator.topics.contributions.views import set_aside_in
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.triangles import pack_upper
+from fleetledger.methods.stsa import coordinator as stsa
+from fleetledger.methods.stsa.messages import LocalStatistics, encode_statistics
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.serving.test_one_device_costs_the_others_little import (
     CLASSES,
     HONEST,
@@ -41,7 +42,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 LIAR = "dev-5"
 

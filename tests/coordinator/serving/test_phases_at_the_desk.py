@@ -9,38 +9,38 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import RoundRules, Rules
-from coordinator.core.state import State
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.making.networks import prepare_network
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.models.entries import ModelExported
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from coordinator.topics.rounds.prunings import Prunings
-from coordinator.topics.stages.entries import StageClosed
-from learning.numerics.weights import WeightGrid
-from methods.dcid.assignment import ENSEMBLE
-from methods.dcid.logits import LogitFrame
-from methods.dcid.messages import decode_ensemble, encode_logits
-from methods.dcid.model import Beginning
-from methods.registry import training_coordinator
-from schemas.assignments import Assignment
-from schemas.contributions import Nothing, PayloadKind
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.rounds import RoundAnswer
-from schemas.tensors import encode_tensors
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import RoundRules, Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.entries import ModelExported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.rounds.prunings import Prunings
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.dcid.assignment import ENSEMBLE
+from fleetledger.methods.dcid.logits import LogitFrame
+from fleetledger.methods.dcid.messages import decode_ensemble, encode_logits
+from fleetledger.methods.dcid.model import Beginning
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Nothing, PayloadKind
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
-from transport.memory import InMemoryBroker
 
 IMAGES = 6
 CLASSES = ("circle", "square")

@@ -7,28 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
-from coordinator.core.state import read_entry
-from coordinator.making.networks import prepare_network
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.entries import DeviceBorn
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.proxy.entries import OldModelChosen
-from coordinator.topics.proxy.state import OldModel
-from coordinator.topics.rounds.entries import RoundOpened
-from learning.numerics.weights import WeightGrid
-from schemas.envelope import PROXY
-from schemas.presence import Welcome
-from schemas.proxy import Scored, ScoredModel, ScoringOrder
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.tensors import encode_tensors
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.rules import ModelRules, RoundRules, Rules, StageRules
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
+from fleetledger.coordinator.topics.proxy.state import OldModel
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.proxy import Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.transport.interface import Connected
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import TOPICS, MemoryCoordinator, ScriptedDevice, write_home
-from transport.interface import Connected
-from transport.memory import InMemoryBroker
 
 RULES = Rules(
     stages=StageRules(quiet_seconds=0.2),

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.core.rules import IntakeRules, Rules, StageRules
-from coordinator.serving.quotas import Quotas
-from schemas.receipts import Accepted, Later, Receipt
-from schemas.reports import Transition
-from schemas.topics import DeviceTopic
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.rules import IntakeRules, Rules, StageRules
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.schemas.receipts import Accepted, Later, Receipt
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.topics import DeviceTopic
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 MIB = 1 << 20
 

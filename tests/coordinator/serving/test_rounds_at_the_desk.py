@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.making.networks import prepare_network
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
-from learning.numerics.weights import WeightGrid
-from methods.registry import training_coordinator
-from methods.rounds.messages import decode_weights
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.tensors import encode_tensors
-from schemas.values import DeviceId
+from fleetledger.coordinator.making.networks import prepare_network
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.rounds.entries import RoundFailed, WeightsAveraged
+from fleetledger.learning.numerics.weights import WeightGrid
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.rounds.messages import decode_weights
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import DeviceId
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.core.round_bench import ABLE
 from tests.coordinator.round_answers import answer, asked, weights
 from tests.coordinator.shell_harness import MemoryCoordinator, ScriptedDevice, write_home
-from transport.memory import InMemoryBroker
 
 CLASSES = ("circle", "square")
 

@@ -9,24 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from coordinator.core.state import read_entry
-from coordinator.ledger.verify import verify
-from coordinator.making.offering import offer_of
-from coordinator.topics.models.entries import ModelExported, ModelSolved
-from export.head import head_scores
-from schemas.contributions import Nothing
-from schemas.models import DesiredModel, Manifest
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.reports import Problem
-from schemas.values import Digest
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.topics.models.entries import ModelExported, ModelSolved
+from fleetledger.export.head import head_scores
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 CLASSES = ("circle", "square")
 
@@ -169,7 +169,7 @@ def test_bytes_that_are_no_envelope_are_answered_with_what_is_wrong(
 def test_a_payload_that_never_comes_is_asked_for_later(
     coordinator: MemoryCoordinator, device: ScriptedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.serving.intake_desk.FETCH_SECONDS", 0.3)
+    monkeypatch.setattr("fleetledger.coordinator.serving.intake_desk.FETCH_SECONDS", 0.3)
     body, _ = contribution_of(coordinator, *samples(4, 10, 40))
     missing = b"x" * 70_000
     offered = body.model_copy(

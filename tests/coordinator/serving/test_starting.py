@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from coordinator import serve
-from coordinator.errors import LedgerLockedError
-from coordinator.ledger.lock import WriterLock
-from coordinator.paths import ledger_path
-from coordinator.settings import CoordinatorSettings, load, write_new
-from schemas.values import FleetId
+from fleetledger.coordinator import serve
+from fleetledger.coordinator.errors import LedgerLockedError
+from fleetledger.coordinator.ledger.lock import WriterLock
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
+from fleetledger.schemas.values import FleetId
 
 
 @pytest.fixture

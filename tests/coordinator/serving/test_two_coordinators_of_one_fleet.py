@@ -10,13 +10,15 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.trust.keys import coordinator_key
-from schemas.envelope import Sender, encode
-from schemas.message import Message
-from schemas.presence import CoordinatorBirth
-from schemas.receipts import Later, Receipt
-from schemas.values import BootId
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.trust.keys import coordinator_key
+from fleetledger.schemas.envelope import Sender, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import CoordinatorBirth
+from fleetledger.schemas.receipts import Later, Receipt
+from fleetledger.schemas.values import BootId
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.serving.test_shell import samples
 from tests.coordinator.shell_harness import (
     COORDINATOR,
@@ -28,8 +30,6 @@ from tests.coordinator.shell_harness import (
     contribution_of,
     write_home,
 )
-from transport.interface import OutgoingMessage
-from transport.memory import InMemoryBroker
 
 Found = TypeVar("Found", bound=Message)
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.saved_state import write_state
-from coordinator.core.state import State
-from coordinator.errors import LedgerError
-from coordinator.ledger.ranges import RANGE
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.ledger.verify import VerificationReport
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving import verifying
-from coordinator.serving.folding import fold, snapshots_of
-from coordinator.serving.verifying import VerifiedHome, verify_home
-from coordinator.settings import load
-from coordinator.trust.keys import key_folder
-from schemas.keys import KeyName, SigningKey
+from fleetledger.coordinator.core.saved_state import write_state
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.ranges import RANGE
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.ledger.verify import VerificationReport
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving import verifying
+from fleetledger.coordinator.serving.folding import fold, snapshots_of
+from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
+from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.trust.keys import key_folder
+from fleetledger.schemas.keys import KeyName, SigningKey
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
 from tests.coordinator.serving.test_folding import SIZE

@@ -10,22 +10,26 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import fleetledger
-from coordinator.assembling import AssembledCoordinator, CoordinatorSurroundings, assemble
-from coordinator.core.inputs import Tick
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.live.file import read_live
-from coordinator.making.workshop import Finished, Workshop
-from coordinator.paths import ledger_path
-from coordinator.reading.fleet import FleetNow, fleet_now
-from coordinator.reading.tables import TABLES
-from coordinator.serving.live_writer import WRITE_SECONDS
-from schemas.exit_codes import ExitCode
+from fleetledger import command_line
+from fleetledger.coordinator.assembling import (
+    AssembledCoordinator,
+    CoordinatorSurroundings,
+    assemble,
+)
+from fleetledger.coordinator.core.inputs import Tick
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.live.file import read_live
+from fleetledger.coordinator.making.workshop import Finished, Workshop
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS
+from fleetledger.schemas.exit_codes import ExitCode
+from fleetledger.transport.clock import Clock
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.reading.test_fleet import NOW, live
 from tests.coordinator.shell_harness import PATIENCE, write_home
-from transport.clock import Clock
-from transport.memory import InMemoryBroker
 
 
 class Leaping:
@@ -115,7 +119,7 @@ def test_a_job_that_reads_what_never_comes_is_named_with_its_date_until_it_is_ov
     assert need.sentence.startswith("The coordinator cannot do its work: ")
     assert need.since == problem.since
     shown = CliRunner().invoke(
-        fleetledger.app, ["coordinator", "status", "--home", str(watched.home)]
+        command_line.app, ["coordinator", "status", "--home", str(watched.home)]
     )
     assert shown.exit_code in {
         ExitCode.NEEDS_A_PERSON,

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from coordinator.reading.absence import PATIENCE_NS
-from coordinator.reading.answers import Need, Urgency
-from coordinator.serving.engine import carry_out_waiting
-from coordinator.serving.webhook import FILE_NAME, MOST_TOLD, Told, Webhook, body
-from coordinator.settings import WebhookSection
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
+from fleetledger.coordinator.reading.absence import PATIENCE_NS
+from fleetledger.coordinator.reading.answers import Need, Urgency
+from fleetledger.coordinator.serving.engine import carry_out_waiting
+from fleetledger.coordinator.serving.webhook import FILE_NAME, MOST_TOLD, Told, Webhook, body
+from fleetledger.coordinator.settings import WebhookSection
+from fleetledger.transport.brokers.authority import Authority
 from tests.coordinator.shell_harness import FLEET, write_home
 from tests.device_agent.scripted import eventually
-from transport.brokers.authority import Authority
 
 
 class Hook(ThreadingHTTPServer):
@@ -114,7 +114,7 @@ def test_what_is_open_is_posted_once(home: Path) -> None:
 def test_a_post_that_is_refused_is_tried_again_and_logged_once_without_its_path(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("coordinator.serving.webhook._LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr("fleetledger.coordinator.serving.webhook._LONGEST_PAUSE", 0.05)
     caplog.set_level("INFO")
     with hook(refusals=3) as server, posting(home, server):
         eventually(lambda: "takes posts again" in caplog.text)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import coordinator.topics
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import ENTRY_KINDS, KINDS, TOPICS, State
-from coordinator.reading.sentences import SENTENCES
-from coordinator.reading.tables import TABLES
-from schemas.values import DeviceId
+from fleetledger import coordinator
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import ENTRY_KINDS, KINDS, TOPICS, State
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.reading.test_views import story
 from tests.coordinator.topics.devices.test_two_machines_with_one_name import doubled, settle
@@ -101,9 +101,9 @@ def test_every_part_counts_where_states_are_compared() -> None:
 
 def test_the_import_rules_name_every_module_of_the_room() -> None:
     """What no layer names, the order of the shelves would not hold."""
-    text = (ROOM.parent / "pyproject.toml").read_text(encoding="utf-8")
+    text = (ROOM.resolve().parent / "pyproject.toml").read_text(encoding="utf-8")
     contract = text.split('name = "Inside the coordinator', 1)[1].split("\n]\n", 1)[0]
-    named = set(re.findall(r"coordinator(?:\.\w+)+", contract))
+    named = set(re.findall(r"(?<=fleetledger\.)coordinator(?:\.\w+)+", contract))
     modules = {
         ".".join(path.relative_to(ROOM.parent).with_suffix("").parts)
         for path in ROOM.rglob("*.py")

@@ -8,18 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import Rules
-from coordinator.errors import KeyFileError
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import VerificationReport, verify
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import LedgerEngine
-from coordinator.trust.keys import coordinator_key, key_folder, note_reader, note_signer, public_key
-from schemas.proofs.checkpoint import Checkpoint
-from schemas.values import FleetId
+from fleetledger.coordinator.core.rules import Rules
+from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.trust.keys import (
+    coordinator_key,
+    key_folder,
+    note_reader,
+    note_signer,
+    public_key,
+)
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.values import FleetId
 
 FLEET = FleetId("orchard")
 

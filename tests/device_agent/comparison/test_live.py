@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.comparison.live import LiveLimits, LiveSample
-from device_agent.errors import StoreError
+from fleetledger.device_agent.comparison.live import LiveLimits, LiveSample
+from fleetledger.device_agent.errors import StoreError
 
 LIMITS = LiveLimits(images=3, interval_seconds=60.0, bytes=100, age_seconds=86_400)
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from device_agent.core import inputs, requests
-from device_agent.core.records import ActiveModel, Job
-from device_agent.core.session import turn
-from device_agent.core.state import AgentRules, AgentState, DeviceIdentity
-from device_agent.store.store import AgentStore
-from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
-from schemas.message import Message
-from schemas.proxy import PrototypeGradients
-from schemas.rounds import RoundAnswer
-from schemas.values import BootId, ClassName, Digest
-from schemas.variants import VariantName
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.core.records import ActiveModel, Job
+from fleetledger.device_agent.core.session import turn
+from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import BootId, ClassName, Digest
+from fleetledger.schemas.variants import VariantName
 from tests.device_agent import making
 
 _Request = TypeVar("_Request")

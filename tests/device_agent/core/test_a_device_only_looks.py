@@ -2,11 +2,11 @@
 
 import pytest
 
-from device_agent.core import inputs, requests
-from device_agent.core.records import OutboxKey
-from device_agent.status import describe_look, describe_training
-from schemas.contributions import Contribution, Nothing
-from schemas.rounds import RoundAnswer
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.status import describe_look, describe_training
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 from tests.device_agent.core.test_a_round_is_answered_once import able

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from device_agent.core import inputs
-from device_agent.core.requests import SendHealth
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import SendHealth
 from tests.device_agent.core.driving import Driven
 
 

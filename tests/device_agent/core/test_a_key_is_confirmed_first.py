@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.core import inputs
-from device_agent.core.records import EnrollingState
-from device_agent.core.requests import AdoptKey, Send, SendHeartbeat
-from schemas.enrolment import Enrolment, KeyRotation
-from schemas.keys import KeyName, SignatureText, VerifyKey
-from schemas.presence import Birth
-from schemas.values import Digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import EnrollingState
+from fleetledger.device_agent.core.requests import AdoptKey, Send, SendHeartbeat
+from fleetledger.schemas.enrolment import Enrolment, KeyRotation
+from fleetledger.schemas.keys import KeyName, SignatureText, VerifyKey
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.values import Digest
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import FetchFile, InstallModel, WakeAt
-from device_agent.core.session import turn
-from schemas.models import ModelStatus
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import FetchFile, InstallModel, WakeAt
+from fleetledger.device_agent.core.session import turn
+from fleetledger.schemas.models import ModelStatus
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from device_agent.core import inputs, requests
-from device_agent.core.records import OutboxKey
-from device_agent.status import describe_training
-from schemas.contributions import Contribution, Nothing
-from schemas.reports import Problem
-from schemas.rounds import RoundAnswer
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.status import describe_training
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

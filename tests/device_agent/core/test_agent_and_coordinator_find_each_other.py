@@ -1,12 +1,12 @@
 """Births, welcomes, reinstallation and a restored coordinator, through the real rules and store."""
 
-from device_agent.core import inputs
-from device_agent.core.requests import Send, SendHeartbeat
-from device_agent.core.standing import standing_problems
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.presence import Birth
-from schemas.reports import Problem
-from schemas.values import BootId
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import Send, SendHeartbeat
+from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.requests import Send, SendOutboxMessage
-from schemas.contributions import Contribution, HeldPart, Withdrawal
-from schemas.presence import Birth
-from schemas.values import BootId
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import Send, SendOutboxMessage
+from fleetledger.schemas.contributions import Contribution, HeldPart, Withdrawal
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.values import BootId
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import (
     CleanFiles,
     Compare,
     FetchFile,
@@ -16,10 +16,10 @@ from device_agent.core.requests import (
     SendOutboxMessage,
     ShadowModel,
 )
-from device_agent.core.sending import messages_due
-from device_agent.status import describe_candidate, is_settled
-from schemas.models import ModelStatus
-from schemas.rollouts import ModelComparison
+from fleetledger.device_agent.core.sending import messages_due
+from fleetledger.device_agent.status import describe_candidate, is_settled
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.rollouts import ModelComparison
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -7,8 +7,8 @@ from typing import get_origin, get_type_hints
 from hypothesis import given
 from hypothesis import strategies as st
 
-from device_agent.core.draft import LAYERS, Draft, Groups, Members, Overlay
-from device_agent.core.state import AgentRecords
+from fleetledger.device_agent.core.draft import LAYERS, Draft, Groups, Members, Overlay
+from fleetledger.device_agent.core.state import AgentRecords
 from tests.device_agent import making
 
 KEYS = st.integers(0, 5)

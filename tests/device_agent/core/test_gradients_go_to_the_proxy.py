@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs, policy, requests
-from device_agent.core.changes.rounds import AnswerWritten, GradientsWritten
-from device_agent.core.models import files_to_keep
-from device_agent.core.records import OutboxKey
-from device_agent.status import describe_policy, describe_training, waiting_gradients
-from schemas.contributions import Contribution, Nothing
-from schemas.proxy import PrototypeGradients
-from schemas.reports import Problem
+from fleetledger.device_agent.core import inputs, policy, requests
+from fleetledger.device_agent.core.changes.rounds import AnswerWritten, GradientsWritten
+from fleetledger.device_agent.core.models import files_to_keep
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.status import describe_policy, describe_training, waiting_gradients
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.reports import Problem
 from tests.device_agent import making, watching_method
 from tests.device_agent.core.driving import Driven
 from tests.device_agent.core.test_a_round_is_answered_once import able

@@ -1,8 +1,8 @@
 """Rules of counting, through the real rules and the real store."""
 
-from device_agent.core import counting, inputs
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.reports import Problem, WaitingClasses
+from fleetledger.device_agent.core import counting, inputs
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.reports import Problem, WaitingClasses
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

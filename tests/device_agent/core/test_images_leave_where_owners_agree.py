@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs, policy, requests
-from device_agent.core.policy import images_asked, may_send, refusal
-from device_agent.core.state import AgentRules
-from device_agent.status import describe_policy
-from methods.registry import descriptor
-from schemas.contributions import Contribution, Nothing
-from schemas.rounds import RoundAnswer
+from fleetledger.device_agent.core import inputs, policy, requests
+from fleetledger.device_agent.core.policy import images_asked, may_send, refusal
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.status import describe_policy
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

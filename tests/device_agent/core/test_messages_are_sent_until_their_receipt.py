@@ -2,13 +2,13 @@
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import OutboxKey
-from device_agent.core.requests import SendOutboxMessage
-from device_agent.core.standing import standing_problems
-from schemas.contributions import Contribution, Nothing, Withdrawal
-from schemas.problems import PATIENCE_SECONDS
-from schemas.reports import Problem
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.core.requests import SendOutboxMessage
+from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
+from fleetledger.schemas.problems import PATIENCE_SECONDS
+from fleetledger.schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.requests import SendHeartbeat
-from schemas.contributions import Contribution, HeldPart, Withdrawal, held_digest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import SendHeartbeat
+from fleetledger.schemas.contributions import Contribution, HeldPart, Withdrawal, held_digest
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

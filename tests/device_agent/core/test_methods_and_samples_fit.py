@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from device_agent.core import inputs, policy, requests
-from device_agent.core.policy import refusal
-from device_agent.core.state import AgentRules
-from device_agent.status import describe_policy
-from methods.registry import METHODS, descriptor
-from schemas.contributions import Nothing
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs, policy, requests
+from fleetledger.device_agent.core.policy import refusal
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.status import describe_policy
+from fleetledger.methods.registry import METHODS, descriptor
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

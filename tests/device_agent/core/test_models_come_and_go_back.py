@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import (
     CancelFetch,
     CheckActiveModel,
     CleanFiles,
@@ -15,10 +15,10 @@ from device_agent.core.requests import (
     InstallModel,
     Send,
 )
-from device_agent.core.standing import standing_problems
-from schemas.models import ModelStatus
-from schemas.presence import Birth
-from schemas.reports import Evaluation, Problem
+from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import Evaluation, Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

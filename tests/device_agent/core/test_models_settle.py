@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from device_agent.core import inputs, settling
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs, settling
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import (
     FetchFile,
     InstallModel,
     ReadLocalClock,
     ReadThrottling,
     ShadowModel,
 )
-from device_agent.status import describe_model
-from schemas.models import ModelStatus
-from schemas.rollouts import LocalHours
+from fleetledger.device_agent.status import describe_model
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.rollouts import LocalHours
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import ComputePart, Evaluate, Measure
-from learning.numerics.detection import DetectionRules, ScoringHead
-from schemas.reports import Transition
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import ComputePart, Evaluate, Measure
+from fleetledger.learning.numerics.detection import DetectionRules, ScoringHead
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger import reader
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.serving.receipting import told_otherwise, with_proof
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rollouts.entries import ModelCompared
-from coordinator.trust.keys import coordinator_key, note_signer
-from device_agent.core.changes.rollouts import ComparisonWritten
-from device_agent.core.records import ActiveModel, PendingComparison
-from device_agent.core.state import LedgerTrust
-from schemas.contributions import Contribution
-from schemas.keys import KeyName, SigningKey
-from schemas.presence import SeenCheckpoint
-from schemas.receipts import Accepted, Receipt
-from schemas.rollouts import ModelComparison, Pairs
-from schemas.values import ClassName, DeviceId, FleetId
+from fleetledger.coordinator.ledger import reader
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.serving.receipting import told_otherwise, with_proof
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.coordinator.trust.keys import coordinator_key, note_signer
+from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
+from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
+from fleetledger.device_agent.core.state import LedgerTrust
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.presence import SeenCheckpoint
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName, DeviceId, FleetId
 from tests.coordinator.ledger.support import shard_draft
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven

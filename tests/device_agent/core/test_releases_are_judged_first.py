@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel, Height
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel, Height
+from fleetledger.device_agent.core.requests import (
     FetchFile,
     InstallModel,
     ReadManifest,
     Request,
     ShadowModel,
 )
-from device_agent.core.state import Pinned
-from schemas.models import DesiredModel, ModelStatus
-from schemas.releases import SignedRelease
-from schemas.reports import Problem
-from schemas.rollouts import Share, place_of
-from schemas.roots import SignedRoot
-from schemas.values import DeviceId
+from fleetledger.device_agent.core.state import Pinned
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.releases import SignedRelease
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.rollouts import Share, place_of
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.values import DeviceId
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 from tests.schemas import signing

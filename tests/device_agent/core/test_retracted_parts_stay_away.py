@@ -2,9 +2,9 @@
 
 import pytest
 
-from schemas.contributions import Nothing
-from schemas.receipts import Receipt
-from schemas.reports import Problem
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -1,8 +1,8 @@
 """A picture with a mask shows several classes, and counts as one image."""
 
-from device_agent.core import inputs, requests
-from device_agent.core.scanning import sight, waiting_classes
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.core.scanning import sight, waiting_classes
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs, policy, requests
-from device_agent.core.policy import may_send, refusal
-from device_agent.core.state import AgentRules
-from device_agent.status import describe_policy, is_settled
-from methods.registry import descriptor
-from schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
+from fleetledger.device_agent.core import inputs, policy, requests
+from fleetledger.device_agent.core.policy import may_send, refusal
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.status import describe_policy, is_settled
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from device_agent.core import inputs
-from device_agent.core.records import ActiveModel
-from device_agent.core.requests import FetchFile, InstallModel, Send
-from device_agent.core.state import AgentRules
-from schemas.models import DesiredModel, ModelStatus
-from schemas.reports import Problem
-from schemas.variants import VariantName, VariantOffer
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.core.requests import FetchFile, InstallModel, Send
+from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.variants import VariantName, VariantOffer
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -1,10 +1,10 @@
 """Problems that stand: each is there for as long as it is so, and bad samples are left out."""
 
-from device_agent.core import inputs
-from device_agent.core.requests import ComputePart
-from device_agent.core.standing import standing_problems
-from device_agent.core.telling import problem
-from schemas.reports import Problem
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import ComputePart
+from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.schemas.reports import Problem
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs, requests
-from device_agent.core.state import LedgerTrust
-from schemas.keys import KeyName, SigningKey
-from schemas.presence import Birth, CoordinatorHeartbeat
-from schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.device_agent.core import inputs, requests
+from fleetledger.device_agent.core.state import LedgerTrust
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.presence import Birth, CoordinatorHeartbeat
+from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import onnxruntime
 
-from device_agent import inference
-from device_agent.execution.providers import CPU, TENSORRT
-from device_agent.trial import child
-from schemas.values import Digest
+from fleetledger.device_agent import inference
+from fleetledger.device_agent.execution.providers import CPU, TENSORRT
+from fleetledger.device_agent.trial import child
+from fleetledger.schemas.values import Digest
 
 COMMAND_MODULE = "tests.device_agent.execution.fake_tensorrt"
 

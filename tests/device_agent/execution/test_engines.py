@@ -11,24 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent import bench, inference
-from device_agent.core import inputs
-from device_agent.execution.engines import (
+from fleetledger.device_agent import bench, inference
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.execution.engines import (
     RECORD,
     EngineFolder,
     EngineStore,
     environment_name,
 )
-from device_agent.execution.providers import CPU, TENSORRT
-from device_agent.home import AgentHome
-from device_agent.host import ModelHost, sessions_of
-from device_agent.inference import SessionSettings
-from device_agent.serving.running_model import RunningModel
-from device_agent.status import Status, read_status
-from device_agent.trial.trying import Trial, TrialSettings
-from schemas.models import ModelStatus
-from schemas.presence import Heartbeat
-from schemas.values import Digest
+from fleetledger.device_agent.execution.providers import CPU, TENSORRT
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.host import ModelHost, sessions_of
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.status import Status, read_status
+from fleetledger.device_agent.trial.trying import Trial, TrialSettings
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.device_agent import models
 from tests.device_agent.execution.fake_tensorrt import COMMAND_MODULE, FakeTensorRt
 from tests.device_agent.hostile.place import Place, good
@@ -41,7 +42,6 @@ from tests.device_agent.scripted import (
     write_settings,
 )
 from tests.device_agent.serving.homes import ServingHome
-from transport.memory import InMemoryBroker
 
 CHILD = (sys.executable, "-m", COMMAND_MODULE)
 LINEAGE = good().manifest.frozen.digest

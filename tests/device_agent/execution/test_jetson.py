@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from device_agent import doctor
-from device_agent.doctor import examine
-from device_agent.execution.jetson import Jetson, advise, read_jetson
-from schemas.installing import pip_install
+from fleetledger.device_agent import doctor
+from fleetledger.device_agent.doctor import examine
+from fleetledger.device_agent.execution.jetson import Jetson, advise, read_jetson
+from fleetledger.schemas.installing import pip_install
 
 ORIN = b"nvidia,p3768-0000+p3767-0000\0nvidia,p3767-0000\0nvidia,tegra234\0"
 THOR = b"nvidia,p4071-0000\0nvidia,tegra264\0"

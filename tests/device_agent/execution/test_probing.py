@@ -10,9 +10,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from device_agent.doctor import _provider
-from device_agent.execution.probing import ProbeAnswer, probe, run_probe
-from device_agent.execution.providers import CPU, CUDA
+from fleetledger.device_agent.doctor import _provider
+from fleetledger.device_agent.execution.probing import ProbeAnswer, probe, run_probe
+from fleetledger.device_agent.execution.providers import CPU, CUDA
 
 
 def python(code: str) -> tuple[str, ...]:

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from device_agent.errors import LoadError
-from device_agent.execution.providers import CPU, CUDA, TENSORRT, ProvenSession, Provider
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.device_agent.execution.providers import (
+    CPU,
+    CUDA,
+    TENSORRT,
+    ProvenSession,
+    Provider,
+)
 
 ALL = [Provider(TENSORRT, {"trt_fp16_enable": "1"}), Provider(CUDA), Provider(CPU)]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.features.cache import (
+from fleetledger.device_agent.features.cache import (
     FeatureCache,
     cache_bytes,
     delete_cache,
     source_digest,
 )
-from device_agent.features.table import FeatureTable
-from schemas.values import Digest
+from fleetledger.device_agent.features.table import FeatureTable
+from fleetledger.schemas.values import Digest
 from tests.device_agent.making import GREY_8, digest
 
 SOURCE = digest("a backbone and its preprocessing")

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core.records import ImageToCount
-from device_agent.features.cache import FeatureCache
-from device_agent.features.computing import FrozenExtractor
-from device_agent.features.reading import FeatureReader, ReadFeatures
-from device_agent.inference import Frozen, InferenceSession, SessionSettings
-from device_agent.store.blobs import BlobFolder, file_digest
-from learning.numerics.preprocessing import preprocess
-from schemas.values import ClassName
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.features.cache import FeatureCache
+from fleetledger.device_agent.features.computing import FrozenExtractor
+from fleetledger.device_agent.features.reading import FeatureReader, ReadFeatures
+from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8, digest
 
@@ -144,7 +144,7 @@ def test_training_goes_on_where_the_disk_takes_no_cache_and_says_so(tmp_path: Pa
 def test_more_images_than_are_looked_up_together_keep_their_order(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("device_agent.features.reading._AT_ONCE", 2)
+    monkeypatch.setattr("fleetledger.device_agent.features.reading._AT_ONCE", 2)
     images = room.images()
     room.read(images[2:5])
     assert np.array_equal(room.read(images).features, room.expected(images))

@@ -1,6 +1,6 @@
 """How often the model was asked and how long it took is counted by samples."""
 
-from device_agent.health.inferences import BOUNDS, InferenceMeter
+from fleetledger.device_agent.health.inferences import BOUNDS, InferenceMeter
 
 
 def test_a_batch_counts_as_its_samples():

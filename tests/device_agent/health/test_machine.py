@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.health.machine import Conditions, Machine
-from schemas.health import MAX_ZONES
+from fleetledger.device_agent.health.machine import Conditions, Machine
+from fleetledger.schemas.health import MAX_ZONES
 
 CONF = """\
 # the modes of this board

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.health.inferences import InferenceMeter
-from device_agent.health.telling import TextfileWriter
-from device_agent.health.textfile import AgentNumbers, exposed, write_textfile
-from schemas.health import DeviceHealth, ThermalZone
+from fleetledger.device_agent.health.inferences import InferenceMeter
+from fleetledger.device_agent.health.telling import TextfileWriter
+from fleetledger.device_agent.health.textfile import AgentNumbers, exposed, write_textfile
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
 
 parser = pytest.importorskip("prometheus_client.parser")
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from device_agent.core import inputs
-from device_agent.host import ModelHost
-from device_agent.inference import SessionSettings
-from device_agent.installing import Guards, Installer
-from device_agent.probation import Probation
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from device_agent.trial.trying import COMMAND, Trial, TrialSettings
-from export.package import ExportedModel
-from schemas.file_reference import FileReference
-from schemas.models import DesiredModel, Manifest
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import SessionSettings
+from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.probation import Probation
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.device_agent.trial.trying import COMMAND, Trial, TrialSettings
+from fleetledger.export.package import ExportedModel
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import DesiredModel, Manifest
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 

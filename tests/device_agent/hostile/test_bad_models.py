@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.errors import TrialError
-from device_agent.memory import resident_bytes
-from device_agent.trial.measuring import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
-from device_agent.trial.messages import TrialAnswer
-from device_agent.trial.trying import NOTICEABLE_SECONDS, TrialSettings, judge
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.errors import TrialError
+from fleetledger.device_agent.memory import resident_bytes
+from fleetledger.device_agent.trial.measuring import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
+from fleetledger.device_agent.trial.messages import TrialAnswer
+from fleetledger.device_agent.trial.trying import NOTICEABLE_SECONDS, TrialSettings, judge
 from tests.device_agent.hostile import bad_models
 from tests.device_agent.hostile.place import Place, file_of, good, with_file
 

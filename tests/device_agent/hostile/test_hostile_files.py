@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.inference import InferenceSession
-from device_agent.trial.trying import Trial
-from learning.errors import GraphFileError
-from learning.onnx_files.reading import read_onnx
-from schemas.file_reference import FileReference
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.inference import InferenceSession
+from fleetledger.device_agent.trial.trying import Trial
+from fleetledger.learning.errors import GraphFileError
+from fleetledger.learning.onnx_files.reading import read_onnx
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.transport.part_file import PartFile
 from tests.device_agent.hostile.golden_files import GOLDEN_FILES
 from tests.device_agent.hostile.growing_files import GROWING_FILES
 from tests.device_agent.hostile.onnx_files import ONNX_FILES, Make
 from tests.device_agent.hostile.place import Place, good, with_file
-from transport.part_file import PartFile
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from device_agent.http.application import ModelServer, make_app
-from device_agent.http.bodies import BodyRoom
-from device_agent.http.listening import token_of
-from device_agent.http.open_inference import InferRequest
-from device_agent.serving.running_model import RunningModel
-from simulator.engines.mqtt.processes import child_environment, fleetledger_command
+from fleetledger.device_agent.http.application import ModelServer, make_app
+from fleetledger.device_agent.http.bodies import BodyRoom
+from fleetledger.device_agent.http.listening import token_of
+from fleetledger.device_agent.http.open_inference import InferRequest
+from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
 from tests.device_agent import models
 from tests.device_agent.serving.homes import ServingHome
 from tests.device_agent.serving.test_running_model import exported

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from device_agent.home import AgentHome, NewHome, write_home
-from device_agent.inbox.inbox import DoubtInbox
-from device_agent.inbox.rules import InboxLimits
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.inbox.inbox import DoubtInbox
+from fleetledger.device_agent.inbox.rules import InboxLimits
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 CLASSES = ("apple", "pear")
 LIMITS = InboxLimits(interval_seconds=0)

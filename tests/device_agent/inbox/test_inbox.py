@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from device_agent.errors import StoreError
-from device_agent.home import AgentHome, NewHome, write_home
-from device_agent.inbox.inbox import DoubtInbox, inbox_of
-from device_agent.inbox.rules import InboxLimits
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.home import AgentHome, NewHome, write_home
+from fleetledger.device_agent.inbox.inbox import DoubtInbox, inbox_of
+from fleetledger.device_agent.inbox.rules import InboxLimits
 from tests.device_agent.inbox.doubting import LIMITS, scene
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_kept_unless_the_owner_says_so(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from device_agent.inbox.inbox import DoubtInbox
+from fleetledger.device_agent.inbox.inbox import DoubtInbox
 from tests.device_agent.inbox.doubting import LIMITS
 with DoubtInbox(Path(sys.argv[1]), LIMITS)._alone():
     print("held", flush=True)
@@ -162,7 +162,7 @@ with DoubtInbox(Path(sys.argv[1]), LIMITS)._alone():
 
 
 def test_a_process_that_stopped_while_it_held_the_folder_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("device_agent.inbox.inbox._TURN_SECONDS", 0.2)
+    monkeypatch.setattr("fleetledger.device_agent.inbox.inbox._TURN_SECONDS", 0.2)
     inbox = DoubtInbox(tmp_path / "inbox", LIMITS, Clock())
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "inbox")]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import LabelError
-from device_agent.home import AgentHome
-from device_agent.inbox.labelling import ImageLabeller
-from device_agent.settings import AgentDataSettings
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import FolderSource
-from schemas.values import Digest
+from fleetledger.device_agent.errors import LabelError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.inbox.labelling import ImageLabeller
+from fleetledger.device_agent.settings import AgentDataSettings
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import FolderSource
+from fleetledger.schemas.values import Digest
 from tests.device_agent.inbox.doubting import a_home, doubt
 from tests.small_disk import small_disk
 

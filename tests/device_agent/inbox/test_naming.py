@@ -2,9 +2,9 @@
 
 import pytest
 
-from device_agent.errors import LabelError
-from device_agent.inbox.naming import class_meant
-from schemas.values import ClassName
+from fleetledger.device_agent.errors import LabelError
+from fleetledger.device_agent.inbox.naming import class_meant
+from fleetledger.schemas.values import ClassName
 
 KNOWN = frozenset({ClassName("apple"), ClassName("café"), ClassName("Pear"), ClassName("pear")})
 

@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from device_agent.home import AgentHome
-from device_agent.inbox.inbox import DoubtInbox
-from device_agent.label_page.application import LabelDesk, make_app
-from device_agent.label_page.images import SMALL_SIDE
-from device_agent.label_page.page import MOST_SHOWN
-from schemas.values import Digest
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.inbox.inbox import DoubtInbox
+from fleetledger.device_agent.label_page.application import LabelDesk, make_app
+from fleetledger.device_agent.label_page.images import SMALL_SIDE
+from fleetledger.device_agent.label_page.page import MOST_SHOWN
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.pages.people import Person, Role
 from tests.device_agent.inbox.doubting import LIMITS, a_home, doubt, scene
-from transport.pages.people import Person, Role
 
 ADDRESS = "http://127.0.0.1:8789"
 HERE = {"origin": ADDRESS}

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from device_agent.home import AgentHome
-from device_agent.label_page.application import LabelDesk, make_app
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.label_page.application import LabelDesk, make_app
+from fleetledger.transport.pages.people import Person, Role
+from fleetledger.transport.pages.serving import ListenAddress, link_of, listen, server_of
 from tests.coordinator.dashboard.chromium.browsing import (
     SCHEMES,
     SIZES,
@@ -21,8 +23,6 @@ from tests.coordinator.dashboard.chromium.browsing import (
     violations,
 )
 from tests.device_agent.inbox.doubting import a_home, doubt
-from transport.pages.people import Person, Role
-from transport.pages.serving import ListenAddress, link_of, listen, server_of
 
 pytestmark = pytest.mark.chromium
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from device_agent.errors import MissingError
-from device_agent.home import AgentHome
-from device_agent.label_page.application import PROGRAM, LabelDesk, make_app
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.errors import MissingError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.label_page.application import PROGRAM, LabelDesk, make_app
+from fleetledger.transport.errors import ListenError
+from fleetledger.transport.pages.people import own_name
 from tests.device_agent.inbox.doubting import a_home
-from transport.errors import ListenError
-from transport.pages.people import own_name
 
 
 def run(home: Path, *words: str) -> str:
@@ -39,7 +39,11 @@ def test_another_link_lets_in_to_the_program_that_runs(tmp_path: Path) -> None:
 def test_without_its_extra_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("jinja2", "device_agent.label_page.serving", "transport.pages.serving"):
+    for name in (
+        "jinja2",
+        "fleetledger.device_agent.label_page.serving",
+        "fleetledger.transport.pages.serving",
+    ):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingError, match=r"\[label\]"):
         run(a_home(tmp_path).folder)

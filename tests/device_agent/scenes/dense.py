@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from export.builder import GraphBuilder, float_value
-from export.dense_golden import build_dense_golden
-from export.dense_package import pack_dense
-from export.graph import BATCH
-from export.package import ExportedModel, Lineage, ModelFacts
-from export.segmentation import DenseHead
-from schemas.models import BACKGROUND, FEATURES, Preprocessing
-from schemas.values import ClassName
+from fleetledger.export.builder import GraphBuilder, float_value
+from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.graph import BATCH
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
+from fleetledger.export.segmentation import DenseHead
+from fleetledger.schemas.models import BACKGROUND, FEATURES, Preprocessing
+from fleetledger.schemas.values import ClassName
 from tests.device_agent.sources.drawing import index_png, save
 
 SIZE = (16, 24)

@@ -2,21 +2,21 @@
 
 from pathlib import Path
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import PendingComparison
-from device_agent.core.requests import Compare, InstallModel, ShadowModel
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel
-from schemas.models import BACKGROUND
-from schemas.rollouts import ModelComparison, Pairs
-from schemas.values import ClassName
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import PendingComparison
+from fleetledger.device_agent.core.requests import Compare, InstallModel, ShadowModel
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.scenes.dense import BLUE, GREEN, RED, blocks, put_scene
 from tests.device_agent.scripted import write_settings
-from transport.meter import Counts
 
 NOTHING = ClassName(BACKGROUND)
 

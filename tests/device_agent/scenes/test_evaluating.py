@@ -6,24 +6,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from device_agent.bench import Bench
-from device_agent.core import inputs
-from device_agent.core.records import ImageToCount
-from device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
-from device_agent.inference import InstalledModel, PixelScores
-from device_agent.measuring import OF_PIXELS
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel
-from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
-from learning.numerics.pixel_uncertainty import mean_entropy, mean_uncertainty, most_uncertain
-from learning.numerics.preprocessing import preprocess, sized_mask
-from schemas.models import BACKGROUND
+from fleetledger.device_agent.bench import Bench
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
+from fleetledger.device_agent.inference import InstalledModel, PixelScores
+from fleetledger.device_agent.measuring import OF_PIXELS
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel
+from fleetledger.learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
+from fleetledger.learning.numerics.pixel_uncertainty import (
+    mean_entropy,
+    mean_uncertainty,
+    most_uncertain,
+)
+from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.scenes.dense import COLOUR, blocks, put_scene
 from tests.device_agent.scripted import settle, write_settings
-from transport.meter import Counts
 
 RULES = DetectionRules(min_images=2)
 BATCHES = DetectionRules(mode="baseline", min_images=2)

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from device_agent.core import inputs
-from device_agent.errors import LoadError, SelfTestError
-from device_agent.host import ModelHost
-from device_agent.inference import Frozen, InstalledModel, SessionSettings
-from device_agent.installing import Installer
-from device_agent.self_test import self_test
-from device_agent.slots import ModelSlots
-from device_agent.store.blobs import BlobFolder
-from export.dense_golden import build_dense_golden
-from export.dense_package import pack_dense
-from export.package import ExportedModel, Lineage, ModelFacts
-from export.segmentation import export_segmentation
-from learning.networks.segmentation.registry import build_segmentation
-from learning.numerics.preprocessing import preprocess
-from schemas.models import BACKGROUND, GOLDEN_INPUTS, SMALL_SCORES
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.errors import LoadError, SelfTestError
+from fleetledger.device_agent.host import ModelHost
+from fleetledger.device_agent.inference import Frozen, InstalledModel, SessionSettings
+from fleetledger.device_agent.installing import Installer
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.package import ExportedModel, Lineage, ModelFacts
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import BACKGROUND, GOLDEN_INPUTS, SMALL_SCORES
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.learning.networks.segmentation.reference import NAMES, used

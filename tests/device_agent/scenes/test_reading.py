@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from device_agent.core.records import ImageToCount
-from device_agent.errors import SourceError
-from device_agent.scene_data import read_scene_pictures, read_scenes
-from device_agent.sources.scenes import scene_digest
-from device_agent.store.blobs import file_digest
-from device_agent.training import ReadImages
-from learning.numerics.preprocessing import preprocess, sized_pixels
-from schemas.models import Preprocessing
-from schemas.values import ClassName
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.scene_data import read_scene_pictures, read_scenes
+from fleetledger.device_agent.sources.scenes import scene_digest
+from fleetledger.device_agent.store.blobs import file_digest
+from fleetledger.device_agent.training import ReadImages
+from fleetledger.learning.numerics.preprocessing import preprocess, sized_pixels
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
 from tests.device_agent.scenes import dense
 from tests.device_agent.scenes.dense import BLUE, COLOUR, GREEN, RED, blocks, put_scene
 from tests.device_agent.sources.drawing import index_png, save
@@ -138,7 +138,7 @@ def test_a_picture_larger_than_the_limit_is_named(
     Image.new("L", (12_801, 5_000)).save(wide)
     reason, _ = broken(album, "images", wide.read_bytes())
     assert "12801 x 5000 pixels exceed 64000000" in reason
-    monkeypatch.setattr("device_agent.sources.scenes.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("fleetledger.device_agent.sources.scenes.MAX_FILE_BYTES", 10)
     read = album.read()
     assert len(read.data) == 0
     assert all("bytes exceed 10" in reason for _, reason in read.unusable)

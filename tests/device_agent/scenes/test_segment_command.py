@@ -7,16 +7,16 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from device_agent.errors import SegmentError
-from device_agent.home import AgentHome
-from device_agent.segmenting import active_model, segment
-from device_agent.slots import ModelSlots, Slot
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.masks import decode_mask
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel
-from learning.numerics.palette import voc_colours
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.errors import SegmentError
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.segmenting import active_model, segment
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.masks import decode_mask
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel
+from fleetledger.learning.numerics.palette import voc_colours
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.scenes.dense import blocks, painted
@@ -182,6 +182,6 @@ def test_a_mask_has_no_value_for_too_many_rows(
     home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activate(home, dense.exported())
-    monkeypatch.setattr("device_agent.segmenting.MAX_ROWS", 2)
+    monkeypatch.setattr("fleetledger.device_agent.segmenting.MAX_ROWS", 2)
     with pytest.raises(SegmentError, match="has 3 rows; a mask has values for 2"):
         active_model(home)

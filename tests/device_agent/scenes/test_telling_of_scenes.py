@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from device_agent import doctor
-from device_agent.assembling import rules_of
-from device_agent.doctor import Finding
-from device_agent.home import AgentHome
-from device_agent.report import status_lines
+from fleetledger.device_agent import doctor
+from fleetledger.device_agent.assembling import rules_of
+from fleetledger.device_agent.doctor import Finding
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.report import status_lines
 from tests.device_agent.scenes import dense
 from tests.device_agent.scripted import write_settings
 from tests.device_agent.test_doctor_and_status import status_of

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import TrainingJob
-from device_agent.core.requests import Train
-from device_agent.self_test import self_test
-from learning.numerics.preprocessing import preprocess
-from methods.training import LocalData
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.self_test import self_test
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import models, watching_method
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.scenes import dense
@@ -33,7 +33,7 @@ class School(Darkroom):
         side = watching_method.install(monkeypatch)
         descriptor = replace(watching_method.DESCRIPTOR, segments=True)
         monkeypatch.setattr(
-            sys.modules[f"methods.{watching_method.NAME}"], "DESCRIPTOR", descriptor
+            sys.modules[f"fleetledger.methods.{watching_method.NAME}"], "DESCRIPTOR", descriptor
         )
         self.given: list[LocalData] = []
         monkeypatch.setattr(side, "observe", self._observe)

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.records import TrainingJob
-from device_agent.core.requests import Train
-from methods.fbl.coordinator import COORDINATOR
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.requests import Train
+from fleetledger.methods.fbl.coordinator import COORDINATOR
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.scenes.dense import COLOUR, blocks, put_scene

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from device_agent.home import NewHome, write_home
-from device_agent.serving.published import PublishedModels
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
-from export.package import ExportedModel
-from schemas.values import DeviceId, Digest, FleetId
+from fleetledger.device_agent.home import NewHome, write_home
+from fleetledger.device_agent.serving.published import PublishedModels
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.export.package import ExportedModel
+from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 
 class ServingHome:

@@ -29,7 +29,7 @@ def test_a_pipe_of_frames_is_answered_frame_by_frame(tmp_path: Path) -> None:
         command,
         input=b"".join(frame.tobytes() for frame in frames) + b"half a frame",
         stdout=subprocess.PIPE,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(ROOT / "src")},
         check=True,
     )
     assert [line.split()[0] for line in told.stdout.decode().splitlines()] == ["dark", "light"]
@@ -50,7 +50,7 @@ def test_gstreamer_fills_the_pipe(tmp_path: Path) -> None:
             example("pipe_of_frames.py", str(home.folder), "64", "48"),
             stdin=source.stdout,
             stdout=subprocess.PIPE,
-            env={"PYTHONPATH": str(ROOT)},
+            env={"PYTHONPATH": str(ROOT / "src")},
             check=True,
         )
     lines = told.stdout.decode().splitlines()
@@ -73,7 +73,7 @@ def test_a_film_is_answered_frame_by_frame(tmp_path: Path) -> None:
     told = subprocess.run(
         example("opencv_frames.py", str(home.folder), str(film)),
         stdout=subprocess.PIPE,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": str(ROOT / "src")},
         check=True,
     )
     assert [line.split()[0] for line in told.stdout.decode().splitlines()] == ["dark", "light"]
@@ -84,7 +84,7 @@ def test_the_watcher_follows_folder_and_model(tmp_path: Path) -> None:
     folder.mkdir()
     home.switch(models.exported(1))
     command = example("watch_folder.py", str(home.folder), str(folder))
-    environment = {"PYTHONPATH": str(ROOT)}
+    environment = {"PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
     ) as process:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.serving.leases import CURRENT, leave_unless_leased, take_lease
+from fleetledger.device_agent.serving.leases import CURRENT, leave_unless_leased, take_lease
 from tests.device_agent import models
 from tests.device_agent.serving.homes import ServingHome
 from tests.test_architecture import ROOT
@@ -15,7 +15,7 @@ from tests.test_architecture import ROOT
 HOLDER = """
 import sys
 from pathlib import Path
-from device_agent.serving.leases import take_lease
+from fleetledger.device_agent.serving.leases import take_lease
 lease = take_lease(Path(sys.argv[1]))
 print(lease.folder.name, flush=True)
 sys.stdin.read()
@@ -81,7 +81,7 @@ def test_a_lease_is_of_the_folder_that_has_its_name_still(
         return readlink(path)
 
     readlink = Path.readlink
-    monkeypatch.setattr("device_agent.serving.leases.Path.readlink", once)
+    monkeypatch.setattr("fleetledger.device_agent.serving.leases.Path.readlink", once)
     assert take_lease(home.folder).folder.name.startswith("3-")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from device_agent.cli import app
-from device_agent.errors import NoModelError
+from fleetledger.device_agent.cli import app
+from fleetledger.device_agent.errors import NoModelError
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.serving.homes import ServingHome

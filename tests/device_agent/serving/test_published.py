@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import LoadError, NoModelError
-from device_agent.serving.leases import current_folder, take_lease
-from device_agent.serving.published import PublishedModels, name_of, read_published
-from device_agent.slots import Slot
+from fleetledger.device_agent.errors import LoadError, NoModelError
+from fleetledger.device_agent.serving.leases import current_folder, take_lease
+from fleetledger.device_agent.serving.published import PublishedModels, name_of, read_published
+from fleetledger.device_agent.slots import Slot
 from tests.device_agent import models
 from tests.device_agent.serving.homes import ServingHome
 

@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 import fleetledger
-from device_agent.errors import LoadError, ModelError, NoModelError
-from device_agent.serving.frames import input_of
-from learning.errors import ImageError
-from learning.numerics.entropy import relative_entropy, softmax
+from fleetledger.device_agent.errors import LoadError, ModelError, NoModelError
+from fleetledger.device_agent.serving.frames import input_of
+from fleetledger.learning.errors import ImageError
+from fleetledger.learning.numerics.entropy import relative_entropy, softmax
 from tests.device_agent import models
 from tests.device_agent.scenes import dense
 from tests.device_agent.serving.homes import ServingHome
@@ -236,7 +236,7 @@ def test_a_home_without_readable_settings_serves_too(home: ServingHome) -> None:
 
 def test_the_call_brings_neither_torch_nor_the_broker() -> None:
     code = (
-        "import sys, fleetledger, device_agent.serving.running_model\n"
+        "import sys, fleetledger, fleetledger.device_agent.serving.running_model\n"
         "print(sorted({'torch', 'paho', 'onnxruntime', 'starlette'} & set(sys.modules)))"
     )
     done = subprocess.run(

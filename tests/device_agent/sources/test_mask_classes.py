@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import SourceError
-from device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 
 
 def load(folder: Path, text: str) -> dict[int, str]:

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from device_agent.sources.masks import check_same_size, check_values, decode_mask, values_in
-from learning.errors import ImageError
+from fleetledger.device_agent.sources.masks import (
+    check_same_size,
+    check_values,
+    decode_mask,
+    values_in,
+)
+from fleetledger.learning.errors import ImageError
 from tests.device_agent.sources.drawing import index_png, picture, save, values
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from device_agent.core.inputs import Scanned
-from device_agent.errors import SourceError
-from device_agent.sources import scene_folder as module
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.scene_folder import SceneFolder
-from device_agent.sources.shown import ShownCache, ShownClasses, look_at
-from schemas.values import Digest
+from fleetledger.device_agent.core.inputs import Scanned
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.sources import scene_folder as module
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.scene_folder import SceneFolder
+from fleetledger.device_agent.sources.shown import ShownCache, ShownClasses, look_at
+from fleetledger.schemas.values import Digest
 from tests.device_agent.sources.drawing import index_png, picture, save
 
 CLASSES = '[classes]\n1 = "cat"\n2 = "dog"\n9 = "owl"\n'
@@ -183,7 +183,7 @@ def test_a_mask_that_changes_while_it_is_looked_at_waits_for_the_next_scan(
 
 
 def test_a_mask_of_absurd_size_is_told(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("device_agent.sources.scenes.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("fleetledger.device_agent.sources.scenes.MAX_FILE_BYTES", 10)
     assert all("bytes exceed 10" in told for told in watched.told())
     assert len(watched.told()) == 2
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from device_agent.errors import SourceError
-from device_agent.images import ChangedError
-from device_agent.sources import folder as folder_module
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.scenes import (
+from fleetledger.device_agent.errors import SourceError
+from fleetledger.device_agent.images import ChangedError
+from fleetledger.device_agent.sources import folder as folder_module
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.scenes import (
     ScannedScenes,
     SceneSource,
     decode_scene,
     read_files,
     scene_digest,
 )
-from learning.errors import ImageError
-from schemas.values import Digest
+from fleetledger.learning.errors import ImageError
+from fleetledger.schemas.values import Digest
 from tests.device_agent.sources.drawing import (
     CLASSES,
     index_png,

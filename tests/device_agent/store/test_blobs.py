@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.errors import DamagedError, StoreError
-from device_agent.store.blobs import BlobFolder
-from schemas.offers import MAX_BLOCK_SIZE, BlockRequest
-from schemas.values import Digest
-from transport.block_source import BlockSource
+from fleetledger.device_agent.errors import DamagedError, StoreError
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.offers import MAX_BLOCK_SIZE, BlockRequest
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.block_source import BlockSource
 
 
 def test_what_is_put_can_be_read_under_its_digest(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core.changes.contributions import NextPartLearned, NothingWritten
-from device_agent.store.store import AgentStore, make_blank_store
-from schemas.values import BootId
+from fleetledger.device_agent.core.changes.contributions import NextPartLearned, NothingWritten
+from fleetledger.device_agent.store.store import AgentStore, make_blank_store
+from fleetledger.schemas.values import BootId
 
 NAME = BootId("5" * 16)
 

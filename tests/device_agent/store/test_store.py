@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.core import inputs
-from device_agent.core.changes.contributions import PartWritten
-from device_agent.core.changes.rounds import MemoryForgotten
-from device_agent.core.records import OutboxKey
-from device_agent.errors import StoreError
-from device_agent.store.store import AgentStore
-from schemas.contributions import Contribution
-from schemas.values import ClassName
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.contributions import PartWritten
+from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.values import ClassName
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 

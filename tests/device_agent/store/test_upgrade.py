@@ -13,19 +13,19 @@ import pytest
 from pydantic import BaseModel
 from sqlite_utils import Database
 
-from device_agent.core.changes.durable import Durable
-from device_agent.core.changes.measurements import TransitionWritten
-from device_agent.core.changes.rounds import GradientsWritten
-from device_agent.core.draft import Draft
-from device_agent.core.records import OutboxKey, OutboxMessage
-from device_agent.core.state import AgentRecords
-from device_agent.errors import StoreError
-from device_agent.store.schema import MIGRATIONS
-from device_agent.store.store import AgentStore
-from learning.numerics.detection import ENTROPY, Detector
-from schemas.proxy import PrototypeGradients
-from schemas.reports import Transition
-from schemas.values import BootId, ClassName
+from fleetledger.device_agent.core.changes.durable import Durable
+from fleetledger.device_agent.core.changes.measurements import TransitionWritten
+from fleetledger.device_agent.core.changes.rounds import GradientsWritten
+from fleetledger.device_agent.core.draft import Draft
+from fleetledger.device_agent.core.records import OutboxKey, OutboxMessage
+from fleetledger.device_agent.core.state import AgentRecords
+from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.store.schema import MIGRATIONS
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.learning.numerics.detection import ENTROPY, Detector
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.values import BootId, ClassName
 from tests.device_agent import making
 
 

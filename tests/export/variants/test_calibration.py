@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from export.errors import CalibrationError
-from export.variants.calibration import read_images
+from fleetledger.export.errors import CalibrationError
+from fleetledger.export.variants.calibration import read_images
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from export.errors import ModelFileError
-from export.package import export_model
-from export.variants.gate import HeadToJudge, judge, told
-from export.variants.measuring import VariantFeatures
-from schemas.models import Manifest
-from schemas.values import Digest
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.package import export_model
+from fleetledger.export.variants.gate import HeadToJudge, judge, told
+from fleetledger.export.variants.measuring import VariantFeatures
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
 from tests.device_agent import models, variant_models
 
 

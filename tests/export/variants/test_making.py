@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 
-from device_agent.model_rules.onnx_file import check_onnx
-from export.errors import ModelFileError
-from export.frozen import build_frozen
-from export.runtime import LoadedModel
-from export.scaling_backbone import scaling_backbone
-from export.variants.making import made_variants
-from export.variants.measuring import strays
-from export.variants.quantising import FLOAT_CONVOLUTIONS
-from export.variants.splitting import split_frozen
-from schemas.models import FEATURES
-from schemas.values import Digest
-from schemas.variants import VARIANT_NAMES, VariantName
+from fleetledger.device_agent.model_rules.onnx_file import check_onnx
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.export.variants.making import made_variants
+from fleetledger.export.variants.measuring import strays
+from fleetledger.export.variants.quantising import FLOAT_CONVOLUTIONS
+from fleetledger.export.variants.splitting import split_frozen
+from fleetledger.schemas.models import FEATURES
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.variants import VARIANT_NAMES, VariantName
 from tests.device_agent import variant_models
 from tests.device_agent.making import GREY_8
 from tests.export.networks import load
@@ -85,7 +85,8 @@ def test_a_devices_rules_let_it_pass(name: VariantName, tmp_path: Path) -> None:
 
 def test_equal_images_give_equal_bytes_in_another_process_too() -> None:
     script = (
-        "from tests.device_agent import variant_models as m; from schemas.values import Digest; "
+        "from tests.device_agent import variant_models as m;"
+        "from fleetledger.schemas.values import Digest;"
         "print(*(Digest.of(item) for item in m.variants().values()))"
     )
     again = subprocess.run(

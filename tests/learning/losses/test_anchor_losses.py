@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.ensemble import ensemble_distillation
-from learning.losses.features import less_forget_factor
-from learning.losses.ranking import margin_ranking
-from learning.losses.relation import angle_cosines, drawn_triples, relation
-from learning.losses.topology import topology
-from learning.training.chance import words
+from fleetledger.learning.losses.ensemble import ensemble_distillation
+from fleetledger.learning.losses.features import less_forget_factor
+from fleetledger.learning.losses.ranking import margin_ranking
+from fleetledger.learning.losses.relation import angle_cosines, drawn_triples, relation
+from fleetledger.learning.losses.topology import topology
+from fleetledger.learning.training.chance import words
 from tests.learning.losses import slow_anchors as slow
 from tests.learning.losses.stacks import (
     check_gradient,

@@ -5,30 +5,30 @@ from dataclasses import replace
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.losses.anchor_terms import (
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.anchor_terms import (
     EnsembleDistillation,
     MarginRanking,
     Relation,
     Topology,
 )
-from learning.losses.balanced_terms import OldClassDistillation
-from learning.losses.binary import binary_cross_entropy
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.ensemble import ensemble_distillation
-from learning.losses.ranking import margin_ranking
-from learning.losses.relation import drawn_triples, relation
-from learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
-from learning.losses.topology import topology
-from learning.networks.held_rows import joined_rows, split_rows
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance, StepChance, signed
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.work import Batch, Data, Sgd
+from fleetledger.learning.losses.balanced_terms import OldClassDistillation
+from fleetledger.learning.losses.binary import binary_cross_entropy
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.ensemble import ensemble_distillation
+from fleetledger.learning.losses.ranking import margin_ranking
+from fleetledger.learning.losses.relation import drawn_triples, relation
+from fleetledger.learning.losses.terms import CrossEntropy, Divergence, FeatureAngle
+from fleetledger.learning.losses.topology import topology
+from fleetledger.learning.networks.held_rows import joined_rows, split_rows
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.training.chance import Chance, StepChance, signed
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.work import Batch, Data, Sgd
 from tests.learning.training.agents import (
     CLASSES,
     INPUTS,

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses import composing
-from learning.losses.balance import feature_balance
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.cross_entropy import cross_entropy
-from learning.losses.distillation import distillation, divergence
-from learning.losses.ewc import ewc_penalty
-from learning.losses.features import feature_angle, feature_distance
-from learning.losses.fedmax import fedmax
-from learning.losses.proximal import proximal
-from learning.losses.terms import (
+from fleetledger.learning.losses import composing
+from fleetledger.learning.losses.balance import feature_balance
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.cross_entropy import cross_entropy
+from fleetledger.learning.losses.distillation import distillation, divergence
+from fleetledger.learning.losses.ewc import ewc_penalty
+from fleetledger.learning.losses.features import feature_angle, feature_distance
+from fleetledger.learning.losses.fedmax import fedmax
+from fleetledger.learning.losses.proximal import proximal
+from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Distillation,
     Divergence,
@@ -26,10 +26,10 @@ from learning.losses.terms import (
     FedMax,
     Proximal,
 )
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.torch_layers import Mode, forward
-from learning.training.work import Batch
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.training.work import Batch
 from tests.learning.losses import slow
 from tests.learning.training.agents import CLASSES, INPUTS, make_data, tensors
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.balance import feature_balance
+from fleetledger.learning.losses.balance import feature_balance
 from tests.learning.losses import slow
 
 pytestmark = pytest.mark.torch

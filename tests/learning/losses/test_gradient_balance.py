@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.balanced_terms import (
+from fleetledger.learning.losses.balanced_terms import (
     BalancedCrossEntropy,
     BinaryCrossEntropy,
     GradientBalance,
     OldClassDistillation,
     SemanticDistillation,
 )
-from learning.losses.composing import Step
-from learning.losses.gradient_balance import (
+from fleetledger.learning.losses.composing import Step
+from fleetledger.learning.losses.gradient_balance import (
     balancing_weights,
     gradient_magnitudes,
     semantic_divergence,
 )
-from learning.networks.torch_layers import Outputs
-from learning.training.work import Batch
+from fleetledger.learning.networks.torch_layers import Outputs
+from fleetledger.learning.training.work import Batch
 from tests.learning.losses.slow import softmax
 
 pytestmark = pytest.mark.torch

@@ -5,8 +5,8 @@ from math import inf, log
 import pytest
 import torch
 
-from learning.losses.cross_entropy import cross_entropy
-from learning.losses.prior import log_prior
+from fleetledger.learning.losses.cross_entropy import cross_entropy
+from fleetledger.learning.losses.prior import log_prior
 
 pytestmark = pytest.mark.torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from learning.losses.reduction import weighted_mean
+from fleetledger.learning.losses.reduction import weighted_mean
 
 pytestmark = pytest.mark.torch
 

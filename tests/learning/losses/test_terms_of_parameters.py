@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.ewc import consolidated, ewc_penalty
-from learning.losses.proximal import proximal
+from fleetledger.learning.losses.ewc import consolidated, ewc_penalty
+from fleetledger.learning.losses.proximal import proximal
 from tests.learning.losses import slow
 
 pytestmark = pytest.mark.torch

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.balance import feature_balance
-from learning.losses.binary import binary_cross_entropy, one_hot_with_old
-from learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
-from learning.losses.distillation import distillation, divergence
-from learning.losses.features import feature_angle, feature_distance
-from learning.losses.fedmax import fedmax
-from learning.losses.prior import log_prior
+from fleetledger.learning.losses.balance import feature_balance
+from fleetledger.learning.losses.binary import binary_cross_entropy, one_hot_with_old
+from fleetledger.learning.losses.cross_entropy import cross_entropy, cross_entropy_within_tasks
+from fleetledger.learning.losses.distillation import distillation, divergence
+from fleetledger.learning.losses.features import feature_angle, feature_distance
+from fleetledger.learning.losses.fedmax import fedmax
+from fleetledger.learning.losses.prior import log_prior
 from tests.learning.losses import slow
 from tests.learning.losses.stacks import (
     check_gradient,

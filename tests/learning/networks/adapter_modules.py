@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.head import HIDDEN_WIDTH
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
+from fleetledger.learning.networks.head import HIDDEN_WIDTH
 
 
 class AdapterAndHead(nn.Module):

@@ -5,7 +5,7 @@ import pytest
 
 def torchvision_module(name: str):
     """Return torchvision's module; skip the test where torchvision is not installed."""
-    from export.torchvision_network import torchvision_module as find
+    from fleetledger.export.torchvision_network import torchvision_module as find
 
     try:
         return find(name)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.registry import build_network
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.learning.networks.registry import build_network
 
 pytestmark = pytest.mark.torch
 

@@ -4,19 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.networks.body import Body
-from learning.networks.conversion import to_tensors
-from learning.networks.convnet import ConvNet
-from learning.networks.network import Network
-from learning.networks.registry import build_network
-from learning.networks.resnet import ResNet
-from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Sgd, Work
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.networks.body import Body
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.convnet import ConvNet
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.resnet import ResNet
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Sgd, Work
 from tests.learning.networks.reference import torchvision_module
 
 pytestmark = pytest.mark.torch

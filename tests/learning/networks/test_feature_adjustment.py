@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.fixed_features import FixedProjection, projection
-from learning.networks.head import HIDDEN_WIDTH, ROWS
-from learning.networks.network import Network
-from learning.networks.plan import is_buffer
-from learning.networks.registry import OF_FEATURES, build_network
-from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance, StepChance, signed
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
+from fleetledger.learning.networks.fixed_features import FixedProjection, projection
+from fleetledger.learning.networks.head import HIDDEN_WIDTH, ROWS
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.networks.registry import OF_FEATURES, build_network
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.training.chance import Chance, StepChance, signed
 from tests.learning.networks.adapter_modules import AdapterAndHead
 
 pytestmark = pytest.mark.torch

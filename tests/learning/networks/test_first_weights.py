@@ -5,14 +5,14 @@ import hashlib
 import numpy as np
 import pytest
 
-from learning.errors import NetworkError
-from learning.networks.head import grow_head, initial_head
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.plan import TensorPlan, is_buffer, linear_plan, uniform
-from learning.networks.registry import BODIES, OF_FEATURES, build_network
-from learning.networks.seeding import stream_key
-from learning.numerics.counter_generator import random_words
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.head import grow_head, initial_head
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import TensorPlan, is_buffer, linear_plan, uniform
+from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.seeding import stream_key
+from fleetledger.learning.numerics.counter_generator import random_words
 
 NETWORK = Network(Mlp(5, (7, 3)))
 WITHOUT_BUFFERS = ("vit_b_16", "fixed_projection", "identity", "residual_adapter")

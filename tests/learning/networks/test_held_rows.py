@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from learning.networks.held_rows import joined_rows, split_rows
+from fleetledger.learning.networks.held_rows import joined_rows, split_rows
 
 pytestmark = pytest.mark.torch
 

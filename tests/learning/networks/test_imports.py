@@ -7,8 +7,8 @@ from pathlib import Path
 PROGRAM = """
 import sys
 sys.modules["torch"] = None
-from learning.networks.registry import BODIES, OF_FEATURES, build_network
-from learning.networks.head import grow_head
+from fleetledger.learning.networks.registry import BODIES, OF_FEATURES, build_network
+from fleetledger.learning.networks.head import grow_head
 for name in BODIES:
     if name != "vit_b_16":
         network = build_network(name, (9,) if name in OF_FEATURES else (3, 8, 8), "hidden")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.networks.imprinting import imprinted
-from learning.numerics.nearest_mean import class_directions, unit_sums
+from fleetledger.learning.networks.imprinting import imprinted
+from fleetledger.learning.numerics.nearest_mean import class_directions, unit_sums
 
 generator = np.random.default_rng(4)
 WEIGHT = generator.normal(size=(5, 3)).astype(np.float32)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from learning.networks.inference import Inference
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.torch_layers import Mode, forward
 from tests.learning.training.agents import make_data, tensors
 
 pytestmark = pytest.mark.torch

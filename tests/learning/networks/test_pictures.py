@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance
 
-from learning.networks.pictures import Pictures, PictureSource
+from fleetledger.learning.networks.pictures import Pictures, PictureSource
 
 pytestmark = pytest.mark.torch
 

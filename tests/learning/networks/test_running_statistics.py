@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.networks.conversion import to_tensors
-from learning.networks.registry import build_network
-from learning.networks.running_statistics import measured_statistics
-from learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.running_statistics import measured_statistics
+from fleetledger.learning.networks.torch_layers import Mode, forward
 
 pytestmark = pytest.mark.torch
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from learning.networks.torch_layers import Mode, TorchLayers
+from fleetledger.learning.networks.torch_layers import Mode, TorchLayers
 
 pytestmark = pytest.mark.torch
 

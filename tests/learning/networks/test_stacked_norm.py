@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from learning.networks.body import EPSILON
-from learning.networks.stacked_norm import masked_norm
+from fleetledger.learning.networks.body import EPSILON
+from fleetledger.learning.networks.stacked_norm import masked_norm
 
 pytestmark = pytest.mark.torch
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from learning.errors import TrainingError
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.plan import is_buffer
-from learning.networks.torch_layers import Mode, TorchLayers, forward
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.networks.torch_layers import Mode, TorchLayers, forward
 
 pytestmark = pytest.mark.torch
 

@@ -5,20 +5,20 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from learning.errors import NetworkError
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.networks.conversion import to_tensors
-from learning.networks.network import Network
-from learning.networks.plan import initial_arrays
-from learning.networks.registry import build_network
-from learning.networks.torch_layers import Mode, forward
-from learning.networks.vision_transformer import VisionTransformer
-from learning.networks.weights_file import read_tensors
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Sgd, Work
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.learning.networks.weights_file import read_tensors
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Sgd, Work
 from tests.learning.networks.reference import torchvision_module
 from tests.learning.training.agents import slow_mask
 

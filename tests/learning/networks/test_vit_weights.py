@@ -8,11 +8,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from learning.errors import NetworkError
-from learning.networks.conversion import to_tensors
-from learning.networks.plan import initial_arrays
-from learning.networks.vision_transformer import VisionTransformer
-from learning.networks.weights_file import read_tensors
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.learning.networks.weights_file import read_tensors
 from tests.learning.networks.reference import torchvision_module
 
 pytestmark = pytest.mark.torch

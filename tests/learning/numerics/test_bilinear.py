@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learning.numerics.bilinear import resized
+from fleetledger.learning.numerics.bilinear import resized
 
 MAPS = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from learning.numerics.blas import numpy_on_one_thread
+from fleetledger.learning.numerics.blas import numpy_on_one_thread
 
 
 def threads() -> list[int]:

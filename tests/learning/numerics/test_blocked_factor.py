@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.errors import SingularError
-from learning.numerics.blocked_factor import BlockedFactor
+from fleetledger.learning.errors import SingularError
+from fleetledger.learning.numerics.blocked_factor import BlockedFactor
 
 WIDTHS = (1, 63, 64, 65, 200)
 

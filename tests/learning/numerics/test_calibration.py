@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.calibration import (
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.calibration import (
     LOGIT_SCALES,
     LOSS_UNIT,
     add_losses,

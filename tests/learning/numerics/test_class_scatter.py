@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learning.numerics.class_scatter import class_contrasts, mean_rows
+from fleetledger.learning.numerics.class_scatter import class_contrasts, mean_rows
 
 
 def slow_scatter(h: np.ndarray, classes: np.ndarray) -> np.ndarray:

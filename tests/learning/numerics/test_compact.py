@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics import compact
-from learning.numerics.compact import (
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics import compact
+from fleetledger.learning.numerics.compact import (
     CompactFactor,
     RowSteps,
     check_steps,
@@ -19,8 +19,13 @@ from learning.numerics.compact import (
     round_factor,
     rounding_length,
 )
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.triangles import pack_upper, symmetric, trapezoid_size, unpack_upper
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.triangles import (
+    pack_upper,
+    symmetric,
+    trapezoid_size,
+    unpack_upper,
+)
 
 
 def features(samples: int, columns: int, rank: int | None = None, seed: int = 0) -> np.ndarray:

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import pytest
 
-from learning.numerics.conformal import (
+from fleetledger.learning.numerics.conformal import (
     BINS,
     LOOK_BET,
     chance_of,

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from learning.numerics.counter_generator import gaussian_map, integer_map, random_words
+from fleetledger.learning.numerics.counter_generator import gaussian_map, integer_map, random_words
 
 
 def slow_word(seed: int, position: int) -> int:

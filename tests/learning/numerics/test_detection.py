@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 import pytest
 
-from learning.numerics.detection import (
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     Measurement,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from learning.errors import NetworkError, RangeError
-from learning.numerics.differences import OCTAVES, DifferenceGrid, Differences
-from learning.numerics.grids import LARGEST
-from learning.numerics.weights import SumLimits, WeightGrid, WeightSum
+from fleetledger.learning.errors import NetworkError, RangeError
+from fleetledger.learning.numerics.differences import OCTAVES, DifferenceGrid, Differences
+from fleetledger.learning.numerics.grids import LARGEST
+from fleetledger.learning.numerics.weights import SumLimits, WeightGrid, WeightSum
 
 SHAPES = {"linear.weight": (3, 2), "norm.running_mean": (2,), "norm.running_var": (2,), "scale": ()}
 DEVICES = 7

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from learning.numerics.entropy import entropy, relative_entropy, softmax
+from fleetledger.learning.numerics.entropy import entropy, relative_entropy, softmax
 
 scores = npst.arrays(np.float32, (3, 4), elements=st.floats(-5, 5, width=32))
 

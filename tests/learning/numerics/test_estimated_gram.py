@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.estimated_gram import (
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.estimated_gram import (
     ClassGroups,
     EstimatorRule,
     estimated_gram,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.errors import RangeError
-from learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
-from learning.numerics.exactness import prove_float64, prove_sum
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers, smallest_exponent
+from fleetledger.learning.numerics.exactness import prove_float64, prove_sum
 
 scaled = st.builds(
     lambda values, exponent: ScaledIntegers(np.array(values, np.int64), exponent),

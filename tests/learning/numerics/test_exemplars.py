@@ -6,8 +6,8 @@ from math import ceil
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics.exemplars import exemplar_count, nearest_to_mean, shrunk
 
 FEATURES = np.random.default_rng(2).normal(size=(23, 5)).astype(np.float32)
 

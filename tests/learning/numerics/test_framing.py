@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from learning.numerics import framing
-from learning.numerics.bilinear import resized
-from learning.numerics.framing import OUTSIDE, Frame, classes_of_pixels, frame_of
-from learning.numerics.preprocessing import sized_mask, sized_pixels
+from fleetledger.learning.numerics import framing
+from fleetledger.learning.numerics.bilinear import resized
+from fleetledger.learning.numerics.framing import OUTSIDE, Frame, classes_of_pixels, frame_of
+from fleetledger.learning.numerics.preprocessing import sized_mask, sized_pixels
 from tests.learning.test_preprocessing import Spec
 
 STRETCHED = Spec(size=(9, 12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learning.numerics.gaussian_draws import diagonal_moments, draw_features
+from fleetledger.learning.numerics.gaussian_draws import diagonal_moments, draw_features
 
 
 def test_moments_from_sums_are_those_of_the_samples():

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics.exactness import exact_rows
-from learning.numerics.gram import check_integers, class_sums, gram_triangle
-from learning.numerics.triangles import (
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics.exactness import exact_rows
+from fleetledger.learning.numerics.gram import check_integers, class_sums, gram_triangle
+from fleetledger.learning.numerics.triangles import (
     diagonal,
     pack_upper,
     symmetric,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.errors import GraphGrowthError
-from learning.numerics.graph_growth import _PRESERVING, _SIZED, Graph, least_sizes
-from learning.numerics.graph_values import Node, Tensor
+from fleetledger.learning.errors import GraphGrowthError
+from fleetledger.learning.numerics.graph_growth import _PRESERVING, _SIZED, Graph, least_sizes
+from fleetledger.learning.numerics.graph_values import Node, Tensor
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.numerics.grouping import split_per_class, split_shuffled
-from learning.numerics.noise import normal_noise
+from fleetledger.learning.numerics.grouping import split_per_class, split_shuffled
+from fleetledger.learning.numerics.noise import normal_noise
 
 
 @given(

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.herding import herd
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.herding import herd
 
 
 def slow_herd(features: np.ndarray, count: int, normalised: bool = True) -> list[int]:

@@ -5,9 +5,9 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from learning.errors import SingularError
-from learning.numerics.influence import Influence, Moments, OthersModel
-from learning.numerics.ridge import solve_ridge
+from fleetledger.learning.errors import SingularError
+from fleetledger.learning.numerics.influence import Influence, Moments, OthersModel
+from fleetledger.learning.numerics.ridge import solve_ridge
 
 RIDGE = 30.0
 NEVER, ALWAYS = Influence(0.0, 0.0, 0.0), Influence(inf, inf, inf)

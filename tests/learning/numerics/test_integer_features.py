@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from learning.errors import FeatureError, RangeError
-from learning.numerics.counter_generator import integer_map
-from learning.numerics.integer_features import (
+from fleetledger.learning.errors import FeatureError, RangeError
+from fleetledger.learning.numerics.counter_generator import integer_map
+from fleetledger.learning.numerics.integer_features import (
     IntegerProjection,
     exact_product_type,
     largest_feature,

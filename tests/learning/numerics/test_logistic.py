@@ -8,8 +8,8 @@ from math import exp
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.logistic import LogisticFit, LogisticRule, fit_logistic
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.logistic import LogisticFit, LogisticRule, fit_logistic
 
 RULE = LogisticRule(l2=1e-3, tolerance=1e-9, max_iterations=100)
 

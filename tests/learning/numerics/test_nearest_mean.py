@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.nearest_mean import class_directions, unit_sums
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.nearest_mean import class_directions, unit_sums
 
 generator = np.random.default_rng(6)
 CLASSES = 4

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from learning.networks.head import BIAS, WEIGHT
-from learning.networks.segmentation.head import grow_from_background
-from learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
-from learning.numerics.pixel_uncertainty import (
+from fleetledger.learning.networks.head import BIAS, WEIGHT
+from fleetledger.learning.networks.segmentation.head import grow_from_background
+from fleetledger.learning.numerics.detection import DetectionRules, Detector, ScoringHead, observe
+from fleetledger.learning.numerics.pixel_uncertainty import (
     mean_entropy,
     mean_uncertainty,
     most_uncertain,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.errors import MomentsError
-from learning.numerics.possible_moments import (
+from fleetledger.learning.errors import MomentsError
+from fleetledger.learning.numerics.possible_moments import (
     check_integer_moments,
     check_scatter,
     least_squares,

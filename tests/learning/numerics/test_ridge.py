@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from learning.errors import FeatureError, SingularError
-from learning.numerics import blas
-from learning.numerics.blas import one_blas_thread, platform_fingerprint
-from learning.numerics.ridge import solve_ridge
+from fleetledger.learning.errors import FeatureError, SingularError
+from fleetledger.learning.numerics import blas
+from fleetledger.learning.numerics.blas import one_blas_thread, platform_fingerprint
+from fleetledger.learning.numerics.ridge import solve_ridge
 
 
 def problem(samples: int, columns: int, classes: int) -> tuple[np.ndarray, np.ndarray]:

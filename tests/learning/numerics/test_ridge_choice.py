@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.ridge_choice import RIDGES, choose_ridge, rate_ridges
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge, rate_ridges
 
 COUNTS = np.array([40, 25, 0, 35])
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.numerics.ridge import solve_ridge
-from learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 
 CLASSES, WIDTH = 4, 9
 

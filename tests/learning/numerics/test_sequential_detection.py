@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from benchmarks.detection.sequences import reports_at
-from learning.numerics import detection
-from learning.numerics.conformal import chance_of, first_number, levels_of
-from learning.numerics.detection import (
+from fleetledger.learning.numerics import detection
+from fleetledger.learning.numerics.conformal import chance_of, first_number, levels_of
+from fleetledger.learning.numerics.detection import (
     DetectionRules,
     Detector,
     ScoringHead,
     observe,
     seeded,
 )
-from learning.numerics.sequential_detection import (
+from fleetledger.learning.numerics.sequential_detection import (
     BET,
     LEAST_BLOCK,
     RAISED_IMAGES,
@@ -27,7 +27,7 @@ from learning.numerics.sequential_detection import (
     gathered,
     with_reference,
 )
-from learning.numerics.shots import BITS
+from fleetledger.learning.numerics.shots import BITS
 from tests.learning.numerics.test_conformal import slow_p
 
 QUIET = 200

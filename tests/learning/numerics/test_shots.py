@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from learning.numerics.shots import (
+from fleetledger.learning.numerics.shots import (
     BITS,
     FIRST,
     KEPT,

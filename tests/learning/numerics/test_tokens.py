@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from learning.errors import TextError
-from learning.numerics.preprocessing import preprocess
-from learning.numerics.tokens import MAX_TEXT_BYTES, token_ids
-from schemas.text import TextPreprocessing
+from fleetledger.learning.errors import TextError
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.learning.numerics.tokens import MAX_TEXT_BYTES, token_ids
+from fleetledger.schemas.text import TextPreprocessing
 
 CHARACTERS = TextPreprocessing(
     mode="text", tokens="characters", alphabet="abé \n", length=4, unknown_id=1, input_name="x"

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from learning.errors import FeatureError
-from learning.numerics.triangles import pack_upper, symmetric, triangle_size, unpack_upper
+from fleetledger.learning.errors import FeatureError
+from fleetledger.learning.numerics.triangles import (
+    pack_upper,
+    symmetric,
+    triangle_size,
+    unpack_upper,
+)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 255, 256, 257, 600])

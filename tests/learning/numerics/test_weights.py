@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learning.errors import NetworkError, RangeError
-from learning.numerics.differences import DifferenceGrid
-from learning.numerics.weights import LARGEST, SumLimits, WeightGrid, WeightSum
+from fleetledger.learning.errors import NetworkError, RangeError
+from fleetledger.learning.numerics.differences import DifferenceGrid
+from fleetledger.learning.numerics.weights import LARGEST, SumLimits, WeightGrid, WeightSum
 
 SHAPES = {"linear.weight": (3, 2), "norm.running_mean": (2,), "norm.running_var": (2,), "scale": ()}
 DEVICES = 7

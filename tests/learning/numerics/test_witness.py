@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.numerics.triangles import pack_upper
-from learning.numerics.witness import form_along, negative_direction
+from fleetledger.learning.numerics.triangles import pack_upper
+from fleetledger.learning.numerics.witness import form_along, negative_direction
 
 COLUMNS = 150
 

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.plan import is_buffer
-from learning.numerics.counter_generator import random_words
-from learning.training.chance import Chance, word
-from learning.training.work import Batching, Data, Sgd, Work
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.numerics.counter_generator import random_words
+from fleetledger.learning.training.chance import Chance, word
+from fleetledger.learning.training.work import Batching, Data, Sgd, Work
 
 INPUTS, CLASSES = 6, 4
 NETWORK = Network(Mlp(INPUTS, (16, 8), dropout=0.25))

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 
-from learning.training.scenes import SceneCrops
+from fleetledger.learning.training.scenes import SceneCrops
 
 
 def slow_window(crops: SceneCrops, picture: np.ndarray, mask: np.ndarray, word: int):

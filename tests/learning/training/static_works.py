@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learning.training.batches import AgentBatches, StepParts
-from learning.training.loop import prepared
-from learning.training.settings import TrainingEngineSettings
-from learning.training.static_steps import part_tensors
-from learning.training.stepping import Steps, compiled
-from learning.training.work import Work
+from fleetledger.learning.training.batches import AgentBatches, StepParts
+from fleetledger.learning.training.loop import prepared
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.static_steps import part_tensors
+from fleetledger.learning.training.stepping import Steps, compiled
+from fleetledger.learning.training.work import Work
 
 EAGER = TrainingEngineSettings()
 RATE = 0.01

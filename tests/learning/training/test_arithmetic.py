@@ -10,10 +10,10 @@ import torch
 
 from benchmarks.kernel_counts.step_paths import step_paths
 from benchmarks.kernel_counts.training_paths import training_paths
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.work import Work
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.work import Work
 from tests.learning.training.agents import largest_difference
 from tests.learning.training.static_works import FirstStep
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.numerics.counter_generator import random_words
-from learning.training.chance import Chance, StepChance, signed, subkeys, word, words
+from fleetledger.learning.numerics.counter_generator import random_words
+from fleetledger.learning.training.chance import Chance, StepChance, signed, subkeys, word, words
 from tests.learning.training.agents import slow_mask
 
 pytestmark = pytest.mark.torch

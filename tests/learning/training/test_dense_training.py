@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from learning.training.chance import Chance
-from learning.training.engine import train
-from learning.training.loop import train_alone
-from learning.training.scenes import SceneCrops
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Extras, Sgd, Work, shortened
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.scenes import SceneCrops
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd, Work, shortened
 
 pytestmark = pytest.mark.torch
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from learning.training.devices import moved, moved_together
-from learning.training.stacking import stack_trees
+from fleetledger.learning.training.devices import moved, moved_together
+from fleetledger.learning.training.stacking import stack_trees
 from tests.learning.training.agents import make_works
 
 pytestmark = pytest.mark.torch

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from learning.training import draws
-from learning.training.chance import Chance, StepChance, signed
-from learning.training.draws import Draws
+from fleetledger.learning.training import draws
+from fleetledger.learning.training.chance import Chance, StepChance, signed
+from fleetledger.learning.training.draws import Draws
 
 pytestmark = pytest.mark.torch
 

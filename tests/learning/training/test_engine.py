@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.training import engine
-from learning.training.calibration import Calibration, Kind
-from learning.training.engine import train
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Sgd
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.training import engine
+from fleetledger.learning.training.calibration import Calibration, Kind
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Sgd
 from tests.learning.training.agents import (
     CROSS_ENTROPY,
     NETWORK,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from learning.training import memory
-from learning.training.free_memory import free_bytes
-from learning.training.memory import agents_per_stack, stack_bytes
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training import memory
+from fleetledger.learning.training.free_memory import free_bytes
+from fleetledger.learning.training.memory import agents_per_stack, stack_bytes
+from fleetledger.learning.training.settings import TrainingEngineSettings
 from tests.learning.training.agents import make_works
 
 pytestmark = pytest.mark.torch

@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from learning.losses import composing
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy, Distillation, FeatureDistance
-from learning.networks.fixed_features import IdentityBody
-from learning.networks.pictures import Pictures
-from learning.training.engine import train
-from learning.training.frozen_outputs import with_frozen_outputs
-from learning.training.memory import sample_bytes
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.work import Batching, Extras
+from fleetledger.learning.losses import composing
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy, Distillation, FeatureDistance
+from fleetledger.learning.networks.fixed_features import IdentityBody
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.frozen_outputs import with_frozen_outputs
+from fleetledger.learning.training.memory import sample_bytes
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.work import Batching, Extras
 from tests.learning.training.agents import largest_difference, make_works
 from tests.learning.training.test_two_stages import (
     OLD_CLASSES,

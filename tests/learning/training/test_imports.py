@@ -42,4 +42,4 @@ def new_packages(names):
 def test_training_imports_nothing_beyond_torch_numpy_and_safetensors():
     names = list(modules("learning/training", "learning/networks", "learning/losses"))
     assert len(names) > 30
-    assert new_packages(names) == ["learning"]
+    assert new_packages(names) == ["fleetledger"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
+from fleetledger.learning.training.lbfgs import BatchedLbfgs, LbfgsSettings
 
 pytestmark = pytest.mark.torch
 

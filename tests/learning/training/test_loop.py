@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Extras, Sgd
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd
 from tests.learning.training.agents import (
     largest_difference,
     make_works,

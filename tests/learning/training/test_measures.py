@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy
-from learning.training.measures import class_means, fisher_diagonal
-from learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy
+from fleetledger.learning.training.measures import class_means, fisher_diagonal
+from fleetledger.learning.training.settings import TrainingEngineSettings
 from tests.learning.training.agents import (
     NETWORK,
     ReferenceMlp,

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from learning.errors import TrainingError
-from learning.losses.composing import ComposedLoss
-from learning.training.engine import train
-from learning.training.loop import train_alone
-from learning.training.measures import fisher_diagonal
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batch, Batching, Work
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.composing import ComposedLoss
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.measures import fisher_diagonal
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batch, Batching, Work
 from tests.learning.training.agents import (
     CLASSES,
     CROSS_ENTROPY,

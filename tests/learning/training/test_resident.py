@@ -14,13 +14,13 @@ import torch
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
 from benchmarks.kernel_counts.training_paths import training_paths
-from learning.training import resident
-from learning.training.engine import train_in_loop
-from learning.training.resident import Residence, samples_of, tensor_of
-from learning.training.settings import TrainingEngineSettings
-from learning.training.shared_inference import SENT, InferenceRequest, SharedLooks
-from learning.training.stack import train_stacked
-from learning.training.work import Data, Trained, Work
+from fleetledger.learning.training import resident
+from fleetledger.learning.training.engine import train_in_loop
+from fleetledger.learning.training.resident import Residence, samples_of, tensor_of
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.shared_inference import SENT, InferenceRequest, SharedLooks
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.work import Data, Trained, Work
 
 pytestmark = pytest.mark.torch
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from learning.errors import RangeError
-from learning.training import rounding
-from learning.training.rounding import RoundingThere
-from methods.client_updates import UpdateFrame, UpdateSum, partial_of
-from methods.errors import ContributionError
-from methods.update_forms import Upload
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.training import rounding
+from fleetledger.learning.training.rounding import RoundingThere
+from fleetledger.methods.client_updates import UpdateFrame, UpdateSum, partial_of
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.update_forms import Upload
 
 pytestmark = pytest.mark.torch
 

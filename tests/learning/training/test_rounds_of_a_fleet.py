@@ -8,18 +8,18 @@ import torch
 
 datasets = pytest.importorskip("sklearn.datasets")
 
-from learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
-from learning.losses.terms import CrossEntropy, Proximal  # noqa: E402
-from learning.networks.conversion import to_arrays, to_tensors  # noqa: E402
-from learning.networks.head import grow_head  # noqa: E402
-from learning.networks.inference import Inference  # noqa: E402
-from learning.networks.registry import build_network  # noqa: E402
-from learning.numerics.weights import SumLimits, WeightGrid, WeightSum  # noqa: E402
-from learning.training.chance import Chance  # noqa: E402
-from learning.training.engine import train  # noqa: E402
-from learning.training.schedules import constant_rates  # noqa: E402
-from learning.training.settings import TrainingEngineSettings  # noqa: E402
-from learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted  # noqa: E402
+from fleetledger.learning.losses.terms import CrossEntropy, Proximal  # noqa: E402
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors  # noqa: E402
+from fleetledger.learning.networks.head import grow_head  # noqa: E402
+from fleetledger.learning.networks.inference import Inference  # noqa: E402
+from fleetledger.learning.networks.registry import build_network  # noqa: E402
+from fleetledger.learning.numerics.weights import SumLimits, WeightGrid, WeightSum  # noqa: E402
+from fleetledger.learning.training.chance import Chance  # noqa: E402
+from fleetledger.learning.training.engine import train  # noqa: E402
+from fleetledger.learning.training.schedules import constant_rates  # noqa: E402
+from fleetledger.learning.training.settings import TrainingEngineSettings  # noqa: E402
+from fleetledger.learning.training.work import Batching, Data, Sgd, Work  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.losses.segmentation.pixels import IGNORED
-from learning.training.chance import Chance, StepChance, signed
-from learning.training.scenes import SceneCrops, check_scenes
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.segmentation.pixels import IGNORED
+from fleetledger.learning.training.chance import Chance, StepChance, signed
+from fleetledger.learning.training.scenes import SceneCrops, check_scenes
 from tests.learning.training.scene_reference import slow_window
 
 pytestmark = pytest.mark.torch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from learning.training.schedules import (
+from fleetledger.learning.training.schedules import (
     constant_rates,
     cosine_rate,
     polynomial_rates,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.training.shared_inference import InferenceRequest, Rows, SharedInference
+from fleetledger.learning.training.shared_inference import InferenceRequest, Rows, SharedInference
 
 pytestmark = pytest.mark.torch
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
-from learning.networks.mlp import Mlp
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.training.loop import train_alone
-from learning.training.memory import agents_per_stack, kept_bytes
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stacking import signature
-from learning.training.work import Batching, Data, Extras, Sgd
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
+from fleetledger.learning.networks.mlp import Mlp
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.memory import agents_per_stack, kept_bytes
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stacking import signature
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd
 from tests.learning.training.agents import (
     CLASSES,
     NETWORK,

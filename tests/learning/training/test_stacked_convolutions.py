@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.losses.composing import FIXED, ComposedLoss, Training, Weighted
-from learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
-from learning.networks.body import Body
-from learning.networks.convnet import ConvNet
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.registry import build_network
-from learning.networks.resnet import ResNet
-from learning.training.batches import AgentBatches
-from learning.training.chance import Chance
-from learning.training.engine import train
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stack_batches import StackedData
-from learning.training.work import Batching, Data, Sgd, Trained, Work
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Training, Weighted
+from fleetledger.learning.losses.terms import CrossEntropy, Distillation, EwcPenalty, Proximal
+from fleetledger.learning.networks.body import Body
+from fleetledger.learning.networks.convnet import ConvNet
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.resnet import ResNet
+from fleetledger.learning.training.batches import AgentBatches
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stack_batches import StackedData
+from fleetledger.learning.training.work import Batching, Data, Sgd, Trained, Work
 from tests.learning.training.agents import CLASSES, largest_difference, tensors
 
 pytestmark = pytest.mark.torch

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from benchmarks.kernel_counts.training_paths import training_paths
-from learning.networks.pictures import Pictures
-from learning.training import stepping
-from learning.training.graphs import CapturedStep
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stack import train_stacked
-from learning.training.stepping import CapturedSteps, compiled, why_eager
-from learning.training.work import Trained, Work
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training import stepping
+from fleetledger.learning.training.graphs import CapturedStep
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stack import train_stacked
+from fleetledger.learning.training.stepping import CapturedSteps, compiled, why_eager
+from fleetledger.learning.training.work import Trained, Work
 from tests.learning.training.agents import largest_difference
 
 pytestmark = pytest.mark.torch

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from learning.errors import SingularError, TrainingError
-from learning.numerics.accelerator import accelerated_by, accelerator
-from learning.numerics.blas import platform_fingerprint
-from learning.numerics.compact import factor
-from learning.numerics.gram import gram_triangle
-from learning.numerics.ridge import solve_ridge
-from learning.numerics.triangles import pack_upper
+from fleetledger.learning.errors import SingularError, TrainingError
+from fleetledger.learning.numerics.accelerator import accelerated_by, accelerator
+from fleetledger.learning.numerics.blas import platform_fingerprint
+from fleetledger.learning.numerics.compact import factor
+from fleetledger.learning.numerics.gram import gram_triangle
+from fleetledger.learning.numerics.ridge import solve_ridge
+from fleetledger.learning.numerics.triangles import pack_upper
 
 pytestmark = pytest.mark.torch
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 def faster(request):
     import torch
 
-    from learning.training.torch_accelerator import TorchAccelerator
+    from fleetledger.learning.training.torch_accelerator import TorchAccelerator
 
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("torch finds no CUDA device")
@@ -75,7 +75,7 @@ def test_the_fingerprint_names_who_solves(faster):
 
 
 def test_a_device_that_rounds_products_is_refused(monkeypatch):
-    from learning.training.torch_accelerator import TorchAccelerator
+    from fleetledger.learning.training.torch_accelerator import TorchAccelerator
 
     monkeypatch.setattr(TorchAccelerator, "gram_triangle", lambda *_: np.array([16_777_216]))
     with pytest.raises(TrainingError, match="sums would not be exact; set cpu"):

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.composing import FIXED, ComposedLoss, Weighted
-from learning.losses.terms import (
+from fleetledger.learning.losses.composing import FIXED, ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import (
     CrossEntropy,
     Divergence,
     FeatureBalance,
     FeatureDistance,
 )
-from learning.networks.conversion import to_tensors
-from learning.networks.feature_adjustment import FeatureAdjustment
-from learning.networks.network import Network
-from learning.training.chance import Chance
-from learning.training.engine import train
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stacking import signature
-from learning.training.work import Batching, Data, Sgd, Work
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.feature_adjustment import FeatureAdjustment
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stacking import signature
+from fleetledger.learning.training.work import Batching, Data, Sgd, Work
 from tests.learning.networks.adapter_modules import AdapterAndHead
 from tests.learning.training.agents import largest_difference, slow_mask
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.messages import model_frame
-from methods.dcid.model import Beginning
-from methods.training import FitInstruction, LocalData, RoundConfig
-from schemas.values import ClassName, Digest
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.messages import model_frame
+from fleetledger.methods.dcid.model import Beginning
+from fleetledger.methods.training import FitInstruction, LocalData, RoundConfig
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import given, joined, told_of
 
@@ -151,9 +151,9 @@ class Fleet:
         self.weights, self.extras, self.names = self.made.weights, self.made.extras, every
 
     def answer(self, question: RoundConfig, new: Sequence[ClassName], site: str) -> Any:
-        from learning.training.loop import train_alone
-        from learning.training.settings import TrainingEngineSettings
-        from methods.dcid.device import DEVICE
+        from fleetledger.learning.training.loop import train_alone
+        from fleetledger.learning.training.settings import TrainingEngineSettings
+        from fleetledger.methods.dcid.device import DEVICE
         from tests.methods.dcid.pictures import PICTURES
 
         asks = order(question, self.stage, new, site, self.number)

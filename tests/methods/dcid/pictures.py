@@ -1,6 +1,6 @@
 """How sites see pictures. Apart from `making`, which loads without torch."""
 
-from learning.networks.pictures import Pictures
+from fleetledger.learning.networks.pictures import Pictures
 from tests.methods.dcid.making import DEVIATION, MEAN
 
 PICTURES = Pictures(MEAN, DEVIATION)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.held_rows import joined_rows
-from learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.held_rows import joined_rows
+from fleetledger.learning.networks.torch_layers import Mode, forward
 
 LENGTH = 1e-12
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_arrays, to_tensors
-from methods.dcid.combining import Averaging
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.distilling import one_torch_thread
-from methods.dcid.images import shared_images
-from methods.errors import ContributionError, MethodError
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.methods.dcid.combining import Averaging
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.distilling import one_torch_thread
+from fleetledger.methods.dcid.images import shared_images
+from fleetledger.methods.errors import ContributionError, MethodError
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import ANT, EVERY, Fleet, after_two_sessions
 from tests.methods.dcid.pictures import PICTURES
@@ -86,7 +86,7 @@ def test_dad_is_plain_gradient_descent_on_the_loss_of_the_page():
     images = torch.tensor(shared_images(fleet.of, fleet.question.extras))
     parameters, buffers = to_tensors(mean)
     leaves = {name: value.requires_grad_() for name, value in parameters.items()}
-    from learning.networks.torch_layers import Mode, forward
+    from fleetledger.learning.networks.torch_layers import Mode, forward
 
     scores = forward(fleet.of.network, leaves, buffers, PICTURES.normalise(images), Mode()).logits
     taught = torch.softmax(torch.tensor(ensemble[:, 2:] / 5), dim=1)

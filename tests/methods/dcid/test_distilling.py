@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from methods.dcid.assignment import ENSEMBLE
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.device import DEVICE
-from methods.dcid.images import shared_images
-from methods.dcid.memory import read_memory
-from methods.dcid.messages import decode_ensemble, encode_ensemble
-from methods.dcid.model import Beginning
-from methods.errors import ContributionError, MethodError
+from fleetledger.methods.dcid.assignment import ENSEMBLE
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.device import DEVICE
+from fleetledger.methods.dcid.images import shared_images
+from fleetledger.methods.dcid.memory import read_memory
+from fleetledger.methods.dcid.messages import decode_ensemble, encode_ensemble
+from fleetledger.methods.dcid.model import Beginning
+from fleetledger.methods.errors import ContributionError, MethodError
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
     ANT,

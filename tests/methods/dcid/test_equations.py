@@ -4,32 +4,32 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.relation import drawn_triples
-from learning.networks.conversion import to_arrays
-from learning.networks.network import Network
-from learning.networks.pictures import Pictures
-from learning.networks.plan import is_buffer
-from learning.training.chance import Chance, words
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batch
-from methods.dcid.assignment import DcidAssignment
-from methods.dcid.distilling import (
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.relation import drawn_triples
+from fleetledger.learning.networks.conversion import to_arrays
+from fleetledger.learning.networks.network import Network
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.training.chance import Chance, words
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batch
+from fleetledger.methods.dcid.assignment import DcidAssignment
+from fleetledger.methods.dcid.distilling import (
     Student,
     Teacher,
     distilled,
     distilling_work,
 )
-from methods.dcid.learners import (
+from fleetledger.methods.dcid.learners import (
     ANCHOR,
     NEW,
     TEACHER,
     Session,
     learner_of,
 )
-from methods.training import RoundConfig
-from schemas.values import ClassName
+from fleetledger.methods.training import RoundConfig
+from fleetledger.schemas.values import ClassName
 from tests.learning.losses import slow_anchors
 from tests.methods.dcid import by_hand
 

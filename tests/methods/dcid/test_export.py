@@ -10,10 +10,10 @@ pytest.importorskip("onnxruntime")
 
 import onnxruntime
 
-from export.network import export_network
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.model import decode_general
-from schemas.models import Preprocessing
+from fleetledger.export.network import export_network
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.model import decode_general
+from fleetledger.schemas.models import Preprocessing
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import DEVIATION, EVERY, MEAN, Fleet, after_two_sessions, samples
 from tests.methods.dcid.pictures import PICTURES

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.dcid.images import (
+from fleetledger.methods.dcid.images import (
     checked_images,
     decode_images,
     encode_images,
     shuffled,
     synthetic_images,
 )
-from methods.errors import ContributionError, MethodError
-from schemas.tensors import encode_tensors
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.schemas.tensors import encode_tensors
 
 SHAPE = (1, 4, 4)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.device import DEVICE
-from methods.dcid.messages import imprinting_frame
-from methods.dcid.model import decode_general
-from methods.errors import ContributionError
-from methods.training import LocalData
-from schemas.values import Digest
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.device import DEVICE
+from fleetledger.methods.dcid.messages import imprinting_frame
+from fleetledger.methods.dcid.model import decode_general
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import Digest
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
     ANT,
@@ -157,7 +157,7 @@ def test_features_of_more_images_than_a_sum_may_hold_are_refused():
 
 
 def test_a_site_counts_no_more_images_of_a_class_than_fit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("methods.dcid.site.MOST_IMPRINTED", 3)
+    monkeypatch.setattr("fleetledger.methods.dcid.site.MOST_IMPRINTED", 3)
     pictures = samples(20, CAT, DOG).inputs
     digests = tuple(Digest.of(str(row).encode()) for row in range(20))
     data = LocalData(pictures, (CAT, DOG) * 10, digests)

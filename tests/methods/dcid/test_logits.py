@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.dcid.logits import (
+from fleetledger.methods.dcid.logits import (
     EXPONENT,
     FINEST,
     LOGITS,
@@ -15,10 +15,10 @@ from methods.dcid.logits import (
     half_bits,
     half_numbers,
 )
-from methods.dcid.messages import decode_logits, encode_logits
-from methods.errors import ContributionError, MethodError
-from methods.training import Partial
-from schemas.tensors import encode_tensors
+from fleetledger.methods.dcid.messages import decode_logits, encode_logits
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.training import Partial
+from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.making import as_frame
 
 FORMS = ("float16", "int8")

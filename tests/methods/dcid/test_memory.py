@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.dcid.memory import AfterDid, Mark, Memory, read_memory
-from methods.errors import MethodError
-from methods.training import LocalData
-from schemas.tensors import encode_tensors
-from schemas.values import Digest
+from fleetledger.methods.dcid.memory import AfterDid, Mark, Memory, read_memory
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import Digest
 from tests.methods.dcid.making import ANT, BEE, CAT, SHAPE, assignment
 
 NETWORK = assignment().network

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.plan import is_buffer
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.images import shared_images
-from methods.dcid.memory import read_memory
-from methods.dcid.model import decode_general
-from methods.errors import MethodError
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.images import shared_images
+from fleetledger.methods.dcid.memory import read_memory
+from fleetledger.methods.dcid.model import decode_general
+from fleetledger.methods.errors import MethodError
 from tests.methods.dcid import by_hand
 from tests.methods.dcid.making import (
     ANT,

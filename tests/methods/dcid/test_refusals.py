@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from methods.dcid.combining import Averaging
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.logits import LOGITS
-from methods.errors import ContributionError
-from methods.network_weights import decode_weights
-from schemas.tensors import decode_tensors, encode_tensors
+from fleetledger.methods.dcid.combining import Averaging
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.logits import LOGITS
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.schemas.tensors import decode_tensors, encode_tensors
 from tests.methods.dcid.making import ANT, BEE, Fleet, assignment, samples
 from tests.methods.making import as_frame, given
 
@@ -33,7 +33,7 @@ def tensors_of(fleet: Fleet) -> dict:
     payload = fleet.answers["dev-0"]
     frame = Averaging(fleet.of, fleet.question).frame
     answer, _ = frame.parts(payload)
-    from schemas.tensors import Expected
+    from fleetledger.schemas.tensors import Expected
 
     shape = (frame.logits.images, frame.logits.classes)
     expected = {"answer": Expected("uint8", (len(answer),)), LOGITS: Expected("int16", shape)}

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.memory import read_memory
-from methods.dcid.messages import means_frame
-from methods.dcid.model import Beginning, decode_general
-from methods.errors import ContributionError
-from methods.network_weights import decode_weights, encode_weights
-from methods.training import LocalData
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.memory import read_memory
+from fleetledger.methods.dcid.messages import means_frame
+from fleetledger.methods.dcid.model import Beginning, decode_general
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import ANT, BEE, CAT, DOG, EVERY, Fleet, assignment, sites
 from tests.methods.dcid.pictures import PICTURES

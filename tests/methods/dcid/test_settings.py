@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from methods.dcid import DESCRIPTOR
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.settings import PRESETS, DcidSettings
-from methods.descriptor import Descriptor
-from methods.errors import MethodError
+from fleetledger.methods.dcid import DESCRIPTOR
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.settings import PRESETS, DcidSettings
+from fleetledger.methods.descriptor import Descriptor
+from fleetledger.methods.errors import MethodError
 from tests.methods.dcid.making import SHAPE, assignment
 
 LEARNERS = ("icarl", "lucir", "erdil", "tpcil")

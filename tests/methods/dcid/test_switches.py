@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from methods.dcid.coordinator import COORDINATOR
-from methods.dcid.settings import DcidSettings
+from fleetledger.methods.dcid.coordinator import COORDINATOR
+from fleetledger.methods.dcid.settings import DcidSettings
 from tests.methods.dcid.making import ANT, BEE, CAT, DOG, Fleet, assignment, samples
 from tests.methods.making import joined
 

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.composing import FIXED
-from learning.networks.held_rows import joined_rows
-from learning.training.engine import train
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batch
-from methods.dcid.device import DEVICE
-from methods.dcid.images import shared_images
-from methods.dcid.learners import Lucir, Session
-from methods.dcid.logits import FINEST, LogitFrame
-from methods.dcid.memory import read_memory
-from methods.dcid.messages import decode_logits
-from methods.dcid.model import Beginning
-from methods.dcid.settings import LearnerSettings
-from methods.errors import MethodError
+from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.networks.held_rows import joined_rows
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batch
+from fleetledger.methods.dcid.device import DEVICE
+from fleetledger.methods.dcid.images import shared_images
+from fleetledger.methods.dcid.learners import Lucir, Session
+from fleetledger.methods.dcid.logits import FINEST, LogitFrame
+from fleetledger.methods.dcid.memory import read_memory
+from fleetledger.methods.dcid.messages import decode_logits
+from fleetledger.methods.dcid.model import Beginning
+from fleetledger.methods.dcid.settings import LearnerSettings
+from fleetledger.methods.errors import MethodError
 from tests.methods.dcid import slow
 from tests.methods.dcid.making import (
     ANT,

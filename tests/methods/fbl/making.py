@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from methods.fbl.coordinator import COORDINATOR
-from methods.fbl.messages import frame_of, received
-from methods.training import LocalData
-from schemas.values import ClassName, Digest
+from fleetledger.methods.fbl.coordinator import COORDINATOR
+from fleetledger.methods.fbl.messages import frame_of, received
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 
 SIDE = 16

@@ -7,10 +7,10 @@ from math import log
 import numpy as np
 import pytest
 
-from methods.fbl.assignment import OLD_MODEL
-from methods.fbl.coordinator import COORDINATOR
-from methods.fbl.growth import first_rows
-from methods.network_weights import encode_weights
+from fleetledger.methods.fbl.assignment import OLD_MODEL
+from fleetledger.methods.fbl.coordinator import COORDINATOR
+from fleetledger.methods.fbl.growth import first_rows
+from fleetledger.methods.network_weights import encode_weights
 from tests.methods.fbl.making import (
     ANT,
     BEE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from methods.fbl.detection import MOST_LOOKS, Looks, Measured, Present, look, stands_out
-from methods.fbl.settings import DetectionSettings
+from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks, Measured, Present, look, stands_out
+from fleetledger.methods.fbl.settings import DetectionSettings
 from tests.methods.fbl.making import ANT, BEE, EVERY
 
 OLD, ALL = (ANT, BEE), EVERY

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from methods.errors import MethodError
-from methods.fbl.assignment import OLD_MODEL
-from methods.fbl.device import DEVICE
-from methods.fbl.losses import EXPONENT, OLD, TASKS
-from methods.fbl.memory import Memory, read_memory
-from methods.network_weights import decode_weights, encode_weights
-from methods.training import LocalData
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fbl.assignment import OLD_MODEL
+from fleetledger.methods.fbl.device import DEVICE
+from fleetledger.methods.fbl.losses import EXPONENT, OLD, TASKS
+from fleetledger.methods.fbl.memory import Memory, read_memory
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.fbl.making import (
     ANT,
     BEE,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.fbl.assignment import OLD_MODEL
-from methods.fbl.detection import MOST_LOOKS, Looks
-from methods.fbl.memory import Memory, read_memory
-from schemas.rounds import Observation
-from schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
-from schemas.values import Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fbl.assignment import OLD_MODEL
+from fleetledger.methods.fbl.detection import MOST_LOOKS, Looks
+from fleetledger.methods.fbl.memory import Memory, read_memory
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.tensors import Expected, UpTo, decode_tensors, encode_tensors, read_tensors
+from fleetledger.schemas.values import Digest
 from tests.methods.fbl.making import ANT, BEE, CAT, DOG
 
 FILE = b"a network"

@@ -8,10 +8,10 @@ from math import prod
 
 import pytest
 
-from methods.errors import MethodError
-from methods.fbl import DESCRIPTOR
-from methods.fbl.coordinator import COORDINATOR
-from methods.fbl.settings import MODES, PRESETS, FblSettings
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fbl import DESCRIPTOR
+from fleetledger.methods.fbl.coordinator import COORDINATOR
+from fleetledger.methods.fbl.settings import MODES, PRESETS, FblSettings
 from tests.methods.fbl.making import assignment
 
 LITERAL = {"pod": 0.0005, "pod_maps": 1.0, "pod_logits": 1.0}
@@ -146,7 +146,6 @@ def test_the_paper_trains_deeplab_with_resnet_101():
 
 
 def test_neither_settings_nor_the_coordinator_import_torch():
-    code = (
-        "import methods.fbl.coordinator, methods.fbl.memory, sys; sys.exit('torch' in sys.modules)"
-    )
+    code = "from fleetledger.methods.fbl import coordinator, memory; import sys;"
+    code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

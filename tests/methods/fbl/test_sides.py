@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from methods.fbl.assignment import OLD_MODEL
-from methods.fbl.coordinator import COORDINATOR
-from methods.fbl.device import DEVICE
-from methods.fbl.memory import read_memory
-from methods.training import RoundConfig
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.methods.fbl.assignment import OLD_MODEL
+from fleetledger.methods.fbl.coordinator import COORDINATOR
+from fleetledger.methods.fbl.device import DEVICE
+from fleetledger.methods.fbl.memory import read_memory
+from fleetledger.methods.training import RoundConfig
 from tests.methods.fbl.making import ANT, BEE, CAT, DOG, EVERY, STAGES, assignment, scenes, together
 from tests.methods.fbl.training import PICTURES, learn
 from tests.methods.making import given, order

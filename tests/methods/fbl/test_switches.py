@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import WeightedTerm
-from learning.losses.segmentation.local_pod import PodFactors
-from learning.losses.segmentation.parts import ProbableLabels
-from learning.losses.segmentation.terms import LocalPod
-from methods.fbl.losses import loss_of
-from methods.fbl.settings import FblSettings
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import WeightedTerm
+from fleetledger.learning.losses.segmentation.local_pod import PodFactors
+from fleetledger.learning.losses.segmentation.parts import ProbableLabels
+from fleetledger.learning.losses.segmentation.terms import LocalPod
+from fleetledger.methods.fbl.losses import loss_of
+from fleetledger.methods.fbl.settings import FblSettings
 from tests.methods.fbl.making import assignment
 from tests.methods.fbl.training import Taught, learn
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.thresholds import accepted_share
-from learning.networks.inference import Inference
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from methods.fbl.losses import OLD
-from methods.fbl.thresholds import THRESHOLDS, FindsThresholds
+from fleetledger.learning.losses.segmentation.thresholds import accepted_share
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.methods.fbl.losses import OLD
+from fleetledger.methods.fbl.thresholds import THRESHOLDS, FindsThresholds
 from tests.methods.fbl.making import ANT, BEE, asked, assignment, scenes
 from tests.methods.fbl.training import PICTURES, Taught, begun
 from tests.methods.making import order

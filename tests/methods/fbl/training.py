@@ -6,13 +6,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from learning.networks.pictures import Pictures
-from learning.training.work import Work
-from methods.fbl.assignment import FblAssignment
-from methods.fbl.coordinator import COORDINATOR
-from methods.fbl.device import DEVICE
-from methods.fbl.memory import Memory, read_memory
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, RoundOutcome
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.fbl.assignment import FblAssignment
+from fleetledger.methods.fbl.coordinator import COORDINATOR
+from fleetledger.methods.fbl.device import DEVICE
+from fleetledger.methods.fbl.memory import Memory, read_memory
+from fleetledger.methods.training import (
+    ClientUpdate,
+    FitInstruction,
+    FitJob,
+    LocalData,
+    RoundOutcome,
+)
 from tests.methods.fbl.making import (
     ANT,
     BEE,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from methods.fedhaf.coordinator import COORDINATOR
-from methods.fedhaf.messages import frame_of, received
-from methods.training import FitInstruction, LocalData, RoundConfig
-from schemas.values import ClassName, Digest
+from fleetledger.methods.fedhaf.coordinator import COORDINATOR
+from fleetledger.methods.fedhaf.messages import frame_of, received
+from fleetledger.methods.training import FitInstruction, LocalData, RoundConfig
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 from tests.methods.making import told_of
 

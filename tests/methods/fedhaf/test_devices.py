@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.fedhaf.coordinator import COORDINATOR
-from methods.fedhaf.device import DEVICE
-from methods.fedhaf.memory import read_memory
-from methods.fedhaf.terms import KNOWN, OLD, TEACHER
-from methods.network_weights import encode_weights
-from schemas.values import ClassName
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.coordinator import COORDINATOR
+from fleetledger.methods.fedhaf.device import DEVICE
+from fleetledger.methods.fedhaf.memory import read_memory
+from fleetledger.methods.fedhaf.terms import KNOWN, OLD, TEACHER
+from fleetledger.methods.network_weights import encode_weights
+from fleetledger.schemas.values import ClassName
 from tests.methods.fedhaf.making import (
     ANT,
     BEE,

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.composing import FIXED
-from learning.networks.conversion import to_arrays, to_tensors
-from learning.networks.inference import Inference
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.stacking import signature
-from learning.training.work import Data, Work
-from methods.errors import MethodError
-from methods.fedhaf.coordinator import COORDINATOR
-from methods.fedhaf.device import DEVICE
-from methods.fedhaf.messages import frame_of
-from methods.network_weights import decode_weights
-from methods.training import FitJob
+from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.networks.conversion import to_arrays, to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.stacking import signature
+from fleetledger.learning.training.work import Data, Work
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.coordinator import COORDINATOR
+from fleetledger.methods.fedhaf.device import DEVICE
+from fleetledger.methods.fedhaf.messages import frame_of
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.training import FitJob
 from tests.methods.fedhaf.making import (
     ANT,
     BEE,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.fedhaf.exemplars import remembered, samples_of, within_cap
-from methods.fedhaf.memory import Exemplars, Memory, read_memory
-from methods.training import FitInstruction, LocalData
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.exemplars import remembered, samples_of, within_cap
+from fleetledger.methods.fedhaf.memory import Exemplars, Memory, read_memory
+from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.fedhaf.making import (
     ANT,
     BEE,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from methods.errors import MethodError
-from methods.fedhaf.coordinator import COORDINATOR
-from methods.fedhaf.settings import PRESETS, FedHafSettings
-from methods.registry import descriptor
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.coordinator import COORDINATOR
+from fleetledger.methods.fedhaf.settings import PRESETS, FedHafSettings
+from fleetledger.methods.registry import descriptor
 
 
 def test_the_card_says_that_it_trains_on_features():

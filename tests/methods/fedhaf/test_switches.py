@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from learning.losses.composing import ComposedLoss, Weighted
-from learning.losses.terms import CrossEntropy, Divergence, FeatureBalance, FeatureDistance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Work
-from methods.errors import MethodError
-from methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TASKS, TEACHER
+from fleetledger.learning.losses.composing import ComposedLoss, Weighted
+from fleetledger.learning.losses.terms import (
+    CrossEntropy,
+    Divergence,
+    FeatureBalance,
+    FeatureDistance,
+)
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.terms import KNOWN, NEW, OLD, PRIOR, TASK, TASKS, TEACHER
 from tests.methods.fedhaf.making import CAT, DOG, EVERY, assignment
 from tests.methods.fedhaf.training import Taught
 from tests.methods.making import only

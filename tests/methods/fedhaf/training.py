@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from learning.training.engine import train
-from learning.training.settings import EngineName, TrainingEngineSettings
-from methods.fedhaf.assignment import FedHafAssignment
-from methods.fedhaf.coordinator import COORDINATOR
-from methods.fedhaf.device import DEVICE
-from methods.training import ClientUpdate, FitJob, LocalData, RoundOutcome
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.settings import EngineName, TrainingEngineSettings
+from fleetledger.methods.fedhaf.assignment import FedHafAssignment
+from fleetledger.methods.fedhaf.coordinator import COORDINATOR
+from fleetledger.methods.fedhaf.device import DEVICE
+from fleetledger.methods.training import ClientUpdate, FitJob, LocalData, RoundOutcome
 from tests.methods.fedhaf.making import ANT, BEE, CAT, DOG, EVERY, asked, order, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.fedncm.coordinator import COORDINATOR, FedncmAggregate
-from methods.fedncm.device import DEVICE
-from methods.linear_head import LinearHead
-from methods.part import PartContext
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedncm.coordinator import COORDINATOR, FedncmAggregate
+from fleetledger.methods.fedncm.device import DEVICE
+from fleetledger.methods.linear_head import LinearHead
+from fleetledger.methods.part import PartContext
 from tests.methods.samples import NAMES, WIDTH, Samples, cosine_of, make_samples, shares
 
 TOLD = COORDINATOR.assign({"min_samples_per_class": 1}, WIDTH)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.messages import frame_of, received
-from methods.training import LocalData
-from schemas.values import ClassName, Digest
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.messages import frame_of, received
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.exchange import Exchange
 
 SHAPE = (1, 8, 8)

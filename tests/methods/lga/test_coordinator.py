@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from methods.lga.assignment import NEW_MODEL, OLD_MODEL
-from methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from fleetledger.methods.lga.coordinator import COORDINATOR
 from tests.methods.lga.making import ANT, BEE, answer, answers, asked, assignment, moved
 from tests.methods.making import given
 

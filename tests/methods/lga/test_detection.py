@@ -7,9 +7,9 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from methods.lga.detection import MOST_LOOKS, Looks, look, relative_level
-from methods.lga.memory import Memory, read_memory
-from methods.lga.settings import DetectionSettings, LgaSettings
+from fleetledger.methods.lga.detection import MOST_LOOKS, Looks, look, relative_level
+from fleetledger.methods.lga.memory import Memory, read_memory
+from fleetledger.methods.lga.settings import DetectionSettings, LgaSettings
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY
 
 RISE = DetectionSettings()

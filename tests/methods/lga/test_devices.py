@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from methods.errors import MethodError
-from methods.lga.assignment import NEW_MODEL, OLD_MODEL
-from methods.lga.device import DEVICE
-from methods.lga.gradient_sets import decode_gradients
-from methods.lga.memory import read_memory
-from methods.lga.recovery import recover_label
-from methods.lga.terms import EXPONENT, GROUPS, TEACHER
-from methods.network_weights import decode_weights, encode_weights
-from methods.training import LocalData
-from schemas.values import ClassName
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from fleetledger.methods.lga.device import DEVICE
+from fleetledger.methods.lga.gradient_sets import decode_gradients
+from fleetledger.methods.lga.memory import read_memory
+from fleetledger.methods.lga.recovery import recover_label
+from fleetledger.methods.lga.terms import EXPONENT, GROUPS, TEACHER
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.values import ClassName
 from tests.methods.lga.making import (
     ANT,
     BEE,
@@ -80,9 +80,9 @@ def test_a_device_enters_a_task_with_exemplars_of_its_old_classes():
 def test_exemplars_are_chosen_by_the_incoming_models_features():
     fleet = Taught(assignment())
     memory = read_memory(fleet.learn().memory)
-    from learning.networks.conversion import to_tensors
-    from learning.networks.inference import Inference
-    from learning.numerics.herding import herd
+    from fleetledger.learning.networks.conversion import to_tensors
+    from fleetledger.learning.networks.inference import Inference
+    from fleetledger.learning.numerics.herding import herd
 
     arrays, _ = decode_weights(fleet.made.weights, fleet.of.network)
     for name in (ANT, BEE):
@@ -98,7 +98,7 @@ def test_entropy_is_that_of_the_incoming_model_on_current_images():
     fleet = Taught(assignment(detection="rise"))
     found = seen(fleet.of, fleet.order, fleet.data, fleet.memory).observation
     work = fleet.work()
-    from learning.networks.inference import Inference
+    from fleetledger.learning.networks.inference import Inference
 
     infer = Inference(pictures=PICTURES)
     inputs = torch.from_numpy(fleet.new.inputs)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from methods.lga.distance import GradientDistance
-from methods.lga.encoding import Encoding
+from fleetledger.methods.lga.distance import GradientDistance
+from fleetledger.methods.lga.encoding import Encoding
 
 pytestmark = pytest.mark.torch
 

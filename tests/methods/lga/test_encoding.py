@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from methods.errors import ContributionError, MethodError
-from methods.lga.encoding import LAYERS, Encoding
-from methods.lga.recovery import recover_label
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.lga.encoding import LAYERS, Encoding
+from fleetledger.methods.lga.recovery import recover_label
 
 pytestmark = pytest.mark.torch
 
@@ -84,7 +84,7 @@ def test_gradients_need_no_modules_that_take_a_second_to_import():
     """`torch.func` imports `torch._dynamo` and SymPy with its first call: a second of a device."""
     program = (
         "import sys, torch\n"
-        "from methods.lga.encoding import Encoding\n"
+        "from fleetledger.methods.lga.encoding import Encoding\n"
         "Encoding(1, 8, 10, 1).gradients(torch.rand(2, 1, 8, 8), torch.tensor([0, 1]))\n"
         "print(*[name for name in ('torch._dynamo', 'sympy') if name in sys.modules])\n"
     )

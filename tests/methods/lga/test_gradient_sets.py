@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from methods.errors import ContributionError
-from methods.lga.encoding import Encoding
-from methods.lga.gradient_sets import GradientSet, decode_gradients, encode_gradients
-from schemas.errors import SchemaError
-from schemas.tensors import encode_tensors
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.gradient_sets import GradientSet, decode_gradients, encode_gradients
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import encode_tensors
 
 pytestmark = pytest.mark.torch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from methods.lga.gradients_due import GradientsDue
+from fleetledger.methods.lga.gradients_due import GradientsDue
 from tests.methods.lga.making import ANT, BEE, CAT, DOG
 
 NOTHING = GradientsDue()

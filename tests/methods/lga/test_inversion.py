@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from benchmarks.packs.to_npz import decode
-from learning.training.lbfgs import LbfgsSettings
-from methods.lga.encoding import Encoding
-from methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
+from fleetledger.learning.training.lbfgs import LbfgsSettings
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.inversion import InversionSettings, invert, peak_signal_to_noise
 
 pytestmark = pytest.mark.torch
 
@@ -92,7 +92,7 @@ def test_from_the_papers_noise_pictures_are_found_too():
 
 
 def test_a_large_pool_is_searched_in_parts(monkeypatch):
-    monkeypatch.setattr("methods.lga.inversion._TOGETHER", 2)
+    monkeypatch.setattr("fleetledger.methods.lga.inversion._TOGETHER", 2)
     encoding = Encoding(1, 8, 10, seed=2)
     truths, labels = [picture(1, 8, seed) for seed in range(3)], [7, 0, 7]
     decibels, found = quality(encoding, truths, labels, InversionSettings(kept=100))

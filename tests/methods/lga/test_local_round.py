@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from learning.training.engine import train
-from learning.training.settings import TrainingEngineSettings
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.schedule import rates_of
-from methods.lga.settings import LgaSettings
-from methods.network_weights import decode_weights
+from fleetledger.learning.training.engine import train
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.schedule import rates_of
+from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.methods.network_weights import decode_weights
 from tests.methods.lga import slow
 from tests.methods.lga.making import ANT, BEE, EVERY, STAGES, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES, Taught, begun, learn

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.lga.detection import Looks
-from methods.lga.exemplars import herd_repeating, with_exemplars
-from methods.lga.gradients_due import GradientsDue
-from methods.lga.holdings import Current, training_rows
-from methods.lga.memory import Memory, read_memory
-from methods.lga.settings import MemorySettings
-from methods.training import LocalData
-from schemas.rounds import Observation
-from schemas.tensors import encode_tensors
-from schemas.values import Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.detection import Looks
+from fleetledger.methods.lga.exemplars import herd_repeating, with_exemplars
+from fleetledger.methods.lga.gradients_due import GradientsDue
+from fleetledger.methods.lga.holdings import Current, training_rows
+from fleetledger.methods.lga.memory import Memory, read_memory
+from fleetledger.methods.lga.settings import MemorySettings
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import Digest
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, samples
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_memory_is_refused_by_field():
 
 
 def _rewritten(rows, **changes):
-    from schemas.tensors import Expected, UpTo, read_tensors
+    from fleetledger.schemas.tensors import Expected, UpTo, read_tensors
 
     expected = {"digests": Expected("uint8", (UpTo(100), 32))}
     file = read_tensors(FULL.write(), expected, 1 << 20)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.numerics.noise import normal_noise
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.gradient_sets import decode_gradients, encode_gradients
-from methods.lga.inversion import peak_signal_to_noise
-from methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
-from methods.lga.recovery import recover_label
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.numerics.noise import normal_noise
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.gradient_sets import decode_gradients, encode_gradients
+from fleetledger.methods.lga.inversion import peak_signal_to_noise
+from fleetledger.methods.lga.prototypes import TrainedModel, gradient_sets, perturbed, prototypes_of
+from fleetledger.methods.lga.recovery import recover_label
 from tests.methods.lga import slow
 from tests.methods.lga.making import ANT, CAT, EVERY, SHAPE, asked, assignment, samples, sent
 from tests.methods.lga.training import PICTURES

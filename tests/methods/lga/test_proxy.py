@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.inference import Inference
-from learning.networks.pictures import Pictures
-from learning.networks.registry import build_network
-from learning.training.lbfgs import LbfgsSettings
-from methods.errors import ContributionError
-from methods.lga import proxy
-from methods.lga.encoding import Encoding
-from methods.lga.gradient_sets import GradientSet, encode_gradients
-from methods.lga.inversion import SEARCH, InversionSettings, peak_signal_to_noise
-from methods.lga.scoring import AugmentationSettings
-from methods.lga.slots import RELEASED, SlotRules
-from schemas.values import ClassName, Digest
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.inference import Inference
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.training.lbfgs import LbfgsSettings
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.lga import proxy
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.gradient_sets import GradientSet, encode_gradients
+from fleetledger.methods.lga.inversion import SEARCH, InversionSettings, peak_signal_to_noise
+from fleetledger.methods.lga.scoring import AugmentationSettings
+from fleetledger.methods.lga.slots import RELEASED, SlotRules
+from fleetledger.schemas.values import ClassName, Digest
 
 pytestmark = pytest.mark.torch
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from methods.errors import MethodError
-from methods.lga.encoding import Encoding
-from methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
-from methods.lga.slots import Slots
-from schemas.proxy import ScoredModel
-from schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga.encoding import Encoding
+from fleetledger.methods.lga.proxy_state import Prototype, ProxyState, Waiting, read_state
+from fleetledger.methods.lga.slots import Slots
+from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
+from fleetledger.schemas.values import ClassName, Digest
 
 pytestmark = pytest.mark.torch
 

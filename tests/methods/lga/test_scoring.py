@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from learning.numerics.noise import normal_noise
-from methods.lga.scoring import (
+from fleetledger.learning.numerics.noise import normal_noise
+from fleetledger.methods.lga.scoring import (
     TRIES,
     AugmentationSettings,
     augmented,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from methods.errors import MethodError
-from methods.lga import DESCRIPTOR
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.settings import MODES, PRESETS, LgaSettings
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.lga import DESCRIPTOR
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.settings import MODES, PRESETS, LgaSettings
 from tests.methods.lga.making import SHAPE, assignment
 
 
@@ -122,10 +122,10 @@ def test_pictures_that_are_not_square_need_settings_without_a_proxy():
 
 @pytest.mark.torch
 def test_the_proxys_rules_come_from_the_settings():
-    from methods.lga.encoding import Encoding
-    from methods.lga.inversion import RELEASED as RELEASED_SEARCH
-    from methods.lga.proxy import ProxyRules
-    from methods.lga.slots import RELEASED, SlotRules
+    from fleetledger.methods.lga.encoding import Encoding
+    from fleetledger.methods.lga.inversion import RELEASED as RELEASED_SEARCH
+    from fleetledger.methods.lga.proxy import ProxyRules
+    from fleetledger.methods.lga.slots import RELEASED, SlotRules
 
     of = COORDINATOR.assign({"network": "mlp"}, SHAPE)
     assert of.proxy_rules == ProxyRules(Encoding(1, 8, 200, of.settings.seed))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from methods import lga
-from methods.registry import METHODS
+from fleetledger.methods import lga
+from fleetledger.methods.registry import METHODS
 
 FOLDER = Path(lga.__path__[0])
 
@@ -24,11 +24,17 @@ def imported(path: Path) -> set[str]:
 
 
 def test_halves_meet_only_in_messages_and_know_no_other_method():
-    halves = {"methods.lga.device", "methods.lga.coordinator", "methods.lga.proxy"}
-    others = tuple(f"methods.{name}." for name in METHODS if name != lga.DESCRIPTOR.name)
+    halves = {
+        "fleetledger.methods.lga.device",
+        "fleetledger.methods.lga.coordinator",
+        "fleetledger.methods.lga.proxy",
+    }
+    others = tuple(
+        f"fleetledger.methods.{name}." for name in METHODS if name != lga.DESCRIPTOR.name
+    )
     for path in FOLDER.glob("*.py"):
         found = imported(path)
-        allowed = {"methods.lga.proxy"} if path.name == "assignment.py" else set()
+        allowed = {"fleetledger.methods.lga.proxy"} if path.name == "assignment.py" else set()
         assert not found & (halves - allowed), path.name
         assert not [name for name in found if name.startswith(others)], path.name
 
@@ -40,7 +46,7 @@ def test_the_readme_cites_the_paper():
 
 @pytest.mark.torch
 def test_both_sides_read_an_assignment():
-    from methods.lga.coordinator import COORDINATOR
-    from methods.lga.device import DEVICE
+    from fleetledger.methods.lga.coordinator import COORDINATOR
+    from fleetledger.methods.lga.device import DEVICE
 
     assert DEVICE.assignment_type is COORDINATOR.assignment_type

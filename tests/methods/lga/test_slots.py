@@ -1,8 +1,8 @@
 """The slots of old models: shifted by gradients, filled by scores."""
 
-from methods.lga.slots import PAPER, RELEASED, SlotRules, Slots
-from schemas.proxy import ScoredModel
-from schemas.values import Digest
+from fleetledger.methods.lga.slots import PAPER, RELEASED, SlotRules, Slots
+from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.values import Digest
 
 
 def model(number: int, score: float) -> ScoredModel:

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from learning.losses.balanced_terms import (
+from fleetledger.learning.losses.balanced_terms import (
     BalancedCrossEntropy,
     BinaryCrossEntropy,
     GradientBalance,
     OldClassDistillation,
     SemanticDistillation,
 )
-from learning.losses.composing import Weighted
-from learning.losses.terms import CrossEntropy, Divergence
-from learning.networks.pictures import Pictures
-from learning.training.work import Work
-from methods.lga.memory import read_memory
-from methods.lga.terms import EXPONENT, GROUPS, SLICES, TEACHER, groups_of
+from fleetledger.learning.losses.composing import Weighted
+from fleetledger.learning.losses.terms import CrossEntropy, Divergence
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.lga.memory import read_memory
+from fleetledger.methods.lga.terms import EXPONENT, GROUPS, SLICES, TEACHER, groups_of
 from tests.methods.lga.making import ANT, BEE, CAT, EVERY, assignment
 from tests.methods.lga.training import Taught
 from tests.methods.making import only

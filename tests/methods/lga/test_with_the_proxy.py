@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from methods.lga import proxy
-from methods.lga.assignment import NEW_MODEL, OLD_MODEL
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.terms import TEACHER
-from schemas.values import Digest
+from fleetledger.methods.lga import proxy
+from fleetledger.methods.lga.assignment import NEW_MODEL, OLD_MODEL
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.terms import TEACHER
+from fleetledger.schemas.values import Digest
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, asked, assignment, samples
 from tests.methods.lga.training import PICTURES, begun, learn
 from tests.methods.making import given, joined, order

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from learning.networks.pictures import Pictures
-from learning.training.work import Work
-from methods.lga.assignment import NEW_MODEL, LgaAssignment
-from methods.lga.coordinator import COORDINATOR
-from methods.lga.device import DEVICE
-from methods.lga.memory import Memory, read_memory
-from methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.training.work import Work
+from fleetledger.methods.lga.assignment import NEW_MODEL, LgaAssignment
+from fleetledger.methods.lga.coordinator import COORDINATOR
+from fleetledger.methods.lga.device import DEVICE
+from fleetledger.methods.lga.memory import Memory, read_memory
+from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData
 from tests.methods.lga.making import ANT, BEE, CAT, DOG, EVERY, STAGES, asked, samples
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.making import given, joined, order

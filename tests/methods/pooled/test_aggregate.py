@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.pooled.aggregate import PooledAggregate
-from methods.pooled.coordinator import COORDINATOR
-from methods.pooled.messages import PooledAssignment
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.pooled.aggregate import PooledAggregate
+from fleetledger.methods.pooled.coordinator import COORDINATOR
+from fleetledger.methods.pooled.messages import PooledAssignment
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,

@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.ledger.verify import verify
-from coordinator.topics.models.entries import ModelSolved
-from export.head import head_scores
-from methods.pooled.aggregate import PooledAggregate
-from methods.pooled.coordinator import COORDINATOR
-from methods.pooled.device import DEVICE
-from schemas.contributions import PartKey, Withdrawal
-from schemas.models import DesiredModel, Manifest
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.values import Digest
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.export.head import head_scores
+from fleetledger.methods.pooled.aggregate import PooledAggregate
+from fleetledger.methods.pooled.coordinator import COORDINATOR
+from fleetledger.methods.pooled.device import DEVICE
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.models import DesiredModel, Manifest
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.values import Digest
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import (
     MemoryCoordinator,
     ScriptedDevice,
     contribution_of,
     write_home,
 )
-from transport.memory import InMemoryBroker
 
 CLASSES = ("circle", "square")
 WIDTH = 16

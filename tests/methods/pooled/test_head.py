@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.linear_head import LinearHead
-from methods.pooled.aggregate import PooledAggregate
-from methods.pooled.coordinator import COORDINATOR
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.linear_head import LinearHead
+from fleetledger.methods.pooled.aggregate import PooledAggregate
+from fleetledger.methods.pooled.coordinator import COORDINATOR
 from tests.methods.pooled.making import (
     FEATURES,
     MOMENTS,

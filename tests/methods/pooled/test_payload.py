@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from methods.descriptor import LEARN
-from methods.errors import ContributionError, MethodError
-from methods.part import PartContext
-from methods.pooled import DESCRIPTOR
-from methods.pooled.coordinator import COORDINATOR
-from methods.pooled.device import DEVICE
-from methods.pooled.messages import ClassFeatures, ClassMoments, encode_published
-from schemas.errors import SchemaError
-from schemas.tensors import encode_tensors
+from fleetledger.methods.descriptor import LEARN
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.pooled import DESCRIPTOR
+from fleetledger.methods.pooled.coordinator import COORDINATOR
+from fleetledger.methods.pooled.device import DEVICE
+from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, encode_published
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.pooled.making import FEATURES, MOMENTS, payload_of
 from tests.methods.samples import NAMES, WIDTH, make_samples
 

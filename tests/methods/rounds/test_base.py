@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from learning.losses.composing import FIXED
-from learning.networks import registry
-from learning.networks.pictures import Pictures
-from learning.networks.plan import initial_arrays
-from learning.networks.vision_transformer import VisionTransformer
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from methods.errors import ContributionError, MethodError
-from methods.network_weights import decode_base, decode_weights
-from methods.rounds.assignment import RoundsAssignment
-from methods.rounds.coordinator import COORDINATOR
-from methods.rounds.device import DEVICE
-from methods.training import BASE, ClientUpdate, FitInstruction, LocalData
-from schemas.rounds import RoundOrder
-from schemas.tensors import encode_tensors
-from schemas.values import ClassName, Digest
+from fleetledger.learning.losses.composing import FIXED
+from fleetledger.learning.networks import registry
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.plan import initial_arrays
+from fleetledger.learning.networks.vision_transformer import VisionTransformer
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.network_weights import decode_base, decode_weights
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.rounds.device import DEVICE
+from fleetledger.methods.training import BASE, ClientUpdate, FitInstruction, LocalData
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.tensors import encode_tensors
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked
 from tests.schemas.examples import OFFER

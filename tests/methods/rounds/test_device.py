@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.losses.terms import Distillation
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from methods.errors import MethodError
-from methods.network_weights import decode_weights
-from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
-from methods.rounds.coordinator import COORDINATOR
-from methods.rounds.device import DEVICE
-from methods.rounds.memory import read_memory
-from methods.rounds.messages import received
-from methods.rounds.terms import PAST, SERVER
-from methods.training import LocalData
+from fleetledger.learning.losses.terms import Distillation
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.rounds.device import DEVICE
+from fleetledger.methods.rounds.memory import read_memory
+from fleetledger.methods.rounds.messages import received
+from fleetledger.methods.rounds.terms import PAST, SERVER
+from fleetledger.methods.training import LocalData
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, OWL, asked, assignment, images
 from tests.methods.rounds.training import PICTURES, begun, learn, order
@@ -159,7 +159,7 @@ def kept_accuracy(of: RoundsAssignment) -> float:
     """Learn cat and dog, then owl; return how well cat and dog are still told apart."""
     import torch
 
-    from learning.networks.torch_layers import Mode, forward
+    from fleetledger.learning.networks.torch_layers import Mode, forward
 
     old = images(60, CAT, DOG)
     first = learn(of, order(of, round_of_stage=2), old)

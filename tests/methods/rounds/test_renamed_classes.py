@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from methods.network_weights import decode_weights, encode_weights
-from methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
-from methods.rounds.coordinator import COORDINATOR
-from methods.rounds.fisher import decode_fisher, encode_fisher, unit_zeros
-from methods.rounds.memory import Memory, read_memory
-from methods.rounds.messages import frame_of, received
-from methods.training import FitInstruction, RoundConfig
-from schemas.values import ClassName, Digest
+from fleetledger.methods.network_weights import decode_weights, encode_weights
+from fleetledger.methods.rounds.assignment import FISHER, OLD_MODEL, RoundsAssignment
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.rounds.fisher import decode_fisher, encode_fisher, unit_zeros
+from fleetledger.methods.rounds.memory import Memory, read_memory
+from fleetledger.methods.rounds.messages import frame_of, received
+from fleetledger.methods.training import FitInstruction, RoundConfig
+from fleetledger.schemas.values import ClassName, Digest
 from tests.methods.making import given, relabelled
 from tests.methods.rounds.making import (
     CAT,

@@ -7,11 +7,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from methods.errors import ContributionError, MethodError
-from methods.network_weights import decode_weights
-from methods.rounds.assignment import FISHER
-from methods.rounds.coordinator import COORDINATOR
-from methods.update_forms import Upload
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.rounds.assignment import FISHER
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.update_forms import Upload
 from tests.methods.making import given
 from tests.methods.rounds.making import CAT, DOG, answer, asked, assignment, moved, sent
 
@@ -80,9 +80,9 @@ def test_importance_travels_whole() -> None:
 
 @pytest.mark.torch
 def test_a_fleet_learns_the_same_with_half_the_bytes() -> None:
-    from learning.training.loop import train_alone
-    from learning.training.settings import TrainingEngineSettings
-    from methods.rounds.device import DEVICE
+    from fleetledger.learning.training.loop import train_alone
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.methods.rounds.device import DEVICE
     from tests.methods.rounds.making import images
     from tests.methods.rounds.training import begun, order
 

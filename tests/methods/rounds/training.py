@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from learning.networks.pictures import Pictures
-from methods.rounds.assignment import RoundsAssignment
-from methods.rounds.coordinator import COORDINATOR
-from methods.rounds.device import DEVICE
-from methods.training import FitInstruction
-from schemas.rounds import RoundOrder
-from schemas.values import ClassName
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.methods.rounds.assignment import RoundsAssignment
+from fleetledger.methods.rounds.coordinator import COORDINATOR
+from fleetledger.methods.rounds.device import DEVICE
+from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import ClassName
 from tests.methods.local_rounds import LocalRounds
 from tests.methods.rounds.making import CAT, DOG
 from tests.schemas.examples import OFFER

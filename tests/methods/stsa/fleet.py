@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from learning.numerics.integer_features import project_integer, quantise_features
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.device import DEVICE
-from methods.stsa.head import RidgeHead
-from methods.stsa.messages import StsaAssignment
+from fleetledger.learning.numerics.integer_features import project_integer, quantise_features
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.head import RidgeHead
+from fleetledger.methods.stsa.messages import StsaAssignment
 
 WIDTH = 16
 SMALL: dict[str, Any] = {"map_width": 40}

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from learning.numerics.triangles import symmetric
-from methods.errors import MethodError
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.device import DEVICE
-from methods.stsa.messages import decode_statistics
-from schemas.values import Digest
+from fleetledger.learning.numerics.triangles import symmetric
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.messages import decode_statistics
+from fleetledger.schemas.values import Digest
 from tests.methods.stsa.fleet import EVERY_KIND, GAUSSIAN, SMALL, assignment, make_samples
 
 EXACT = [kind for kind in EVERY_KIND if kind["form"] == "exact" and kind != GAUSSIAN]

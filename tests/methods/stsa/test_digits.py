@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from methods.stsa.coordinator import COORDINATOR
-from methods.stsa.head import RidgeHead
-from methods.stsa.messages import StsaAssignment
-from schemas.values import ClassName
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.stsa.head import RidgeHead
+from fleetledger.methods.stsa.messages import StsaAssignment
+from fleetledger.schemas.values import ClassName
 from tests.methods.stsa.fleet import Samples, features_of, payloads, summed
 
 DEVICES = 10

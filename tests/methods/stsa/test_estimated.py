@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.numerics.estimated_gram import ClassGroups, EstimatorRule, estimated_gram
-from learning.numerics.triangles import symmetric
-from methods.errors import MethodError
-from methods.part import PartContext
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR
-from methods.stsa.device import DEVICE
-from methods.stsa.messages import StsaAssignment
-from schemas.values import ClassName
+from fleetledger.learning.numerics.estimated_gram import ClassGroups, EstimatorRule, estimated_gram
+from fleetledger.learning.numerics.triangles import symmetric
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.messages import StsaAssignment
+from fleetledger.schemas.values import ClassName
 from tests.methods.stsa.fleet import (
     ESTIMATED,
     GAUSSIAN,

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from methods.errors import MethodError
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
     GAUSSIAN,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from learning.numerics.ridge_choice import RIDGES
-from methods.errors import MethodError
-from methods.statistics import FeatureMoments
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR
-from methods.stsa.messages import StsaAssignment
-from methods.stsa.settings import PRESETS, StsaSettings
-from schemas.values import ClassName
+from fleetledger.learning.numerics.ridge_choice import RIDGES
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.statistics import FeatureMoments
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.stsa.messages import StsaAssignment
+from fleetledger.methods.stsa.settings import PRESETS, StsaSettings
+from fleetledger.schemas.values import ClassName
 from tests.methods.stsa.fleet import (
     EVERY_KIND,
     Samples,

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.numerics.triangles import diagonal_index, symmetric
-from methods.errors import ContributionError, MethodError
-from methods.part import PartContext
-from methods.stsa.coordinator import COORDINATOR
-from methods.stsa.device import DEVICE, compute_statistics
-from methods.stsa.messages import LocalStatistics, StsaAssignment
-from methods.stsa.noise import NoiseSizes, largest_noise
+from fleetledger.learning.numerics.triangles import diagonal_index, symmetric
+from fleetledger.methods.errors import ContributionError, MethodError
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.stsa.device import DEVICE, compute_statistics
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
+from fleetledger.methods.stsa.noise import NoiseSizes, largest_noise
 from tests.methods.stsa.fleet import SMALL, Samples, assignment, make_samples
 
 LARGE = {"noise_deviation": 0.5, "noise_strength": 2.0}

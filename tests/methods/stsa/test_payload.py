@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from learning.errors import RangeError
-from learning.numerics.compact import CompactFactor
-from learning.numerics.exact_sum import ScaledIntegers
-from methods.errors import ContributionError
-from methods.stsa.coordinator import COORDINATOR
-from methods.stsa.device import compute_statistics
-from methods.stsa.group_sums import GroupSums
-from methods.stsa.messages import LocalStatistics, decode_statistics, encode_statistics
-from schemas.bitpacking import PackedIntegers
-from schemas.tensors import encode_tensors
+from fleetledger.learning.errors import RangeError
+from fleetledger.learning.numerics.compact import CompactFactor
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.stsa.coordinator import COORDINATOR
+from fleetledger.methods.stsa.device import compute_statistics
+from fleetledger.methods.stsa.group_sums import GroupSums
+from fleetledger.methods.stsa.messages import LocalStatistics, decode_statistics, encode_statistics
+from fleetledger.schemas.bitpacking import PackedIntegers
+from fleetledger.schemas.tensors import encode_tensors
 from tests.methods.stsa.fleet import (
     ESTIMATED,
     EVERY_KIND,

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from learning.numerics.exact_sum import ScaledIntegers
-from learning.numerics.grouping import _shuffled
-from methods.errors import ContributionError
-from methods.part import PartContext
-from methods.stsa.aggregate import StsaAggregate
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.device import DEVICE
-from methods.stsa.group_sums import GroupSums
-from methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
-from schemas.values import ClassName
+from fleetledger.learning.numerics.exact_sum import ScaledIntegers
+from fleetledger.learning.numerics.grouping import _shuffled
+from fleetledger.methods.errors import ContributionError
+from fleetledger.methods.part import PartContext
+from fleetledger.methods.stsa.aggregate import StsaAggregate
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.device import DEVICE
+from fleetledger.methods.stsa.group_sums import GroupSums
+from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment, encode_statistics
+from fleetledger.schemas.values import ClassName
 from tests.methods.stsa.fleet import WIDTH, assignment
 
 CLIENTS, DUMMIES, STAGES, CLASSES = 3, 4, 3, 3

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from methods.errors import MethodError
-from methods.stsa.coordinator import COORDINATOR, frozen_map
-from methods.stsa.settings import StsaSettings
-from schemas.canonical import canonical_json, parse_json
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.stsa.coordinator import COORDINATOR, frozen_map
+from fleetledger.methods.stsa.settings import StsaSettings
+from fleetledger.schemas.canonical import canonical_json, parse_json
 from tests.methods.stsa.fleet import EVERY_KIND, SMALL, assignment
 
 

@@ -6,11 +6,11 @@ import base64
 
 import pytest
 
-from schemas.errors import SignatureError
-from schemas.keys import KeyName, SigningKey
-from schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
-from schemas.proofs.shards import TreeHead
-from schemas.values import Digest, FleetId
+from fleetledger.schemas.errors import SignatureError
+from fleetledger.schemas.keys import KeyName, SigningKey
+from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
+from fleetledger.schemas.proofs.shards import TreeHead
+from fleetledger.schemas.values import Digest, FleetId
 
 FLEET = FleetId("orchard")
 COORDINATOR = SigningKey.fresh(KeyName("orchard/coordinator"))

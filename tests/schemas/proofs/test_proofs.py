@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from schemas.errors import ProofError
-from schemas.proofs.consistency import ConsistencyProof
-from schemas.proofs.inclusion import InclusionProof
-from schemas.proofs.making import consistency_proof, inclusion_proof, root_at
-from schemas.proofs.tree import leaf_hash, node_hash
-from schemas.values import Digest
+from fleetledger.schemas.errors import ProofError
+from fleetledger.schemas.proofs.consistency import ConsistencyProof
+from fleetledger.schemas.proofs.inclusion import InclusionProof
+from fleetledger.schemas.proofs.making import consistency_proof, inclusion_proof, root_at
+from fleetledger.schemas.proofs.tree import leaf_hash, node_hash
+from fleetledger.schemas.values import Digest
 from tests.schemas.proofs import slow
 
 SMALL = 40

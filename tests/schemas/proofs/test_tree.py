@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.proofs.tree import EMPTY_ROOT, Frontier, leaf_hash
+from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier, leaf_hash
 from tests.schemas.proofs.slow import mth
 
 # Leaves and roots of certificate-transparency's merkletree tests (merkle_tree_test.cc).

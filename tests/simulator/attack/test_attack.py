@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import fleetledger
-from learning.networks.registry import build_network
-from methods.network_weights import encode_weights
-from schemas.values import ClassName
-from simulator.attack.report import BLURRED, CLEAR, meaning
+from fleetledger import command_line
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.network_weights import encode_weights
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.attack.report import BLURRED, CLEAR, meaning
 
 pytestmark = pytest.mark.torch
 
@@ -23,7 +23,7 @@ def call(monkeypatch, capsys, *arguments):
     argv = ["fleetledger", "attack", "invert", *map(str, arguments)]
     monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as leaving:
-        fleetledger.main()
+        command_line.main()
     said = capsys.readouterr()
     return int(leaving.value.code or 0), said.out + said.err
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from learning.numerics.preprocessing import preprocess
-from schemas.values import ClassName
-from simulator.backbones.backbone import Backbone
-from simulator.backbones.characters import character_encoder, preprocessing_of
-from simulator.backbones.kept import kept_backbone
-from simulator.datasets.images import LabelledImages, Split
-from simulator.datasets.text_windows import Corpus
-from simulator.datasets.texts import split_texts
-from simulator.errors import BackboneError
-from simulator.scenario.backbone import CharacterSettings
-from simulator.scenario.model import TextSettings
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.backbones.characters import character_encoder, preprocessing_of
+from fleetledger.simulator.backbones.kept import kept_backbone
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.datasets.text_windows import Corpus
+from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.scenario.backbone import CharacterSettings
+from fleetledger.simulator.scenario.model import TextSettings
 from tests.simulator.datasets.drawing import pixels
 from tests.simulator.text.making import PREPROCESSING, one_hot_encoder
 

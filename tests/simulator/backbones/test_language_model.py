@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from export.backbone import import_backbone
-from export.runtime import LoadedModel
-from learning.numerics.preprocessing import preprocess
-from simulator.backbones.characters import character_encoder, preprocessing_of
-from simulator.backbones.language_model import (
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.simulator.backbones.characters import character_encoder, preprocessing_of
+from fleetledger.simulator.backbones.language_model import (
     encoder_onnx,
     language_model,
     learn,
     scores_after,
 )
-from simulator.datasets.texts import split_texts
-from simulator.scenario.backbone import CharacterSettings
-from simulator.scenario.model import TextSettings
+from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.scenario.backbone import CharacterSettings
+from fleetledger.simulator.scenario.model import TextSettings
 from tests.simulator.backbones.test_characters import SAID, SMALL, split, spoken
 
 pytestmark = pytest.mark.torch

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from export.backbone import import_backbone
-from export.errors import PreprocessingFileError
-from export.mobilenet_v2 import random_weights
-from export.preprocessing_file import preprocessing_toml
-from export.runtime import LoadedModel
-from learning.numerics.preprocessing import preprocess
-from schemas.installing import pip_install
-from schemas.values import ClassName
-from simulator.backbones.loading import Backbone, load_backbone
-from simulator.datasets.digits import split_digits
-from simulator.datasets.file_digests import FileDigests
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.images import LabelledImages, Split
-from simulator.errors import BackboneError
-from simulator.scenario.backbone import BackboneSettings
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.errors import PreprocessingFileError
+from fleetledger.export.mobilenet_v2 import random_weights
+from fleetledger.export.preprocessing_file import preprocessing_toml
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.installing import pip_install
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.loading import Backbone, load_backbone
+from fleetledger.simulator.datasets.digits import split_digits
+from fleetledger.simulator.datasets.file_digests import FileDigests
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.scenario.backbone import BackboneSettings
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
 from tests.simulator.datasets.drawing import draw_all, pixels
 
@@ -145,7 +145,7 @@ def test_a_network_of_torchvision_is_exported_once(tmp_path: Path, monkeypatch):
     assert first.name == "squeezenet1_1"
     assert first.preprocessing.size == (32, 32)
     assert features(first, split(6, 5, 3).train.picture(0)).shape == (512,)
-    from export import torchvision_backbone
+    from fleetledger.export import torchvision_backbone
 
     monkeypatch.delattr(torchvision_backbone, "export_torchvision")
     assert load_backbone(settings, split(6, 5, 3)) == first
@@ -155,7 +155,7 @@ def test_a_network_of_torchvision_is_exported_once(tmp_path: Path, monkeypatch):
 def test_weights_come_from_a_file(tmp_path: Path, monkeypatch):
     import torch
 
-    from export.torchvision_network import torchvision_module
+    from fleetledger.export.torchvision_network import torchvision_module
 
     monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
     torch.manual_seed(7)
@@ -193,7 +193,7 @@ def test_weights_that_are_not_there_are_told(weights: str, told: str, tmp_path: 
 def test_published_weights_are_taken_from_where_torch_keeps_them(tmp_path: Path, monkeypatch):
     import torch
 
-    from export.torchvision_network import torchvision_module
+    from fleetledger.export.torchvision_network import torchvision_module
 
     monkeypatch.setenv("FLEETLEDGER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
@@ -219,8 +219,8 @@ def version(package):
         raise importlib.metadata.PackageNotFoundError(package)
     return real(package)
 importlib.metadata.version = version
-from simulator.backbones.from_torchvision import torchvision_backbone
-from simulator.errors import BackboneError
+from fleetledger.simulator.backbones.from_torchvision import torchvision_backbone
+from fleetledger.simulator.errors import BackboneError
 for weights in (None, "IMAGENET1K_V1"):
     try:
         torchvision_backbone("mobilenet_v2", weights, None)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from simulator.backbones.scenes import (
+from fleetledger.simulator.backbones.scenes import (
     CENTRE,
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,
     SPREAD,
     scene_preprocessing,
 )
-from simulator.datasets.images import Split
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.errors import BackboneError
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.errors import BackboneError
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from methods.network_weights import decode_weights
-from methods.registry import training_coordinator
-from simulator.base_session.central import dealt
-from simulator.engines.interface import Prepared
-from simulator.engines.network_meter import NetworkMeter
-from simulator.errors import EngineError
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.trainer import trainer_of
+from fleetledger.methods.network_weights import decode_weights
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.simulator.base_session.central import dealt
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.trainer import trainer_of
 from tests.simulator.engines.mqtt.small import Quiet
 from tests.simulator.rounds.small import distilling, small
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.registry import build_network
-from learning.networks.torch_layers import Mode, forward
-from learning.training.chance import Chance
-from learning.training.settings import TrainingEngineSettings
-from simulator.base_session.training import Lesson, train_centrally
-from simulator.errors import EngineError
-from simulator.scenario.base_session import BaseSession
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.learning.networks.torch_layers import Mode, forward
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.simulator.base_session.training import Lesson, train_centrally
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.scenario.base_session import BaseSession
 from tests.learning.training.threads import one_thread  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.torch

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.chaos.running import fast_folder
-from simulator.chaos.trials import Trials
+from fleetledger.simulator.chaos.running import fast_folder
+from fleetledger.simulator.chaos.trials import Trials
 from tests.learning.training.threads import one_thread
 
 __all__ = ["one_thread"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.volume import Volume
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.volume import Volume
 
 
 class CutError(BaseException):

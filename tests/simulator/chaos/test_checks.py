@@ -10,16 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.state import State
-from coordinator.ledger.blobs import BlobStore
-from coordinator.paths import blob_folder, ledger_path
-from device_agent.slots import ModelSlots
-from schemas.contributions import PartKey
-from schemas.receipts import Accepted, Receipt
-from schemas.values import DeviceId, Digest
-from simulator.chaos.checks import AT_ANY_TIME, PROMISES, Broken, SeenMeanwhile, Undisturbed, check
-from simulator.chaos.outcome import Places, read_outcome
-from simulator.chaos.trials import Trials
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.device_agent.slots import ModelSlots
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.chaos.checks import (
+    AT_ANY_TIME,
+    PROMISES,
+    Broken,
+    SeenMeanwhile,
+    Undisturbed,
+    check,
+)
+from fleetledger.simulator.chaos.outcome import Places, read_outcome
+from fleetledger.simulator.chaos.trials import Trials
 
 OFFERED = 2
 """The fleet whose payloads are large enough for the blob store."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos.crashable import Crashable, FaultyWorld
-from simulator.chaos.disk import Disk
-from simulator.chaos.effects import CrashPoints
-from simulator.chaos.faults import CALM, Crash, Troubles
-from simulator.chaos.faulty_network import FaultyNetwork
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.loop import Endpoint, Loop
+from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
+from fleetledger.simulator.chaos.disk import Disk
+from fleetledger.simulator.chaos.effects import CrashPoints
+from fleetledger.simulator.chaos.faults import CALM, Crash, Troubles
+from fleetledger.simulator.chaos.faulty_network import FaultyNetwork
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.loop import Endpoint, Loop
 
 
 class Diary(Crashable):

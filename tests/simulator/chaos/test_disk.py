@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from device_agent.store.blobs import sync_folder, write_durably
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.volume import Volume, torn
+from fleetledger.device_agent.store.blobs import sync_folder, write_durably
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.volume import Volume, torn
 from tests.simulator.chaos.cutting import CutError, Scissors, cuts
 
 OLD, NEW = b"old" * 400, b"new and longer" * 200

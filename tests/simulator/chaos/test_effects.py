@@ -6,8 +6,8 @@ from collections import deque
 
 import pytest
 
-from simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
-from simulator.chaos.faults import Crash
+from fleetledger.simulator.chaos.effects import CrashPoints, SimulatedCrash, Victim
+from fleetledger.simulator.chaos.faults import Crash
 
 
 class Program:

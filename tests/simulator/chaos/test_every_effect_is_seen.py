@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from simulator.chaos.disk import EFFECTS
+from fleetledger.simulator.chaos.disk import EFFECTS
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("coordinator", "device_agent", "transport")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos.faults import CALM, Crash, Troubles
-from simulator.chaos.running import run_troubles
-from simulator.chaos.trials import Trials
+from fleetledger.simulator.chaos.faults import CALM, Crash, Troubles
+from fleetledger.simulator.chaos.running import run_troubles
+from fleetledger.simulator.chaos.trials import Trials
 
 FLEET = 2
 """Its payloads are offered in blocks, so that most kinds of file are written."""

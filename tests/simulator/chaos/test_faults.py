@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.chaos.faults import draw_troubles
+from fleetledger.simulator.chaos.faults import draw_troubles
 
 PROGRAMS = ("coordinator", "device-1", "device-2")
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from simulator.chaos.faults import NetworkFaults
-from simulator.chaos.faulty_network import FaultyNetwork
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.loop import Loop
-from simulator.virtual.network import VirtualConnection
-from transport.interface import Connected, Disconnected, IncomingMessage, OutgoingMessage
+from fleetledger.simulator.chaos.faults import NetworkFaults
+from fleetledger.simulator.chaos.faulty_network import FaultyNetwork
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.loop import Loop
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.transport.interface import (
+    Connected,
+    Disconnected,
+    IncomingMessage,
+    OutgoingMessage,
+)
 
 CLEAR = NetworkFaults(0.0, 0.0, 0.0, 0.0, 0.0)
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from coordinator.ledger.blobs import BlobStore
-from coordinator.ledger.store import Ledger
-from device_agent.chance import SECRET_BYTES, device_secret
-from device_agent.slots import ModelSlots, Slot
-from device_agent.store.blobs import BlobFolder
-from schemas.values import Digest
-from simulator.chaos.disk import Disk, Drive
-from simulator.chaos.volume import Volume
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.device_agent.chance import SECRET_BYTES, device_secret
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.device_agent.store.blobs import BlobFolder
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.chaos.disk import Disk, Drive
+from fleetledger.simulator.chaos.volume import Volume
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.part_file import PartFile
 from tests.simulator.chaos.cutting import CutError, Scissors, cuts
-from transport.block_source import BlockSource
-from transport.part_file import PartFile
 
 DATA = b"some bytes that matter" * 200
 DIGEST = Digest.of(DATA)

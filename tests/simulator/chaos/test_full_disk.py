@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.errors import LedgerWriteError
-from coordinator.ledger.store import Ledger
-from simulator.chaos.trials import Trials
+from fleetledger.coordinator.errors import LedgerWriteError
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.simulator.chaos.trials import Trials
 
 
 @pytest.mark.nightly

@@ -12,12 +12,12 @@ import pytest
 import typer
 from rich.console import Console
 
-from simulator.chaos.__main__ import main
-from simulator.chaos.checks import Broken
-from simulator.chaos.many import read_range, run_seeds, summarise
-from simulator.chaos.report import ChaosReport
-from simulator.chaos.trials import Trials
-from simulator.errors import ChaosError
+from fleetledger.simulator.chaos.__main__ import main
+from fleetledger.simulator.chaos.checks import Broken
+from fleetledger.simulator.chaos.many import read_range, run_seeds, summarise
+from fleetledger.simulator.chaos.report import ChaosReport
+from fleetledger.simulator.chaos.trials import Trials
+from fleetledger.simulator.errors import ChaosError
 
 
 def test_a_range_names_its_first_and_last_seed() -> None:
@@ -49,7 +49,15 @@ def test_the_summary_adds_up_and_names_the_seeds_that_broke_a_promise() -> None:
 
 
 def test_the_command_runs_seeds_and_writes_the_summary(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "simulator.chaos", "--seeds", "5", "--summary", "out.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "fleetledger.simulator.chaos",
+        "--seeds",
+        "5",
+        "--summary",
+        "out.json",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "out.json").read_text())

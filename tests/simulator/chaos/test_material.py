@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos.material import prepare
-from simulator.chaos.running import run_undisturbed
-from simulator.chaos.variants import variants, write_pictures
-from simulator.engines.paths import index_of
-from simulator.errors import ScenarioError
-from simulator.scenario.model import MethodSettings, Scenario, StageSettings
+from fleetledger.simulator.chaos.material import prepare
+from fleetledger.simulator.chaos.running import run_undisturbed
+from fleetledger.simulator.chaos.variants import variants, write_pictures
+from fleetledger.simulator.engines.paths import index_of
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.model import MethodSettings, Scenario, StageSettings
 
 
 @pytest.fixture

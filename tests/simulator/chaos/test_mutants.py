@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from coordinator.ledger import folder_store
-from coordinator.ledger.store import Ledger
-from coordinator.serving import shell
-from coordinator.topics.contributions.rules import Intake
-from device_agent import slots
-from device_agent.store.store import AgentStore
-from schemas.values import Digest
-from simulator.chaos.trials import Trials
+from fleetledger.coordinator.ledger import folder_store
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.serving import shell
+from fleetledger.coordinator.topics.contributions.rules import Intake
+from fleetledger.device_agent import slots
+from fleetledger.device_agent.store.store import AgentStore
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.chaos.trials import Trials
 
 MOST_SEEDS = 40
 OFFERED = 2

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.devices import Devices
-from simulator.chaos.checks import Broken
-from simulator.chaos.faults import Crash, NetworkFaults, Troubles
-from simulator.chaos.running import run_troubles
-from simulator.chaos.trials import Trials
+from fleetledger.coordinator.core.devices import Devices
+from fleetledger.simulator.chaos.checks import Broken
+from fleetledger.simulator.chaos.faults import Crash, NetworkFaults, Troubles
+from fleetledger.simulator.chaos.running import run_troubles
+from fleetledger.simulator.chaos.trials import Trials
 
 FLEET = 1
 """It has many parts, so that letters of the former installation use numbers of the new one."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.chaos.checks import Broken
-from simulator.chaos.report import ChaosReport
+from fleetledger.simulator.chaos.checks import Broken
+from fleetledger.simulator.chaos.report import ChaosReport
 
 
 def test_a_report_lists_the_troubles() -> None:

@@ -1,6 +1,6 @@
 """Fleets that get a candidate keep every promise, and come to the same verdict, whoever is killed.
 
-More: `python -m simulator.chaos --rollouts --seeds 0-499`.
+More: `python -m fleetledger.simulator.chaos --rollouts --seeds 0-499`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.chaos.faults import CALM, Crash, Troubles
-from simulator.chaos.running import fast_folder, run_troubles
-from simulator.chaos.trials import Trials
+from fleetledger.simulator.chaos.faults import CALM, Crash, Troubles
+from fleetledger.simulator.chaos.running import fast_folder, run_troubles
+from fleetledger.simulator.chaos.trials import Trials
 from tests.simulator.chaos.test_seeds import blocks
 
 BY_DAY, SEEDS, AT_ONCE = 2, 4, 2

@@ -2,8 +2,8 @@
 
 Those that train a network have tests of their own.
 
-Twenty more are by night. Two thousand: `python -m simulator.chaos --seeds 0-1999`. One again:
-`--seeds 137 --keep DIR`.
+Twenty more are by night. Two thousand: `python -m fleetledger.simulator.chaos --seeds 0-1999`.
+One again: `--seeds 137 --keep DIR`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from simulator.chaos.trials import Trials
+from fleetledger.simulator.chaos.trials import Trials
 
 BY_DAY, SEEDS, AT_ONCE = 10, 40, 10
 

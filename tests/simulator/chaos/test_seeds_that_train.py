@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.chaos.trials import Trials
+from fleetledger.simulator.chaos.trials import Trials
 from tests.simulator.chaos.test_seeds import blocks
 
 pytestmark = pytest.mark.torch

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simulator.datasets.digits import load_digits, split_digits
-from simulator.datasets.images import LabelledImages
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.digits import load_digits, split_digits
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.errors import DatasetError
 
 
 def rows(part: LabelledImages) -> set[bytes]:

@@ -7,8 +7,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSet
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSet
 from tests.simulator.datasets.drawing import pixels
 
 PAGE = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text(encoding="utf-8")
@@ -19,7 +19,7 @@ def test_every_data_set_has_a_row():
 
 
 def test_the_npz_table_is_that_of_the_module():
-    from simulator.datasets import npz
+    from fleetledger.simulator.datasets import npz
 
     assert npz.__doc__ is not None
     arrays = re.findall(r"^\| `(\w+)` \| (.+?) \|", npz.__doc__, re.MULTILINE)

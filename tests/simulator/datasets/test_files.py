@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from schemas.values import ClassName
-from simulator.datasets import file_digests
-from simulator.datasets.file_digests import FileDigests
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.samples import SampleSet, picture_digest
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets import file_digests
+from fleetledger.simulator.datasets.file_digests import FileDigests
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.samples import SampleSet, picture_digest
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import draw, draw_all, pixels
 
 NAMES = (ClassName("eel"), ClassName("fox"))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from simulator.datasets.hue import HueShifted, shift_hue
-from simulator.datasets.images import LabelledImages
-from simulator.datasets.patterns import PatternSettings, split_patterns
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.hue import HueShifted, shift_hue
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.datasets.patterns import PatternSettings, split_patterns
+from fleetledger.simulator.errors import DatasetError
 
 SAMPLES = split_patterns(PatternSettings(classes=2, train=3, test=1, height=9, width=8), 1).train
 SHIFTS = np.array([0.0, 0.1, -0.3, 0.5, -0.5, 0.25])

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages
-from simulator.datasets.samples import SampleSet, first_of_every_class, picture_digest
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.datasets.samples import SampleSet, first_of_every_class, picture_digest
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import pixels
 
 NAMES = (ClassName("eel"), ClassName("fox"))

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.files import ImageFiles
-from simulator.datasets.image_folder import load_image_folder
-from simulator.datasets.imagenet import load_imagenet
-from simulator.datasets.imagenet_r import load_imagenet_r
-from simulator.datasets.images import Split
-from simulator.datasets.mini_imagenet import load_mini_imagenet
-from simulator.datasets.tiny_imagenet import load_tiny_imagenet
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.files import ImageFiles
+from fleetledger.simulator.datasets.image_folder import load_image_folder
+from fleetledger.simulator.datasets.imagenet import load_imagenet
+from fleetledger.simulator.datasets.imagenet_r import load_imagenet_r
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.mini_imagenet import load_mini_imagenet
+from fleetledger.simulator.datasets.tiny_imagenet import load_tiny_imagenet
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.drawing import draw_all
 
 

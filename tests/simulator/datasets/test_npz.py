@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.packs.to_npz import decode, encode, read_packs
-from simulator.datasets.npz import load_npz, save_npz
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.npz import load_npz, save_npz
+from fleetledger.simulator.errors import DatasetError
 
 
 def arrays(**other: np.ndarray) -> dict[str, np.ndarray]:

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.packs.omniglot import character_names, read_pack
 from benchmarks.packs.to_npz import read_packs
-from simulator.datasets.loading import load_split
-from simulator.datasets.npz import save_npz
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.scenario.model import DataSettings
 
 
 def pack(name: str) -> Path:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simulator.datasets.loading import load_split
-from simulator.datasets.patterns import PatternSettings, split_patterns
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.patterns import PatternSettings, split_patterns
+from fleetledger.simulator.scenario.model import DataSettings
 
 FEW = PatternSettings(classes=3, train=4, test=2, height=10, width=12, owners=2)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from schemas.values import ClassName, Digest
-from simulator.datasets.character_names import character_class
-from simulator.datasets.grammar import LONGEST, SHORTEST, SPEAKERS, speak
-from simulator.datasets.loading import load_split
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.speeches import by_speaker, read_speeches
-from simulator.datasets.text_windows import TextWindows
-from simulator.datasets.texts import split_texts
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSettings, TextSettings
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.character_names import character_class
+from fleetledger.simulator.datasets.grammar import LONGEST, SHORTEST, SPEAKERS, speak
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.speeches import by_speaker, read_speeches
+from fleetledger.simulator.datasets.text_windows import TextWindows
+from fleetledger.simulator.datasets.texts import split_texts
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSettings, TextSettings
 
 PLAY = """ANN:
 One line.

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from schemas.installing import pip_install
-from simulator.datasets.loading import load_split
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSettings
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSettings
 from tests.simulator.datasets.drawing import pixels
 
 
 @pytest.fixture
 def trusting(monkeypatch) -> None:
     """Let torchvision take our files for the published ones, whose digests they lack."""
-    from export.torchvision_network import torchvision_module
+    from fleetledger.export.torchvision_network import torchvision_module
 
     for module in ("cifar", "omniglot"):
         there = torchvision_module(f"datasets.{module}")
@@ -169,9 +169,9 @@ def test_without_torch_the_way_out_is_told(name: str, tmp_path: Path):
     program = f"""
 import sys
 sys.modules["torch"] = None
-from simulator.datasets.loading import load_split
-from simulator.errors import DatasetError
-from simulator.scenario.model import DataSettings
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import DataSettings
 try:
     load_split(DataSettings(set={name!r}, root={str(tmp_path)!r}), 0)
 except DatasetError as error:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
-from coordinator.topics.lineages.entries import BackboneImported
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.classes.entries import ClassNamed
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted, DeviceBorn
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.coordinator.topics.models.entries import (
     DeviceEvaluated,
     DeviceModelStatus,
     ModelDesired,
     ModelExported,
     ModelSolved,
 )
-from coordinator.topics.stages.entries import StageClosed, StageOpened
-from schemas.contributions import PartKey
-from schemas.models import Parity, Preprocessing
-from schemas.offers import Offer
-from schemas.presence import Capabilities
-from schemas.reports import ClassResult
-from schemas.values import BootId, ClassName, DeviceId, Digest
-from simulator.engines.mqtt.view import FleetView
+from fleetledger.coordinator.topics.stages.entries import StageClosed, StageOpened
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.models import Parity, Preprocessing
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.reports import ClassResult
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.simulator.engines.mqtt.view import FleetView
 
 LINEAGE = Digest.of(b"frozen")
 DEVICES = (DeviceId("device-1"), DeviceId("device-2"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.contributions.entries import NothingReported
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.rounds import Observation
-from schemas.values import ClassName, DeviceId
-from simulator.engines.novelty_checks import NoveltyLog
-from simulator.records import NoveltyCheckRecord
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.contributions.entries import NothingReported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.engines.novelty_checks import NoveltyLog
+from fleetledger.simulator.records import NoveltyCheckRecord
 from tests.schemas.examples import OFFER
 
 ONE, TWO = DeviceId("device-1"), DeviceId("device-2")

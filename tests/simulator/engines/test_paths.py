@@ -6,11 +6,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from device_agent.sources.scenes import IMAGES, MASKS
-from schemas.values import ClassName
-from simulator.datasets.digits import load_digits
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.paths import image_path, index_of, mask_path, sample_path
+from fleetledger.device_agent.sources.scenes import IMAGES, MASKS
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.digits import load_digits
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.paths import image_path, index_of, mask_path, sample_path
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 

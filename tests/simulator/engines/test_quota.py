@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.rules import IntakeRules
-from coordinator.serving.quotas import Quotas
-from coordinator.settings import load, write_new
-from schemas.topics import DeviceTopic
-from schemas.values import DeviceId
-from simulator.engines.inprocess import home
-from simulator.engines.mqtt import settings
-from simulator.scenario.model import Scenario
-from transport.brokers import MosquittoBroker
+from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.serving.quotas import Quotas
+from fleetledger.coordinator.settings import load, write_new
+from fleetledger.schemas.topics import DeviceTopic
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess import home
+from fleetledger.simulator.engines.mqtt import settings
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.transport.brokers import MosquittoBroker
 
 DEVICE = DeviceId("device-1")
 RESNET_101 = 183 << 20

@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coordinator.topics.contributions.entries import (
+from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
     NothingReported,
 )
-from coordinator.topics.stages.entries import TransitionReported
-from schemas.contributions import PartKey
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId, Digest
-from simulator.engines.recording import Recorded, Recorder, StageMeasures, Usage
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import StageRecord
+from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.recording import Recorded, Recorder, StageMeasures, Usage
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger
 from tests.simulator.engines.mqtt.test_questions import PLAN, contribute, open_stage
 

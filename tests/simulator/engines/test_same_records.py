@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Engine, Prepared
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.records import StageRecord
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import WITHOUT_FILES
-from simulator.scenario.shipped import shipped_names
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Engine, Prepared
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import WITHOUT_FILES
+from fleetledger.simulator.scenario.shipped import shipped_names
 from tests.simulator.rounds.small import Watching
 
 pytestmark = pytest.mark.broker

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from export.dense_golden import build_dense_golden
-from export.dense_package import pack_dense
-from export.package import Lineage, ModelFacts
-from export.segmentation import export_segmentation
-from learning.networks.conversion import to_tensors
-from learning.networks.segmentation.registry import build_segmentation
-from schemas.models import BACKGROUND
-from schemas.values import ClassName
-from simulator.engines import scene_meter
-from simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes
-from simulator.run.scene_evaluation import SceneEvaluation
+from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.package import Lineage, ModelFacts
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.schemas.models import BACKGROUND
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.engines import scene_meter
+from fleetledger.simulator.engines.scene_meter import Rows, SceneMeter, chosen_scenes
+from fleetledger.simulator.run.scene_evaluation import SceneEvaluation
 from tests.simulator.run.dense_engine import SEEN_AS, DenseEngine, prepared_scenes
 
 pytestmark = pytest.mark.torch

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from coordinator.making.offering import offer_of
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from coordinator.topics.stages.entries import StageOpened
-from methods.descriptor import Descriptor
-from schemas.contributions import PartKey
-from schemas.rounds import RoundAnswer
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines import traffic_by_kind
-from simulator.engines.traffic_by_kind import KindTrafficCount
+from fleetledger.coordinator.making.offering import offer_of
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.methods.descriptor import Descriptor
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.engines import traffic_by_kind
+from fleetledger.simulator.engines.traffic_by_kind import KindTrafficCount
 
 A, B = DeviceId("a"), DeviceId("b")
 WEIGHTS, LATER, SHARED, ENSEMBLE = (bytes([n]) * size for n, size in enumerate((400, 401, 90, 30)))

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from export.backbone import import_backbone
-from export.frozen import MapKind, build_frozen
-from learning.numerics.counter_generator import gaussian_map, integer_map
-from schemas.values import ClassName
-from simulator.backbones.backbone import Backbone
-from simulator.datasets.images import LabelledImages, Split
-from simulator.features.interface import FrozenModel
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import MapKind, build_frozen
+from fleetledger.learning.numerics.counter_generator import gaussian_map, integer_map
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.features.interface import FrozenModel
 from tests.export.networks import COLOUR, WIDTH, data, pooled_network
 
 NAMES = (ClassName("eel"), ClassName("fox"))

@@ -5,20 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.inference import Frozen, InferenceSession, SessionSettings
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.mobilenet_v2 import (
+from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.mobilenet_v2 import (
     build_mobilenet_v2,
     imagenet_preprocessing,
     random_weights,
 )
-from learning.numerics.counter_generator import integer_map
-from learning.numerics.preprocessing import preprocess
-from simulator.backbones.backbone import Backbone
-from simulator.features.bank import open_bank
-from simulator.features.frozen_features import ProjectedFeatures
-from simulator.features.interface import Floats, FrozenModel
+from fleetledger.learning.numerics.counter_generator import integer_map
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.simulator.backbones.backbone import Backbone
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.frozen_features import ProjectedFeatures
+from fleetledger.simulator.features.interface import Floats, FrozenModel
 from tests.simulator.features.scenes import Heard, split
 
 COLUMNS = 300

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.inference import Frozen, InferenceSession, SessionSettings
-from learning.numerics.preprocessing import preprocess
-from schemas.values import Digest
-from simulator.datasets.image_folder import load_image_folder
-from simulator.datasets.images import LabelledImages, Split
-from simulator.errors import BackboneError, DatasetError
-from simulator.features import providers
-from simulator.features.bank import open_bank
-from simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
-from simulator.features.interface import FrozenModel
+from fleetledger.device_agent.inference import Frozen, InferenceSession, SessionSettings
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.datasets.image_folder import load_image_folder
+from fleetledger.simulator.datasets.images import LabelledImages, Split
+from fleetledger.simulator.errors import BackboneError, DatasetError
+from fleetledger.simulator.features import providers
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.frozen_features import ProjectedFeatures, WholeFeatures
+from fleetledger.simulator.features.interface import FrozenModel
 from tests.export.networks import COLOUR, WIDTH, data, network, pooled, value
 from tests.simulator.features.scenes import BACKBONE, NAMES, Heard, frozen_model, split
 

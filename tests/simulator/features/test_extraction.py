@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.inference import InferenceSession
-from simulator.features import bank, extraction
-from simulator.features.bank import open_bank
-from simulator.features.extraction import BatchExtractor
-from simulator.features.providers import CPU, CUDA, Choice
+from fleetledger.device_agent.inference import InferenceSession
+from fleetledger.simulator.features import bank, extraction
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.extraction import BatchExtractor
+from fleetledger.simulator.features.providers import CPU, CUDA, Choice
 from tests.export.networks import COLOUR
 from tests.simulator.features.scenes import BACKBONE, Heard, images, split
 

@@ -2,9 +2,15 @@
 
 import pytest
 
-from simulator.errors import BackboneError
-from simulator.features import providers
-from simulator.features.providers import CPU, CUDA, TORCH_CUDA, Choice, choose_extraction
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.features import providers
+from fleetledger.simulator.features.providers import (
+    CPU,
+    CUDA,
+    TORCH_CUDA,
+    Choice,
+    choose_extraction,
+)
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *, runtime: bool, torch: bool) -> None:

@@ -6,9 +6,9 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from schemas.values import Digest
-from simulator.errors import BackboneError
-from simulator.features.row_store import RowStore
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.features.row_store import RowStore
 
 ORIGIN = {"model": "a", "runtime": "1.0"}
 WIDTH = 3

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from export.backbone import import_backbone
-from export.rules import STANDARD_DOMAINS, read_model
-from simulator.features import bank as bank_module
-from simulator.features.bank import open_bank
-from simulator.features.extraction import BatchExtractor
-from simulator.features.frozen_features import ProjectedFeatures
-from simulator.features.providers import CPU, TORCH_CUDA, Choice
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.rules import STANDARD_DOMAINS, read_model
+from fleetledger.simulator.features import bank as bank_module
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.features.extraction import BatchExtractor
+from fleetledger.simulator.features.frozen_features import ProjectedFeatures
+from fleetledger.simulator.features.providers import CPU, TORCH_CUDA, Choice
 from tests.export.networks import COLOUR
 from tests.simulator.features.scenes import BACKBONE, Heard, frozen_model, images, split
 
@@ -44,7 +44,7 @@ def module():
 
 @pytest.mark.parametrize("batch", [1, 7, 100])
 def test_torch_gives_what_onnx_runtime_gives(batch: int):
-    from simulator.features.torch_extraction import TorchExtractor
+    from fleetledger.simulator.features.torch_extraction import TorchExtractor
 
     part = images(23, seed=4)
     samples = [(part, index) for index in range(len(part))]
@@ -62,7 +62,7 @@ def test_torch_gives_what_onnx_runtime_gives(batch: int):
 
 
 def test_a_bank_that_torch_fills_is_told_and_kept_apart(tmp_path: Path, monkeypatch):
-    from simulator.features import torch_extraction
+    from fleetledger.simulator.features import torch_extraction
 
     chosen = Choice(TORCH_CUDA, "torch extracts")
     monkeypatch.setattr(bank_module, "choose_extraction", lambda *_, **__: chosen)
@@ -86,7 +86,7 @@ def test_a_bank_that_torch_fills_is_told_and_kept_apart(tmp_path: Path, monkeypa
 def test_what_was_set_of_tf32_is_put_back():
     import torch
 
-    from simulator.features.torch_extraction import TorchExtractor
+    from fleetledger.simulator.features.torch_extraction import TorchExtractor
 
     part = images(2, seed=4)
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -106,7 +106,7 @@ def test_a_gpu_gives_nearly_what_the_processor_gives():
 
     if not torch.cuda.is_available():
         pytest.skip("torch finds no CUDA device")
-    from simulator.features.torch_extraction import TorchExtractor
+    from fleetledger.simulator.features.torch_extraction import TorchExtractor
 
     part = images(300, seed=4)
     samples = [(part, index) for index in range(len(part))]

@@ -8,14 +8,14 @@ torchmetrics = pytest.importorskip(
     "torchmetrics.functional.classification", reason="needs torchmetrics: extra dev-torch"
 )
 
-from simulator.metrics.confusion import count_pairs  # noqa: E402
-from simulator.metrics.recall_and_f1 import (  # noqa: E402
+from fleetledger.simulator.metrics.confusion import count_pairs  # noqa: E402
+from fleetledger.simulator.metrics.recall_and_f1 import (  # noqa: E402
     batchwise_f1,
     batchwise_recall,
     macro_f1,
     macro_recall,
 )
-from simulator.metrics.segmentation import PixelCounts, score_stage  # noqa: E402
+from fleetledger.simulator.metrics.segmentation import PixelCounts, score_stage  # noqa: E402
 from tests.simulator.fake_run import Shape, fake_seed  # noqa: E402
 
 pytestmark = pytest.mark.torch

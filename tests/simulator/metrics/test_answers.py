@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.errors import MetricsError
-from simulator.metrics.answers import Answers
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.answers import Answers
 from tests.simulator.fake_run import Shape, fake_seed
 
 

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from simulator.metrics.answers import Answers
-from simulator.metrics.confusion import Counts, class_accuracy, count_pairs, task_confusion
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.confusion import (
+    Counts,
+    class_accuracy,
+    count_pairs,
+    task_confusion,
+)
 from tests.simulator.fake_run import Shape, fake_seed
 
 

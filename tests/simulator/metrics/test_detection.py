@@ -1,8 +1,8 @@
 """Delays, misses and false alarms, on a stage made by hand."""
 
-from schemas.values import DeviceId
-from simulator.metrics.detection import detect
-from simulator.records import DeviceRecord, StageRecord, TransitionRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.detection import detect
+from fleetledger.simulator.records import DeviceRecord, StageRecord, TransitionRecord
 from tests.simulator.fake_run import Shape, fake_seed
 
 ONE, TWO, THREE, FOUR, AWAY = (DeviceId(f"device-{number}") for number in range(1, 6))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from schemas.values import ClassName, DeviceId
-from simulator.errors import MetricsError
-from simulator.metrics.distribution import distribution
-from simulator.metrics.plan_counts import PlanCounts
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.distribution import distribution
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
 
 NAMES = tuple(ClassName(name) for name in ("apple", "pear", "plum"))
 

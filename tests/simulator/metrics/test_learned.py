@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from simulator.metrics.learned import learned_by_stage
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.metrics.learned import learned_by_stage
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from tests.simulator.fake_run import FakeSeed, Shape, fake_results, fake_seed
 
 SHAPE = Shape(stages=4, classes_per_stage=3, pixels=True, seeds=(1, 2))

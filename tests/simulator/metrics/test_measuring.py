@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.errors import MetricsError
-from simulator.metrics.headline import HEADLINE
-from simulator.metrics.measuring import measure_seed
-from simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.headline import HEADLINE
+from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from tests.simulator.fake_run import FakeSeed, Shape, fake_seed
 
 SHAPE = Shape(

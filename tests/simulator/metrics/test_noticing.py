@@ -1,9 +1,9 @@
 """What looks of devices are taken for, on a stage made by hand."""
 
-from schemas.values import DeviceId
-from simulator.metrics.noticing import judged, noticing
-from simulator.metrics.seed_metrics import Noticing, StageMetrics
-from simulator.records import NoveltyCheckRecord
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.metrics.noticing import judged, noticing
+from fleetledger.simulator.metrics.seed_metrics import Noticing, StageMetrics
+from fleetledger.simulator.records import NoveltyCheckRecord
 from tests.simulator.fake_run import Shape, fake_seed
 
 ONE, TWO, THREE = (DeviceId(f"device-{number}") for number in (1, 2, 10))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from simulator.metrics.over_seeds import paired_difference, summary
+from fleetledger.simulator.metrics.over_seeds import paired_difference, summary
 
 
 def test_the_deviation_is_that_of_a_sample():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from schemas.values import ClassName, DeviceId
-from simulator.errors import MetricsError
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 
 ONE, TWO = DeviceId("device-1"), DeviceId("device-2")
 NAMES = (ClassName("apple"), ClassName("pear"), ClassName("plum"))

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from simulator.metrics.recall_and_f1 import batchwise_f1, batchwise_recall, macro_f1, macro_recall
+from fleetledger.simulator.metrics.recall_and_f1 import (
+    batchwise_f1,
+    batchwise_recall,
+    macro_f1,
+    macro_recall,
+)
 
 
 def draw(classes: int, samples: int, accuracy: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.errors import RunError
-from simulator.metrics.results import RunResults
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.results import RunResults
 from tests.simulator.fake_run import Shape, fake_results
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.metrics.headline import METRICS
-from simulator.metrics.score import common_score, name_in_files, say
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.score import common_score, name_in_files, say
 
 
 def test_texts_say_what_a_run_is_scored_by():

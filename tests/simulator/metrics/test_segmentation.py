@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from simulator.errors import MetricsError
-from simulator.metrics.segmentation import PixelCounts, score_stage
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.segmentation import PixelCounts, score_stage
 
 CLASSES = 6
 

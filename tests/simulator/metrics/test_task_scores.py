@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import MetricsError
-from simulator.metrics.task_scores import TaskScores
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.task_scores import TaskScores
 
 
 def make_scores(stages: int, seed: int, *, equal_tasks: bool = False) -> TaskScores:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.message import Strict
-from schemas.values import ClassName
-from simulator.plan.fleet_plan import FleetPlan, Group, StagePlan
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.plan.fleet_plan import FleetPlan, Group, StagePlan
 
 
 class CountSpread(Strict):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from schemas.values import ClassName
-from simulator.datasets import LabelledImages, Split
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.making import make_plan
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets import LabelledImages, Split
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def names(classes: int) -> tuple[ClassName, ...]:

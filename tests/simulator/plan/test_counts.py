@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simulator.metrics.plan_counts import plan_counts
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.metrics.plan_counts import plan_counts
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from tests.simulator.plan.describing import CountSpread, describe_plan
 from tests.simulator.plan.making import make_split, names, plan
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simulator.plan.groups import group_devices
-from simulator.plan.roster import Roster
-from simulator.scenario.model import Absence, GroupSettings
+from fleetledger.simulator.plan.groups import group_devices
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.scenario.model import Absence, GroupSettings
 
 ROSTER = Roster(first=30, joining=10, absences={})
 

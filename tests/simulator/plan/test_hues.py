@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from simulator.datasets.hue import HueShifted
-from simulator.datasets.loading import load_split
-from simulator.plan.hues import in_hues
-from simulator.plan.making import make_plan
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.datasets.hue import HueShifted
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.plan.hues import in_hues
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def scenario(**changes: dict[str, object]) -> Scenario:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.errors import PartitionError, PlanError
-from simulator.metrics.plan_counts import plan_counts
-from simulator.plan.presence import draw_presence
-from simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.metrics.plan_counts import plan_counts
+from fleetledger.simulator.plan.presence import draw_presence
+from fleetledger.simulator.scenario.model import DeviceSettings
 from tests.simulator.plan.making import digest, make_split, plan, same, same_stage
 
 DEALING_ONCE = ["iid", "dirichlet", "one-class", "owner"]

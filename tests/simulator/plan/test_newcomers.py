@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from tests.simulator.plan.making import make_split, plan, same
 
 SPLIT = make_split([60] * 8)

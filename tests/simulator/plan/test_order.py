@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.errors import PlanError
-from simulator.plan.order import order_classes
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.order import order_classes
 
 
 def test_as_is_keeps_the_data_sets_order():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.plan.presence import draw_presence
-from simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.plan.presence import draw_presence
+from fleetledger.simulator.scenario.model import DeviceSettings
 
 MANY = range(1, 4001)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.metrics.plan_counts import plan_counts
+from fleetledger.simulator.metrics.plan_counts import plan_counts
 from tests.simulator.plan.describing import describe_plan
 from tests.simulator.plan.making import make_split, plan
 

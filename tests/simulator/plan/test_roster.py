@@ -2,9 +2,9 @@
 
 import pytest
 
-from simulator.errors import PlanError
-from simulator.plan.roster import Roster
-from simulator.scenario.model import Absence, DeviceSettings, GroupSettings
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.roster import Roster
+from fleetledger.simulator.scenario.model import Absence, DeviceSettings, GroupSettings
 
 
 def test_devices_join_and_leave_by_schedule():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.plan.shares import part_of
+from fleetledger.simulator.plan.shares import part_of
 
 
 @pytest.mark.parametrize(

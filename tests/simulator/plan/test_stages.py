@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import PlanError
-from simulator.plan.order import order_classes
-from simulator.plan.stages import describe_unequal, divide_classes
-from simulator.scenario.model import StageSettings
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.order import order_classes
+from fleetledger.simulator.plan.stages import describe_unequal, divide_classes
+from fleetledger.simulator.scenario.model import StageSettings
 from tests.simulator.plan.making import names
 
 

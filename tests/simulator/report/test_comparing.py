@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from simulator.errors import RunError
-from simulator.metrics.headline import HEADLINE
-from simulator.metrics.over_seeds import paired_difference
-from simulator.metrics.results import RunResults
-from simulator.report.comparing import compare_runs
-from simulator.report.contenders import read_contenders, setting_rows, warnings
-from simulator.report.pictures.comparison import draw_comparison, draw_intervals
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.headline import HEADLINE
+from fleetledger.simulator.metrics.over_seeds import paired_difference
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.comparing import compare_runs
+from fleetledger.simulator.report.contenders import read_contenders, setting_rows, warnings
+from fleetledger.simulator.report.pictures.comparison import draw_comparison, draw_intervals
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.report.test_writing import Page
 

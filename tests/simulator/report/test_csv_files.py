@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.report.csv_files import write_devices_csv, write_novelty_csv, write_results_csv
+from fleetledger.simulator.report.csv_files import (
+    write_devices_csv,
+    write_novelty_csv,
+    write_results_csv,
+)
 from tests.simulator.fake_run import Shape, fake_results, fake_seed
 
 SHAPE = Shape(stages=3, joining=1, rounds=2, detection=True)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.metrics.results import RunResults
-from simulator.report.curves import (
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import (
     accuracy_matrix,
     by_stage,
     classes_seen,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.metrics.over_seeds import PairedDifference, paired_difference, summary
-from simulator.report.numbers import (
+from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference, summary
+from fleetledger.simulator.report.numbers import (
     NOTHING,
     byte_scale,
     second_scale,

@@ -11,20 +11,20 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from simulator.errors import MetricsError
-from simulator.metrics.results import RunResults
-from simulator.report.comparing import compare_runs
-from simulator.report.contenders import read_contenders, warnings
-from simulator.report.curves import class_iou
-from simulator.report.pictures.class_map import draw_class_iou
-from simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
-from simulator.report.pictures.rounds import draw_rounds
-from simulator.report.pictures.scenes import scenes_picture, segmented_scenes
-from simulator.report.tables.learning import stage_table
-from simulator.report.tables.segmentation import class_table, cost_table, task_table
-from simulator.report.writing import write_report
-from simulator.run.summary import summary_table
-from simulator.shown_scenes import ShownScenes
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.comparing import compare_runs
+from fleetledger.simulator.report.contenders import read_contenders, warnings
+from fleetledger.simulator.report.curves import class_iou
+from fleetledger.simulator.report.pictures.class_map import draw_class_iou
+from fleetledger.simulator.report.pictures.heat_maps import draw_confusion, draw_matrix
+from fleetledger.simulator.report.pictures.rounds import draw_rounds
+from fleetledger.simulator.report.pictures.scenes import scenes_picture, segmented_scenes
+from fleetledger.simulator.report.tables.learning import stage_table
+from fleetledger.simulator.report.tables.segmentation import class_table, cost_table, task_table
+from fleetledger.simulator.report.writing import write_report
+from fleetledger.simulator.run.summary import summary_table
+from fleetledger.simulator.shown_scenes import ShownScenes
 from tests.simulator.fake_run import Shape, fake_results, write_fake_run
 from tests.simulator.report.test_writing import Page
 

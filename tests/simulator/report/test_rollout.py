@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.metrics.results import RunResults
-from simulator.report.pictures.exposure import draw_exposure
-from simulator.report.pictures.gallery import pictures_of
-from simulator.report.run_page import run_page
-from simulator.report.tables.rollouts import gate_table, rollout_table
-from simulator.rollouts.reading import ParticipatingFleet, read_rollout
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.pictures.exposure import draw_exposure
+from fleetledger.simulator.report.pictures.gallery import pictures_of
+from fleetledger.simulator.report.run_page import run_page
+from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
+from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
 from tests.simulator.fake_run import Shape, fake_results
 from tests.simulator.rollouts.entries import FLEET, stopped
 

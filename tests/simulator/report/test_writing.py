@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from simulator.errors import RunError
-from simulator.metrics.headline import METRICS
-from simulator.metrics.results import RunResults
-from simulator.report.pictures.gallery import GALLERY
-from simulator.report.writing import write_report
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.pictures.gallery import GALLERY
+from fleetledger.simulator.report.writing import write_report
 from tests.simulator.fake_run import Shape, write_fake_run
 
 TITLE = "Shapes <script>alert('x')</script> & \"more\""

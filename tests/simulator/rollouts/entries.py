@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.ledger.entries import Entry
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.topics.rollouts.entries import (
     GateFinding,
     GroupOpened,
     RolloutMeasured,
@@ -12,10 +12,10 @@ from coordinator.topics.rollouts.entries import (
     RolloutRolledBack,
     RolloutUnreached,
 )
-from coordinator.topics.rollouts.plan import RolloutPlan
-from schemas.rollouts import WHOLE, Mode, place_of
-from schemas.values import DeviceId, Digest
-from simulator.engines.recording import NANOSECONDS
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.schemas.rollouts import WHOLE, Mode, place_of
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.recording import NANOSECONDS
 
 SALT = "wave"
 NUMBER, CANDIDATE, FORMER = 3, 8, 7

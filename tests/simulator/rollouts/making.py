@@ -7,18 +7,18 @@ from functools import cache
 
 import numpy as np
 
-from export.frozen import plain_frozen
-from export.golden import build_golden
-from export.noise import noise_inputs
-from export.package import Lineage, SolvedHead, export_model
-from schemas.models import Manifest
-from schemas.values import ClassName
-from simulator.backbones.pixels import pixels_backbone
-from simulator.datasets.images import LabelledImages
-from simulator.datasets.loading import load_split
-from simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
-from simulator.rollouts.candidates import CandidateMaterial
-from simulator.scenario.model import DataSettings
+from fleetledger.export.frozen import plain_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.backbones.pixels import pixels_backbone
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
+from fleetledger.simulator.rollouts.candidates import CandidateMaterial
+from fleetledger.simulator.scenario.model import DataSettings
 
 BRIGHTNESS = 0.4
 

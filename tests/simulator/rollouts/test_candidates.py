@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from export.errors import ModelFileError
-from export.joined import join_model
-from export.noise import noise_inputs
-from export.runtime import LoadedModel
-from schemas.models import SCORES
-from schemas.values import ClassName
-from simulator.errors import EngineError
-from simulator.rollouts.brightness import between, brightest
-from simulator.rollouts.candidates import make_candidate
-from simulator.scenario.rollout import CandidateKind, CandidateSettings
+from fleetledger.export.errors import ModelFileError
+from fleetledger.export.joined import join_model
+from fleetledger.export.noise import noise_inputs
+from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.models import SCORES
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.rollouts.brightness import between, brightest
+from fleetledger.simulator.rollouts.candidates import make_candidate
+from fleetledger.simulator.scenario.rollout import CandidateKind, CandidateSettings
 from tests.simulator.rollouts.making import digits
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from simulator.datasets.loading import load_split
-from simulator.plan.making import make_plan
-from simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
+from fleetledger.simulator.scenario.loading import load_scenario
 
 SETTINGS = (
     "stages.classes=4",

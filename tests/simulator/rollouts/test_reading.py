@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.rollouts.reading import ParticipatingFleet, read_rollout
-from simulator.rollouts.record import RolloutRecord
-from simulator.rollouts.telling import verdict_sentence
+from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.rollouts.telling import verdict_sentence
 from tests.simulator.rollouts.entries import FLEET, REASON, stopped
 
 ALL = ParticipatingFleet(FLEET, lambda _device: True)

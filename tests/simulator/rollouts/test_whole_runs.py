@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from simulator.metrics.results import RunResults
-from simulator.report.run_page import run_page
-from simulator.rollouts.record import RolloutRecord
-from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.run_page import run_page
+from fleetledger.simulator.rollouts.record import RolloutRecord
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 SMALL = (
     "devices.count=12",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.model import Scenario
 
 SCENES = {"train": 24, "test": 6, "height": 24, "width": 24, "most": 3, "scales": [1]}
 SETTINGS = {"network": "small_dense", "epochs": 1, "batch": 4, "frozen_norm": "none"}

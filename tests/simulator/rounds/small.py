@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import read_entry
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from coordinator.topics.stages.entries import StageOpened
-from methods.registry import training_coordinator, training_device
-from methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
-from schemas.rounds import RoundOrder
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Prepared
-from simulator.engines.network_inputs import inputs_of
-from simulator.engines.paths import image_path
-from simulator.engines.presence import delivered
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.records import StageRecord
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.model import MethodSettings, Scenario
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.methods.registry import training_coordinator, training_device
+from fleetledger.methods.training import CountedUpdate, FitInstruction, LocalData, RoundConfig
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.paths import image_path
+from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.model import MethodSettings, Scenario
 from tests.simulator.engines.mqtt.small import Quiet
 
 QUICK_LGA = {
@@ -225,8 +225,8 @@ class ByHand:
     def _answer(
         self, opened: RoundOpened, device: DeviceId, stage_names: tuple[str, ...]
     ) -> CountedUpdate:
-        from learning.training.loop import train_alone
-        from learning.training.settings import TrainingEngineSettings
+        from fleetledger.learning.training.loop import train_alone
+        from fleetledger.learning.training.settings import TrainingEngineSettings
 
         fields = {
             name: getattr(opened, name)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from learning.networks.pictures import Pictures
-from learning.networks.registry import build_network
-from methods.training import RoundParts
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.network_inputs import inputs_of
-from simulator.engines.network_meter import NetworkMeter
-from simulator.errors import ScenarioError
-from simulator.records import StageRecord
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.learning.networks.pictures import Pictures
+from fleetledger.learning.networks.registry import build_network
+from fleetledger.methods.training import RoundParts
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
 from tests.methods.dcid import slow
 from tests.simulator.rounds.small import Watching, distilling, prepared
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from tests.simulator.engines.inprocess.light.both import LIGHT, Learned, learn, said
 from tests.simulator.rounds.small import distilling, prepared
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.rounds.entries import WeightsAveraged
-from schemas.values import DeviceId
-from simulator.engines.joint.engine import JointEngine
-from simulator.plan.fleet_plan import DeviceStage
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.joint.engine import JointEngine
+from fleetledger.simulator.plan.fleet_plan import DeviceStage
 from tests.simulator.rounds.small import (
     Watching,
     final_weights,

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.rounds.entries import WeightsAveraged
-from simulator.records import StageRecord
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.small import learn, prepared, small, with_proxy
 
 pytestmark = pytest.mark.torch

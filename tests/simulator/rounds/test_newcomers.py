@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.rounds.entries import RoundOpened
-from simulator.records import StageRecord
-from simulator.scenario.model import Scenario
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.rounds.small import learn, prepared, small
 
 pytestmark = pytest.mark.torch
@@ -68,7 +68,7 @@ def test_the_record_says_that_they_are_never_asked(excluded: Ran) -> None:
 
 
 def test_light_agents_forget_them_too(excluded: Ran, tmp_path: Path) -> None:
-    from simulator.engines.inprocess.light.engine import LightEngine
+    from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
     from tests.simulator.rounds.small import Watching
 
     what = prepared(scenario("excluded", agents="light"))

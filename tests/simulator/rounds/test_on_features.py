@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.topics.lineages.entries import NetworkImported
-from methods.errors import MethodError
-from methods.fedhaf.memory import read_memory
-from schemas.models import Manifest
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.network_inputs import inputs_of
-from simulator.engines.network_meter import NetworkMeter
-from simulator.errors import RunError
-from simulator.features.extraction import BatchExtractor
-from simulator.run.budget import Budget
-from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.fedhaf.memory import read_memory
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.network_meter import NetworkMeter
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.features.extraction import BatchExtractor
+from fleetledger.simulator.run.budget import Budget
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import (
     Watching,
     final_weights,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.rounds.entries import RoundClosed
-from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.presence import delivered
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.presence import delivered
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import learn, prepared, small
 
@@ -85,7 +85,7 @@ def test_a_device_that_is_away_for_a_stage_trains_in_the_next(tmp_path: Path) ->
 
 def test_training_that_leaves_the_numbers_is_told_and_left_out(tmp_path: Path) -> None:
     what = prepared(small(method={"settings": {"rate": 1e30}}, rounds={"per_stage": 1}))
-    from simulator.errors import EngineError
+    from fleetledger.simulator.errors import EngineError
 
     with pytest.raises(EngineError, match=r"stage 1 asks nothing more: .* more than 512"):
         learn(what, tmp_path)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.contributions.entries import NothingReported
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from simulator.errors import RunError
-from simulator.run.budget import Budget
-from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.contributions.entries import NothingReported
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run.budget import Budget
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import learn, prepared, with_proxy
 from tests.simulator.rounds.whole_runs import quiet
 

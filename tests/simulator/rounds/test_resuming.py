@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import RunError
-from simulator.run.budget import Budget
-from simulator.run.facts import RunFacts
-from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run.budget import Budget
+from fleetledger.simulator.run.facts import RunFacts
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import resume_run, run_scenario
 from tests.simulator.rounds.small import small
 from tests.simulator.rounds.whole_runs import quiet
 

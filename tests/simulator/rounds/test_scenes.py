@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Prepared
-from simulator.records import StageRecord
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import Watching, learn, prepared
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.state import read_entry
-from coordinator.topics.rounds.entries import RoundsStopped
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
-from simulator.errors import EngineError
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.topics.rounds.entries import RoundsStopped
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import said
 from tests.simulator.rounds.small import Watching, distilling, prepared, small
 

@@ -9,11 +9,11 @@ import numpy as np
 import onnxruntime
 from rich.console import Console
 
-from learning.numerics.preprocessing import preprocess
-from schemas.models import Manifest
-from simulator.datasets.loading import load_split
-from simulator.metrics.answers import Answers
-from simulator.scenario.model import Scenario
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def quiet() -> Console:

@@ -9,21 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
-from export.dense_golden import build_dense_golden
-from export.dense_package import pack_dense
-from export.package import Lineage, ModelFacts
-from export.segmentation import export_segmentation
-from learning.networks.head import BIAS
-from learning.networks.segmentation.registry import build_segmentation
-from schemas.models import BACKGROUND, Preprocessing
-from schemas.values import ClassName, Digest
-from simulator.datasets.images import Split
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.interface import Prepared, Watch
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import DeviceRecord, StageRecord
-from simulator.scenario.model import Scenario
+from fleetledger.export.dense_golden import build_dense_golden
+from fleetledger.export.dense_package import pack_dense
+from fleetledger.export.package import Lineage, ModelFacts
+from fleetledger.export.segmentation import export_segmentation
+from fleetledger.learning.networks.head import BIAS
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.schemas.models import BACKGROUND, Preprocessing
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.images import Split
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.records import DeviceRecord, StageRecord
+from fleetledger.simulator.scenario.model import Scenario
 
 SEEN_AS = Preprocessing(
     mode="RGB",

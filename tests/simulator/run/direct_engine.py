@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.package import Lineage, SolvedHead, export_model
-from methods.registry import statistics_coordinator
-from schemas.values import Digest
-from simulator.engines.interface import Prepared, Watch
-from simulator.features.interface import FrozenModel
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import DeviceRecord, StageRecord
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.methods.registry import statistics_coordinator
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.features.interface import FrozenModel
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import DeviceRecord, StageRecord
 
 RIDGE = 1000.0
 

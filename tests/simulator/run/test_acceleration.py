@@ -2,9 +2,9 @@
 
 import pytest
 
-from simulator.run import acceleration
-from simulator.run.acceleration import accelerator_of
-from simulator.scenario.model import EngineSettings
+from fleetledger.simulator.run import acceleration
+from fleetledger.simulator.run.acceleration import accelerator_of
+from fleetledger.simulator.scenario.model import EngineSettings
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_numpy_computes_where_no_gpu_may(kind, device, there, monkeypatch):
 @pytest.mark.torch
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 def test_torch_computes_where_it_has_a_gpu(device, monkeypatch):
-    from learning.training import torch_accelerator
+    from fleetledger.learning.training import torch_accelerator
 
     made: list[str] = []
     monkeypatch.setattr(acceleration, "torch_has_cuda", lambda: True)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from learning.numerics.integer_features import quantise_features
-from simulator.datasets.loading import load_split
-from simulator.metrics.answers import Answers
-from simulator.run.folder import RunFolder
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.learning.numerics.integer_features import quantise_features
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
 
 
 def fleet_answers(method: str, folder: Path) -> tuple[Scenario, Answers]:

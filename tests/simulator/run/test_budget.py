@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from simulator.run.budget import Budget, BudgetSpentError
-from simulator.run.progress import Screen
+from fleetledger.simulator.run.budget import Budget, BudgetSpentError
+from fleetledger.simulator.run.progress import Screen
 
 
 class Clock:

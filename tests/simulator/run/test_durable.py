@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.run.durable import append_line, replace_file, whole_lines, written_beside
+from fleetledger.simulator.run.durable import append_line, replace_file, whole_lines, written_beside
 
 
 def test_lines_are_kept_in_order(tmp_path: Path):

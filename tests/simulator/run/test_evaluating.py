@@ -5,17 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from device_agent.errors import LoadError
-from export.backbone import import_backbone
-from export.frozen import build_frozen
-from export.golden import build_golden
-from export.package import Lineage, SolvedHead, export_model
-from export.scaling_backbone import scaling_backbone
-from schemas.models import Preprocessing
-from schemas.values import ClassName
-from simulator.errors import RunError
-from simulator.run.evaluating import predict
-from simulator.run.model_copy import copy_model
+from fleetledger.device_agent.errors import LoadError
+from fleetledger.export.backbone import import_backbone
+from fleetledger.export.frozen import build_frozen
+from fleetledger.export.golden import build_golden
+from fleetledger.export.package import Lineage, SolvedHead, export_model
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run.evaluating import predict
+from fleetledger.simulator.run.model_copy import copy_model
 
 PREPROCESSING = Preprocessing(
     mode="L", size=(2, 2), mean=(0.0,), deviation=(1.0,), input_name="image"

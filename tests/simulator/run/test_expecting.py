@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from schemas.values import Digest
-from simulator.errors import EngineError
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.records import StageRecord
-from simulator.run import card_memory
-from simulator.run.card_memory import CardMemory, card_of
-from simulator.run.expecting import Expectation, about
-from simulator.run.forecast import Forecasts, MeasuredRun
-from simulator.run.progress import Screen
-from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.run import card_memory
+from fleetledger.simulator.run.card_memory import CardMemory, card_of
+from fleetledger.simulator.run.expecting import Expectation, about
+from fleetledger.simulator.run.forecast import Forecasts, MeasuredRun
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.fake_run import Shape, fake_seed
 from tests.simulator.run.direct_engine import DirectEngine
 

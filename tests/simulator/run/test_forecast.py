@@ -5,10 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from schemas.values import Digest
-from simulator.run import forecast
-from simulator.run.forecast import Forecasts, MeasuredRun, Pace, SeedTimes, kind_of, measured_run
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.run import forecast
+from fleetledger.simulator.run.forecast import (
+    Forecasts,
+    MeasuredRun,
+    Pace,
+    SeedTimes,
+    kind_of,
+    measured_run,
+)
+from fleetledger.simulator.scenario.model import Scenario
 
 RUN = MeasuredRun(
     day="2026-03-01",

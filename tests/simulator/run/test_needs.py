@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from methods.descriptor import LEARN, Descriptor
-from schemas.installing import pip_install
-from simulator.errors import RunError
-from simulator.run import needs
+from fleetledger.methods.descriptor import LEARN, Descriptor
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.errors import RunError
+from fleetledger.simulator.run import needs
 
 
 def test_what_is_installed_needs_nothing():

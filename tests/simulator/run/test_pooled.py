@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.run import pooled
-from simulator.run.pooled import PooledReference
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.run import pooled
+from fleetledger.simulator.run.pooled import PooledReference
 
 RIDGE = 3.0
 random = np.random.default_rng(5)

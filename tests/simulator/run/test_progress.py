@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from simulator.run.progress import Screen
+from fleetledger.simulator.run.progress import Screen
 
 
 class Clock:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.errors import EngineError
-from simulator.metrics.answers import Answers
-from simulator.run.folder import RunFolder
-from simulator.run.running import run_scenario
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.engines.inprocess.small import ByHand, Quiet, fleet_of, learn_all
 
 POOLED = {"name": "pooled", "settings": {"max_samples_per_part": 40}}

@@ -9,15 +9,15 @@ import onnxruntime
 import pytest
 from rich.console import Console
 
-from schemas.models import Manifest
-from simulator.errors import EngineError, RunError
-from simulator.metrics.answers import Answers
-from simulator.metrics.results import RunResults
-from simulator.run.facts import RunFacts
-from simulator.run.folder import RunFolder
-from simulator.run.running import resume_run, run_scenario
-from simulator.scenario.loading import parse_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.errors import EngineError, RunError
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.run.facts import RunFacts
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.running import resume_run, run_scenario
+from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.run.direct_engine import DirectEngine
 
 SCENARIO = Scenario.model_validate(
@@ -88,8 +88,8 @@ def test_a_run_leaves_scenario_facts_records_answers_model_and_results(tmp_path:
 
 def test_the_answers_are_those_of_the_exported_model_run_image_by_image(tmp_path: Path):
     """Reference: both files of the model in ONNX Runtime on preprocessed pictures, one by one."""
-    from learning.numerics.preprocessing import preprocess
-    from simulator.datasets.loading import load_split
+    from fleetledger.learning.numerics.preprocessing import preprocess
+    from fleetledger.simulator.datasets.loading import load_split
 
     out = tmp_path / "run"
     run_scenario(SCENARIO, out, quiet(), DirectEngine)
@@ -180,7 +180,7 @@ def test_a_folder_without_a_run_cannot_be_gone_on_with(tmp_path: Path):
 
 
 def test_what_is_wrong_with_data_or_plan_leaves_no_folder(tmp_path: Path):
-    from simulator.errors import SimulatorError
+    from fleetledger.simulator.errors import SimulatorError
 
     lists = {"lists": [["3"], ["eleven"]]}
     wrong = Scenario.model_validate({**SCENARIO.model_dump(), "stages": lists})
@@ -201,7 +201,7 @@ def test_a_changed_scenario_is_refused(tmp_path: Path):
 def test_a_changed_data_set_is_refused(tmp_path: Path, monkeypatch):
     out = tmp_path / "run"
     run_scenario(SCENARIO, out, quiet(), DirectEngine)
-    from simulator.run import preparing
+    from fleetledger.simulator.run import preparing
 
     def other_split(data, seed):
         return real(data.model_copy(update={"per_class": 29}), seed)
@@ -215,7 +215,7 @@ def test_a_changed_data_set_is_refused(tmp_path: Path, monkeypatch):
 def test_another_version_of_the_program_is_told(tmp_path: Path, monkeypatch):
     out = tmp_path / "run"
     run_scenario(SCENARIO, out, quiet(), DirectEngine)
-    monkeypatch.setattr("simulator.run.running.release", lambda: "9.9")
+    monkeypatch.setattr("fleetledger.simulator.run.running.release", lambda: "9.9")
     console = quiet()
     resume_run(out, console, DirectEngine)
     assert "goes on with 9.9" in console.file.getvalue()

@@ -10,24 +10,24 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from learning.numerics.preprocessing import preprocess, sized_mask
-from schemas.models import Manifest
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.errors import EngineError, RunError
-from simulator.metrics.answers import Answers
-from simulator.metrics.any_answers import AnyAnswers
-from simulator.metrics.measuring import measure_seed
-from simulator.metrics.pixel_answers import PixelAnswers
-from simulator.metrics.plan_counts import PlanCounts
-from simulator.metrics.results import summarise
-from simulator.records import StageRecord
-from simulator.report.pictures.scenes import scenes_picture
-from simulator.run import dense_model
-from simulator.run.dense_model import DenseModel
-from simulator.run.folder import SeedFolder
-from simulator.run.progress import Screen
-from simulator.run.seed_run import run_seed
-from simulator.shown_scenes import ShownScenes, choose_scenes
+from fleetledger.learning.numerics.preprocessing import preprocess, sized_mask
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.errors import EngineError, RunError
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.metrics.any_answers import AnyAnswers
+from fleetledger.simulator.metrics.measuring import measure_seed
+from fleetledger.simulator.metrics.pixel_answers import PixelAnswers
+from fleetledger.simulator.metrics.plan_counts import PlanCounts
+from fleetledger.simulator.metrics.results import summarise
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.report.pictures.scenes import scenes_picture
+from fleetledger.simulator.run import dense_model
+from fleetledger.simulator.run.dense_model import DenseModel
+from fleetledger.simulator.run.folder import SeedFolder
+from fleetledger.simulator.run.progress import Screen
+from fleetledger.simulator.run.seed_run import run_seed
+from fleetledger.simulator.shown_scenes import ShownScenes, choose_scenes
 from tests.simulator.run.dense_engine import (
     DEVICE,
     SEEN_AS,

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from rich.console import Console
 
-from coordinator.dashboard.pages import PAGES
-from schemas.installing import pip_install
-from simulator.engines.interface import Engine
-from simulator.run import shown
-from simulator.run.running import run_scenario
-from simulator.run.shown import RunDashboard
-from simulator.scenario.loading import load_scenario
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.schemas.installing import pip_install
+from fleetledger.simulator.engines.interface import Engine
+from fleetledger.simulator.run import shown
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.run.shown import RunDashboard
+from fleetledger.simulator.scenario.loading import load_scenario
 
 SHORT = ("engine.kind=inprocess", "engine.keys=false", "evaluation.on_devices=false")
 SHORT += ("stages.classes=4", "stages.count=2", "method.settings.map_width=96")

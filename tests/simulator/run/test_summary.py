@@ -4,13 +4,13 @@ from io import StringIO
 
 from rich.console import Console
 
-from simulator.metrics.headline import METRICS
-from simulator.metrics.over_seeds import summary
-from simulator.metrics.results import RunResults
-from simulator.metrics.score import Score
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.run.summary import SHOWN, summary_table, summary_title
-from simulator.scenario.model import PublishedCurve, Scenario
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.over_seeds import summary
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.score import Score
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.run.summary import SHOWN, summary_table, summary_title
+from fleetledger.simulator.scenario.model import PublishedCurve, Scenario
 
 
 def results(published: tuple[PublishedCurve, ...] = (), score: Score = "accuracy") -> RunResults:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.trainer import adapts, trains_on_pictures
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.trainer import adapts, trains_on_pictures
 
 SHIPPED = ("cifar100-stsa-vit", "imagenet-r-stsa", "imagenet-r-stsa-released")
 

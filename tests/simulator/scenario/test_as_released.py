@@ -2,9 +2,9 @@
 
 import pytest
 
-from methods.fbl.settings import FblSettings
-from methods.lga.settings import LgaSettings
-from simulator.scenario.loading import load_scenario
+from fleetledger.methods.fbl.settings import FblSettings
+from fleetledger.methods.lga.settings import LgaSettings
+from fleetledger.simulator.scenario.loading import load_scenario
 
 
 def without_preset(settings: LgaSettings | FblSettings) -> dict[str, object]:

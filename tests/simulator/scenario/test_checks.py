@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.setting_faults import tell
-from simulator.scenario.model import Scenario
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.simulator.scenario.model import Scenario
 
 GROUPS = {"rule": "redrawn", "joining": 2}
 ROOM = {"classes": 10, "count": 3, "first": 8}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.plan.segmentation import TaskSetting
-from simulator.plan.stages import divide_classes
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.plan.segmentation import TaskSetting
+from fleetledger.simulator.plan.stages import divide_classes
+from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.plan.making import names
 
 PROTOCOLS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.loading import load_scenario
 
 PAGE = Path(__file__).parents[3] / "benchmarks" / "lga_tables" / "README.md"
 FULL = "fleetledger simulate run cifar100-lga-"

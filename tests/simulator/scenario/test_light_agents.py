@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.checks import has_light_agents
-from simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.checks import has_light_agents
+from fleetledger.simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
 

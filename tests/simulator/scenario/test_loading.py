@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario, parse_scenario
-from simulator.scenario.model import Absence, Scenario
-from simulator.scenario.shipped import shipped_names
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.model import Absence, Scenario
+from fleetledger.simulator.scenario.shipped import shipped_names
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 
 def written(folder: Path, text: str) -> str:

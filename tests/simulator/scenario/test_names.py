@@ -9,11 +9,11 @@ from statistics import mean
 
 import pytest
 
-from methods.registry import METHODS
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.shipped import shipped_names
-from simulator.scenario.trainer import JOINT
+from fleetledger.methods.registry import METHODS
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.shipped import shipped_names
+from fleetledger.simulator.scenario.trainer import JOINT
 
 TITLES = {"fedcof": "FedCOF", "fed3r": "Fed3R", "fedhaf": "FedHAF", "fedncm": "FedNCM"}
 """How methods are written that are not written in capitals."""
@@ -39,7 +39,7 @@ def method_in(name: str) -> str | None:
 
 def has_modes(method: str) -> bool:
     """Whether a method's settings tell the printed equations from the released program."""
-    module = f"methods.{method}.settings"
+    module = f"fleetledger.methods.{method}.settings"
     return find_spec(module) is not None and hasattr(import_module(module), "MODES")
 
 

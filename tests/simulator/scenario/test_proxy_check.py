@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import parse_scenario
 
 HEAD = 'title = "proxy"\n[method]\nname = "lga"\n[method.settings]\nnetwork = "mlp"\n'
 ALLOWED = "[devices.policy]\npublish_gradients = true\n"

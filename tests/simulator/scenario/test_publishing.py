@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.home import AgentHome
-from schemas.values import DeviceId
-from simulator.engines.mqtt.homes import settings_text
-from simulator.engines.mqtt.settings import agent_settings
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.mqtt.homes import settings_text
+from fleetledger.simulator.engines.mqtt.settings import agent_settings
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.simulator.engines.mqtt.small import small_scenario
-from transport.brokers import MosquittoBroker
 
 
 def test_devices_publish_nothing_unless_the_scenario_says_that_their_owners_allow_it():

@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from simulator.scenario.loading import parse_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.reference import field_tables, filled
-from simulator.scenario.study import load_forms
+from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.reference import field_tables, filled
+from fleetledger.simulator.scenario.study import load_forms
 
 PAGE = Path(__file__).parents[3] / "docs" / "scenarios.md"
 
 
 def test_the_page_is_up_to_date():
     text = PAGE.read_text(encoding="utf-8")
-    assert text == filled(text), "write it anew: python -m simulator.scenario.reference"
+    assert text == filled(text), "write it anew: python -m fleetledger.simulator.scenario.reference"
 
 
 def test_every_field_has_a_meaning_and_a_default():

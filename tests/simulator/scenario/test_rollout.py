@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario, parse_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 HEAD = 'title = "rollout"\n'
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.setting_faults import tell
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import parse_scenario
-from simulator.scenario.model import SCENES, Scenario, StageSettings
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.schemas.setting_faults import tell
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import SCENES, Scenario, StageSettings
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 SHARES = {"partition": {"rule": "class-share"}}
 WITH_MASKS = {"title": "mine", "data": {"set": "digit-scenes"}, "devices": SHARES}

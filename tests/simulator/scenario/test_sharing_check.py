@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
 
 pytestmark = pytest.mark.torch
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ScenarioError
-from simulator.scenario.loading import load_scenario
-from simulator.scenario.studies import study_names
-from simulator.scenario.study import Form, load_forms
-from simulator.scenario.tiny import Absent, tiny_step
+from fleetledger.simulator.errors import ScenarioError
+from fleetledger.simulator.scenario.loading import load_scenario
+from fleetledger.simulator.scenario.studies import study_names
+from fleetledger.simulator.scenario.study import Form, load_forms
+from fleetledger.simulator.scenario.tiny import Absent, tiny_step
 
 TWO = """
 title = "Sites and ridges"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simulator.run.at_hand import absent_here
-from simulator.scenario.loading import load_scenario, parse_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.shipped import shipped_names
-from simulator.scenario.tiny import NO_RESULT, TITLE, Absent, tiny_step
-from simulator.scenario.writing import scenario_to_toml
+from fleetledger.simulator.run.at_hand import absent_here
+from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.shipped import shipped_names
+from fleetledger.simulator.scenario.tiny import NO_RESULT, TITLE, Absent, tiny_step
+from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 NOTHING_MISSES = Absent()
 ALL_MISSES = Absent(data=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import RunError, ScenarioError
-from simulator.metrics.results import FILE_NAME, RunResults
-from simulator.simulating import resume_sweep, sweep
-from simulator.sweep.cases import Axis, make_cases, read_cases, write_cases
-from simulator.sweep.running import Beside
+from fleetledger.simulator.errors import RunError, ScenarioError
+from fleetledger.simulator.metrics.results import FILE_NAME, RunResults
+from fleetledger.simulator.simulating import resume_sweep, sweep
+from fleetledger.simulator.sweep.cases import Axis, make_cases, read_cases, write_cases
+from fleetledger.simulator.sweep.running import Beside
 
 RIDGES = "method.settings.ridge=[1e2, 1e6]"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from export.preprocessing_file import preprocessing_toml
-from schemas.text import TextPreprocessing
+from fleetledger.export.preprocessing_file import preprocessing_toml
+from fleetledger.schemas.text import TextPreprocessing
 from tests.export.networks import data, value
 
 ALPHABET = " \nabdefgiklmnoprstu.!?;BDFGKLMNPRST"

@@ -12,22 +12,22 @@ import onnxruntime
 import pytest
 from rich.console import Console
 
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import SUFFIXES_OF, FolderSource
-from export.backbone import import_backbone
-from learning.numerics.preprocessing import preprocess
-from schemas.models import Manifest
-from simulator.chaos.material import prepare as prepare_chaos
-from simulator.datasets.loading import load_split
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.engines.paths import index_of
-from simulator.errors import BackboneError
-from simulator.metrics.answers import Answers
-from simulator.run.folder import RunFolder
-from simulator.run.preparing import PreparedSeed
-from simulator.run.running import run_scenario
-from simulator.scenario.model import Scenario
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import SUFFIXES_OF, FolderSource
+from fleetledger.export.backbone import import_backbone
+from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.models import Manifest
+from fleetledger.simulator.chaos.material import prepare as prepare_chaos
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.engines.paths import index_of
+from fleetledger.simulator.errors import BackboneError
+from fleetledger.simulator.metrics.answers import Answers
+from fleetledger.simulator.run.folder import RunFolder
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.engines.mqtt.small import Quiet, prepare
 from tests.simulator.text.making import GRAMMAR, one_hot, write_encoder
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from simulator.run.at_hand import absent_here
-from simulator.run.running import run_scenario
-from simulator.scenario.model import Scenario
-from simulator.scenario.studies import study_names
-from simulator.scenario.study import load_forms
-from simulator.scenario.tiny import tiny_step
+from fleetledger.simulator.run.at_hand import absent_here
+from fleetledger.simulator.run.running import run_scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.studies import study_names
+from fleetledger.simulator.scenario.study import load_forms
+from fleetledger.simulator.scenario.tiny import tiny_step
 
 pytestmark = pytest.mark.torch
 

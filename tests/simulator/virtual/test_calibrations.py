@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.datasets.cache_folder import CACHE_VARIABLE
-from simulator.scenario.model import EngineSettings
-from simulator.virtual import calibrations
-from simulator.virtual import training as pools
-from simulator.virtual.calibrations import CalibrationFolder
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.simulator.datasets.cache_folder import CACHE_VARIABLE
+from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.virtual import calibrations
+from fleetledger.simulator.virtual import training as pools
+from fleetledger.simulator.virtual.calibrations import CalibrationFolder
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 pytestmark = pytest.mark.torch
 
@@ -22,7 +22,7 @@ VERSIONS: dict[str, str | int] = {"torch": "2.13.0", "threads": 1}
 
 
 def found(loop: float = 3.0, stack: float = 2.0) -> calibrations.Calibration:
-    from learning.training.calibration import Calibration
+    from fleetledger.learning.training.calibration import Calibration
 
     return Calibration(loop, stack)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import Command
-from coordinator.making.backbones import prepare_backbone
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import OpenStage
-from schemas.values import BootId, ClassName, DeviceId
-from simulator.virtual.coordinator import VirtualCoordinator
-from simulator.virtual.world import VirtualWorld
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.values import BootId, ClassName, DeviceId
+from fleetledger.simulator.virtual.coordinator import VirtualCoordinator
+from fleetledger.simulator.virtual.world import VirtualWorld
 from tests.coordinator.shell_harness import write_home
 
 

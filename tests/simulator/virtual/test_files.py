@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.envelope import COORDINATOR, Sender
-from schemas.topics import FleetTopics
-from schemas.values import BootId, DeviceId, FleetId
-from simulator.virtual.exchange import SharingExchange, VirtualExchange
-from simulator.virtual.files import BlobCache, SharedFiles
-from simulator.virtual.world import VirtualWorld
-from transport.block_source import BlockSource
-from transport.transfer import Party
+from fleetledger.schemas.envelope import COORDINATOR, Sender
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.simulator.virtual.exchange import SharingExchange, VirtualExchange
+from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.transfer import Party
 
 TOPICS = FleetTopics(FleetId("files"))
 BOOT = BootId("1" * 16)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from simulator.virtual.clock import BEGINNING_NS, VirtualClock
-from simulator.virtual.loop import Endpoint, Loop
+from fleetledger.simulator.virtual.clock import BEGINNING_NS, VirtualClock
+from fleetledger.simulator.virtual.loop import Endpoint, Loop
 
 
 def made() -> tuple[Loop, list[tuple[str, float]]]:

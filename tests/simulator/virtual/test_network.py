@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from simulator.virtual.network import VirtualConnection
-from simulator.virtual.world import VirtualWorld
-from transport.interface import Connected, IncomingMessage, OutgoingMessage
+from fleetledger.simulator.virtual.network import VirtualConnection
+from fleetledger.simulator.virtual.world import VirtualWorld
+from fleetledger.transport.interface import Connected, IncomingMessage, OutgoingMessage
 
 LATENCY = 0.1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from device_agent.core.records import (
+from fleetledger.device_agent.core.records import (
     ActiveModel,
     CountingState,
     EnrollingState,
@@ -24,12 +24,12 @@ from device_agent.core.records import (
     SignedNews,
     Try,
 )
-from device_agent.core.state import PIECES, AgentRules, AgentState, DeviceIdentity
-from schemas.enrolment import KeyRotation
-from schemas.keys import SignatureText
-from schemas.reports import Problem
-from schemas.values import BootId, ClassName
-from simulator.virtual.resting import Resting, rest, wake
+from fleetledger.device_agent.core.state import PIECES, AgentRules, AgentState, DeviceIdentity
+from fleetledger.schemas.enrolment import KeyRotation
+from fleetledger.schemas.keys import SignatureText
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId, ClassName
+from fleetledger.simulator.virtual.resting import Resting, rest, wake
 from tests.device_agent import making
 from tests.schemas.examples import VERIFY_KEY
 

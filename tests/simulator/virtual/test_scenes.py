@@ -5,20 +5,20 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 
-from device_agent.core.records import ImageToCount
-from device_agent.scene_data import read_scenes
-from device_agent.sources.scenes import Scene, read_files, scene_digest
-from methods.training import LocalData
-from schemas.models import Preprocessing
-from schemas.values import ClassName, Digest
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.mqtt.delivery import hand_over
-from simulator.engines.mqtt.scene_delivery import prepare_scenes
-from simulator.engines.paths import mask_path, sample_path
-from simulator.errors import DatasetError
-from simulator.virtual import scenes as module
-from simulator.virtual.scenes import SizedScenes
+from fleetledger.device_agent.core.records import ImageToCount
+from fleetledger.device_agent.scene_data import read_scenes
+from fleetledger.device_agent.sources.scenes import Scene, read_files, scene_digest
+from fleetledger.methods.training import LocalData
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.values import ClassName, Digest
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.mqtt.delivery import hand_over
+from fleetledger.simulator.engines.mqtt.scene_delivery import prepare_scenes
+from fleetledger.simulator.engines.paths import mask_path, sample_path
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.virtual import scenes as module
+from fleetledger.simulator.virtual.scenes import SizedScenes
 from tests.simulator.datasets.segmentation.making import random_pictures, random_scenes
 
 TASKS = ((4, 2, 9), (7,), (1, 11))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from device_agent.core import inputs
-from device_agent.core.requests import Request, Scan
-from simulator.virtual.seeds import seeded_boot, seeded_secret
-from simulator.virtual.worker import InlineWorker
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.requests import Request, Scan
+from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
+from fleetledger.simulator.virtual.worker import InlineWorker
 
 
 def test_names_follow_from_the_seed_and_what_they_name() -> None:

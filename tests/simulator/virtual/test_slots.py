@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.slots import ModelSlots, Slot
-from schemas.values import Digest
-from simulator.virtual.slots import QuickSlots
+from fleetledger.device_agent.slots import ModelSlots, Slot
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.virtual.slots import QuickSlots
 
 
 def slot(version: int) -> Slot:

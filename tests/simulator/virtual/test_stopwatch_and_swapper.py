@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from learning.numerics.accelerator import taken_waits, waited_for
-from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.swapper import Swapper
+from fleetledger.learning.numerics.accelerator import taken_waits, waited_for
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.virtual.swapper import Swapper
 
 
 def test_seconds_inside_another_phase_count_once() -> None:

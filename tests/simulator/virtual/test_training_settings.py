@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.scenario.model import EngineSettings
-from simulator.virtual.training import TrainerPoolSettings
+from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 pytestmark = pytest.mark.torch
 

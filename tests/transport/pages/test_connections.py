@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from transport.pages import connections
-from transport.pages.serving import ListenAddress, listen, server_of
+from fleetledger.transport.pages import connections
+from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
 
 PATIENCE = 30.0
 HALF_HEAD = b"GET /who HTTP/1.1\r\nHost: 127.0.0.1\r\nX-a: "

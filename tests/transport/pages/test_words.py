@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transport.pages.words import ago, coded
+from fleetledger.transport.pages.words import ago, coded
 
 DAY_NS = 86_400 * 10**9
 NOW_NS = 1_800_000_000 * 10**9

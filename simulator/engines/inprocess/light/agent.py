@@ -12,24 +12,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from device_agent.core import inputs
-from device_agent.core.changes.durable import Durable, drafted
-from device_agent.core.records import Files, OwnReports, PresenceState
-from device_agent.core.requests import (
+from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core.changes.durable import Durable, drafted
+from fleetledger.device_agent.core.records import Files, OwnReports, PresenceState
+from fleetledger.device_agent.core.requests import (
     ComputePart,
     Scan,
     Send,
     SendOutboxMessage,
     WakeAt,
 )
-from device_agent.core.session import COUNTING, turn
-from device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
-from schemas.assignments import Assignment
-from schemas.contributions import HeldPart
-from schemas.message import Message
-from schemas.receipts import Receipt
-from schemas.values import BootId
-from simulator.errors import EngineError
+from fleetledger.device_agent.core.session import COUNTING, turn
+from fleetledger.device_agent.core.state import AgentRecords, AgentRules, AgentState, DeviceIdentity
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import HeldPart
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.values import BootId
+from fleetledger.simulator.errors import EngineError
 
 Compute = Callable[[ComputePart], inputs.PartComputed]
 

@@ -8,22 +8,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from learning.errors import LearningError
-from methods.training import ClientUpdate, Summing
-from schemas.errors import FleetledgerError
-from schemas.rounds import Observation
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.engines.inprocess.light.cohort import (
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.training import ClientUpdate, Summing
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
     DatasetLookup,
     Member,
 )
-from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.errors import EngineError
-from simulator.virtual.answers import Declined
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.engines.inprocess.light.hashing import (
+    AnswerBody,
+    AnswerHasher,
+    HashedAnswer,
+    hashed,
+)
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.answers import Declined
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 _ANSWERS_AT_ONCE = 32
 _BYTES_AT_ONCE = 4 << 20

@@ -9,27 +9,32 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator.errors import BlobError
-from coordinator.ledger.blobs import BlobStore
-from device_agent.errors import AgentError
-from device_agent.observing import check_novelty
-from device_agent.training import TrainingSession
-from learning.errors import LearningError
-from methods.registry import training_device
-from methods.training import FitInstruction, LocalData, Observed, Partial
-from schemas.errors import FleetledgerError
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.holdings import HeldSamples
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.errors import EngineError
-from simulator.virtual.answers import Declined, FinishedMember, Finishing
-from simulator.virtual.looking import AskedMember, number_looking, with_common_looks
-from simulator.virtual.training import TrainerPoolSettings, carry_out, carry_out_one, number_at_once
+from fleetledger.coordinator.errors import BlobError
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.device_agent.errors import AgentError
+from fleetledger.device_agent.observing import check_novelty
+from fleetledger.device_agent.training import TrainingSession
+from fleetledger.learning.errors import LearningError
+from fleetledger.methods.registry import training_device
+from fleetledger.methods.training import FitInstruction, LocalData, Observed, Partial
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.answers import Declined, FinishedMember, Finishing
+from fleetledger.simulator.virtual.looking import AskedMember, number_looking, with_common_looks
+from fleetledger.simulator.virtual.training import (
+    TrainerPoolSettings,
+    carry_out,
+    carry_out_one,
+    number_at_once,
+)
 
 if TYPE_CHECKING:
-    from learning.networks.pictures import Pictures
-    from learning.training.settings import TrainingEngineSettings
-    from schemas.assignments import Assignment
+    from fleetledger.learning.networks.pictures import Pictures
+    from fleetledger.learning.training.settings import TrainingEngineSettings
+    from fleetledger.schemas.assignments import Assignment
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coordinator.core import inputs
-from methods.training import RoundParts
-from schemas.envelope import Sender
-from schemas.message import Message
-from schemas.proxy import PrototypeGradients
-from schemas.values import BootId, ClassName, DeviceId
-from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.coordinator import LightCoordinator
-from simulator.engines.inprocess.light.hashing import AnswerHasher
-from simulator.engines.inprocess.light.holdings import Holdings
-from simulator.engines.inprocess.light.memories import Memories
-from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers.dealing import WorkerPool
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.coordinator.core import inputs
+from fleetledger.methods.training import RoundParts
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.values import BootId, ClassName, DeviceId
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
+from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoordinator
+from fleetledger.simulator.engines.inprocess.light.hashing import AnswerHasher
+from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
+from fleetledger.simulator.engines.inprocess.light.memories import Memories
+from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
+from fleetledger.simulator.engines.inprocess.light.workers.dealing import WorkerPool
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)

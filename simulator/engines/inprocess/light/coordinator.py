@@ -6,24 +6,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from coordinator.assembling import open_office
-from coordinator.core import inputs
-from coordinator.core.commands import Command
-from coordinator.core.due import next_look
-from coordinator.core.live import Live
-from coordinator.core.requests import AnswerOperator, Request, SendToDevice
-from coordinator.core.state import State
-from coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
-from coordinator.making.workshop import Finished
-from coordinator.serving.operator import CommandAnswer
-from schemas.envelope import PROXY
-from schemas.message import Message
-from schemas.receipts import Receipt, Refused
-from schemas.values import BootId, DeviceId, Digest
-from simulator.errors import EngineError
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.inbox import MemoryInbox
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.coordinator.assembling import open_office
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.live import Live
+from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import AverageRound, ExportHead, FreezeNetwork, SolveHead
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.serving.operator import CommandAnswer
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.receipts import Receipt, Refused
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.inbox import MemoryInbox
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 Average = Callable[[AverageRound], Finished]
 

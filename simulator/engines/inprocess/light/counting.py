@@ -19,30 +19,30 @@ from functools import partial
 
 import numpy as np
 
-from coordinator.core import inputs
-from coordinator.core.assigning import action_for, assignment_for
-from coordinator.topics.contributions.rules import receipt_for
-from device_agent.chance import context_of
-from device_agent.core.changes.contributions import NextPartLearned
-from device_agent.core.inputs import PartComputed
-from device_agent.core.requests import ComputePart
-from device_agent.core.state import AgentRules, DeviceIdentity
-from methods.registry import descriptor
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, Nothing
-from schemas.message import Message
-from schemas.offers import Offer
-from schemas.presence import Capabilities
-from schemas.receipts import Accepted, Receipt
-from schemas.values import DeviceId, Digest
-from simulator.datasets.samples import SampleSet
-from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.inprocess.light.agent import AgentMemory, CountingAgent, commit
-from simulator.engines.inprocess.light.context import LightContext, device_message
-from simulator.engines.inprocess.light.hashing import HashedPayloads
-from simulator.engines.paths import index_of
-from simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
-from simulator.virtual.seeds import seeded_boot, seeded_secret
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.assigning import action_for, assignment_for
+from fleetledger.coordinator.topics.contributions.rules import receipt_for
+from fleetledger.device_agent.chance import context_of
+from fleetledger.device_agent.core.changes.contributions import NextPartLearned
+from fleetledger.device_agent.core.inputs import PartComputed
+from fleetledger.device_agent.core.requests import ComputePart
+from fleetledger.device_agent.core.state import AgentRules, DeviceIdentity
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.inprocess.features import LineageFeatures
+from fleetledger.simulator.engines.inprocess.light.agent import AgentMemory, CountingAgent, commit
+from fleetledger.simulator.engines.inprocess.light.context import LightContext, device_message
+from fleetledger.simulator.engines.inprocess.light.hashing import HashedPayloads
+from fleetledger.simulator.engines.paths import index_of
+from fleetledger.simulator.virtual.parts import Delivery, Lister, PartMaker, PartPlace
+from fleetledger.simulator.virtual.seeds import seeded_boot, seeded_secret
 
 _TOGETHER = 64
 """Devices whose parts are committed together."""

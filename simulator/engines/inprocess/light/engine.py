@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from learning.networks.network import Network
-from methods.registry import training_coordinator
-from methods.training import RoundParts
-from schemas.values import ClassName
-from simulator.engines.inprocess.expected import ExpectedAnswers
-from simulator.engines.inprocess.light.fleet import LightFleet
-from simulator.engines.inprocess.stage_engine import StageEngine
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.rounds import rounds_seconds
-from simulator.engines.stages import is_learned
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import StagePlan
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.learning.networks.network import Network
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training import RoundParts
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.engines.inprocess.expected import ExpectedAnswers
+from fleetledger.simulator.engines.inprocess.light.fleet import LightFleet
+from fleetledger.simulator.engines.inprocess.stage_engine import StageEngine
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.rounds import rounds_seconds
+from fleetledger.simulator.engines.stages import is_learned
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import StagePlan
 
 _HOPE_SECONDS = 900.0
 """Of the fleet's clock, past every deadline; what has not happened then never will."""

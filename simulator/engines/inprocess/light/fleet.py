@@ -6,51 +6,56 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from coordinator.core.inputs import CoordinatorConnected
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rounds.state import Round
-from device_agent.capabilities import find_capabilities
-from device_agent.core.policy import publishes_gradients, withheld
-from learning.numerics.blas import numpy_on_one_thread
-from methods.registry import training_device
-from schemas.presence import Birth, Death
-from schemas.values import DeviceId
-from simulator.engines.inprocess.agents import rules_of, settings_of
-from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.inprocess.home import FLEET, first_lineage, last_moment, make_home
-from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.context import (
+from fleetledger.coordinator.core.inputs import CoordinatorConnected
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.device_agent.capabilities import find_capabilities
+from fleetledger.device_agent.core.policy import publishes_gradients, withheld
+from fleetledger.learning.numerics.blas import numpy_on_one_thread
+from fleetledger.methods.registry import training_device
+from fleetledger.schemas.presence import Birth, Death
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.agents import rules_of, settings_of
+from fleetledger.simulator.engines.inprocess.features import LineageFeatures
+from fleetledger.simulator.engines.inprocess.home import (
+    FLEET,
+    first_lineage,
+    last_moment,
+    make_home,
+)
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
+from fleetledger.simulator.engines.inprocess.light.context import (
     Compare,
     LightContext,
     TrainingContext,
     device_message,
 )
-from simulator.engines.inprocess.light.coordinator import LightCoordinator
-from simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
-from simulator.engines.inprocess.light.hashing import AnswerHasher
-from simulator.engines.inprocess.light.holdings import Holdings
-from simulator.engines.inprocess.light.memories import Memories, take_over
-from simulator.engines.inprocess.light.proxy import LightProxy
-from simulator.engines.inprocess.light.round import LightRound
-from simulator.engines.inprocess.light.traffic import Traffic
-from simulator.engines.inprocess.light.workers.dealing import WorkerPool
-from simulator.engines.inprocess.light.workers.interface import Workers
-from simulator.engines.inprocess.light.workers.processes import LocalWorkers
-from simulator.engines.interface import Prepared, Watch
-from simulator.engines.network_inputs import inputs_of
-from simulator.engines.presence import delivered
-from simulator.engines.stages import ledger_stages
-from simulator.plan.fleet_plan import StagePlan
-from simulator.scenario.model import EngineSettings
-from simulator.scenario.trainer import trainer_of
-from simulator.virtual.clock import VirtualClock
-from simulator.virtual.parts import Delivery
-from simulator.virtual.proxy import ProxyTraffic
-from simulator.virtual.seeds import seeded_boot
-from simulator.virtual.stopwatch import Stopwatch
-from simulator.virtual.training import TrainerPoolSettings
-from transport.meter import Counts
+from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoordinator
+from fleetledger.simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
+from fleetledger.simulator.engines.inprocess.light.hashing import AnswerHasher
+from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
+from fleetledger.simulator.engines.inprocess.light.memories import Memories, take_over
+from fleetledger.simulator.engines.inprocess.light.proxy import LightProxy
+from fleetledger.simulator.engines.inprocess.light.round import LightRound
+from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
+from fleetledger.simulator.engines.inprocess.light.workers.dealing import WorkerPool
+from fleetledger.simulator.engines.inprocess.light.workers.interface import Workers
+from fleetledger.simulator.engines.inprocess.light.workers.processes import LocalWorkers
+from fleetledger.simulator.engines.interface import Prepared, Watch
+from fleetledger.simulator.engines.network_inputs import inputs_of
+from fleetledger.simulator.engines.presence import delivered
+from fleetledger.simulator.engines.stages import ledger_stages
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.trainer import trainer_of
+from fleetledger.simulator.virtual.clock import VirtualClock
+from fleetledger.simulator.virtual.parts import Delivery
+from fleetledger.simulator.virtual.proxy import ProxyTraffic
+from fleetledger.simulator.virtual.seeds import seeded_boot
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.virtual.training import TrainerPoolSettings
+from fleetledger.transport.meter import Counts
 
 OnlineIn = Callable[[StagePlan], tuple[DeviceId, ...]]
 
@@ -280,7 +285,7 @@ class LightFleet:
 def _workers(place: CohortResources, engine: EngineSettings) -> Workers | None:
     """Start the workers that a scenario asks for; raise `EngineError`."""
     if engine.kind == "ray":
-        from simulator.engines.inprocess.light.workers.ray_cluster import (  # noqa: PLC0415 - an extra
+        from fleetledger.simulator.engines.inprocess.light.workers.ray_cluster import (  # noqa: PLC0415 - an extra
             RaySettings,
             RayWorkers,
         )

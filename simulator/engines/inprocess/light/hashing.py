@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
-from schemas.envelope import INLINE_LIMIT
-from schemas.offers import Offer
-from schemas.values import Digest
-from schemas.zstd_frames import framed
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.zstd_frames import framed
 
 _LARGE_BYTES = 1 << 20
 """From here on a body is hashed by a thread: hashing leaves Python to others, but to come back to

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from device_agent.core.records import Sighting
-from device_agent.core.scanning import sight
-from device_agent.core.training import images_asked
-from methods.training import Exemplars, LocalData
-from schemas.rounds import RoundOrder
-from schemas.values import ClassName, DeviceId, Digest
-from simulator.datasets.samples import SampleSet
-from simulator.engines.network_inputs import SampleInputs
-from simulator.engines.paths import image_path
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.virtual.parts import Delivery, Lister
-from simulator.virtual.scenes import SizedScenes
+from fleetledger.device_agent.core.records import Sighting
+from fleetledger.device_agent.core.scanning import sight
+from fleetledger.device_agent.core.training import images_asked
+from fleetledger.methods.training import Exemplars, LocalData
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.engines.network_inputs import SampleInputs
+from fleetledger.simulator.engines.paths import image_path
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.virtual.parts import Delivery, Lister
+from fleetledger.simulator.virtual.scenes import SizedScenes
 
 if TYPE_CHECKING:
-    from learning.training.resident import Residence, ResidentSamples
+    from fleetledger.learning.training.resident import Residence, ResidentSamples
 
 TrainInputs = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 _SHARED_BYTES = 2 << 30
@@ -164,7 +164,7 @@ class Holdings:
         """
         if self._device == "cpu" or self._scenes or not len(self._dealt):
             return None
-        from learning.training.resident import Residence  # noqa: PLC0415 - needs torch
+        from fleetledger.learning.training.resident import Residence  # noqa: PLC0415 - needs torch
 
         def read(rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
             return self._inputs.train(self._dealt[rows])

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from coordinator.ledger.blobs import BlobStore
-from schemas.message import Strict
-from schemas.values import DeviceId, Digest
-from simulator.errors import EngineError
-from simulator.run.durable import replace_file
+from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.run.durable import replace_file
 
 
 class _Written(Strict):

@@ -11,28 +11,28 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
-from coordinator.core import inputs
-from coordinator.proxy.inputs import Input
-from coordinator.proxy.running import ProxySurroundings, proxy_of
-from coordinator.proxy.settings import ProxyHomeSettings
-from coordinator.proxy.workbench import Job
-from device_agent.core.records import OutboxKey
-from device_agent.core.sending import refusal_problem
-from schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
-from schemas.message import Message
-from schemas.offers import Offer
-from schemas.proxy import PrototypeGradients, ScoringOrder
-from schemas.receipts import Later, Receipt, Refused
-from schemas.topics import DownLeaf, FleetTopics
-from schemas.values import BootId, DeviceId, Digest
-from simulator.engines.inprocess.home import FLEET
-from simulator.engines.inprocess.light.context import LightContext, device_message
-from simulator.errors import EngineError
-from simulator.virtual.proxy import ProxyTraffic, in_fleet_time
-from simulator.virtual.stopwatch import Stopwatch
-from transport.block_source import BlockSource
-from transport.interface import Connected, Event, IncomingMessage, OutgoingMessage
-from transport.meter import Counts, Meter
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.proxy.inputs import Input
+from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.proxy.workbench import Job
+from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.core.sending import refusal_problem
+from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import PrototypeGradients, ScoringOrder
+from fleetledger.schemas.receipts import Later, Receipt, Refused
+from fleetledger.schemas.topics import DownLeaf, FleetTopics
+from fleetledger.schemas.values import BootId, DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.home import FLEET
+from fleetledger.simulator.engines.inprocess.light.context import LightContext, device_message
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.proxy import ProxyTraffic, in_fleet_time
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
+from fleetledger.transport.block_source import BlockSource
+from fleetledger.transport.interface import Connected, Event, IncomingMessage, OutgoingMessage
+from fleetledger.transport.meter import Counts, Meter
 
 _MOST_BYTES = 1 << 28
 

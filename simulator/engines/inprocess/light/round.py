@@ -16,32 +16,36 @@ from functools import partial
 from itertools import chain, islice
 from math import isfinite
 
-from coordinator.core import inputs
-from coordinator.core.work import AverageRound, RoundNotAveraged
-from coordinator.making.workshop import Finished
-from coordinator.topics.rounds.state import Round
-from device_agent.core.gradients import gradients_message
-from device_agent.core.records import TrainingJob
-from device_agent.core.telling import problem
-from device_agent.training import made_gradients
-from methods.registry import descriptor
-from methods.training import ClientUpdate, CountedUpdate
-from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.batches import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged
+from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.device_agent.core.gradients import gradients_message
+from fleetledger.device_agent.core.records import TrainingJob
+from fleetledger.device_agent.core.telling import problem
+from fleetledger.device_agent.training import made_gradients
+from fleetledger.methods.registry import descriptor
+from fleetledger.methods.training import ClientUpdate, CountedUpdate
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.batches import (
     Answered,
     AnsweredHere,
     Answering,
     Said,
 )
-from simulator.engines.inprocess.light.cohort import DatasetLookup, looks
-from simulator.engines.inprocess.light.context import LightContext, TrainingContext, device_message
-from simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
-from simulator.engines.inprocess.light.holdings import HeldRows
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
-from simulator.virtual.answers import Declined
+from fleetledger.simulator.engines.inprocess.light.cohort import DatasetLookup, looks
+from fleetledger.simulator.engines.inprocess.light.context import (
+    LightContext,
+    TrainingContext,
+    device_message,
+)
+from fleetledger.simulator.engines.inprocess.light.hashing import HashedAnswer, HashedPayloads
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldRows
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.virtual.answers import Declined
 
 GROUP_INPUTS = 4096
 """What is committed together."""

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from coordinator.core.assigning import round_assignment
-from coordinator.core.state import State
-from coordinator.making.network_maker import config_of
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import RoundOpened
-from coordinator.topics.rounds.state import Round
-from device_agent.training import instruction_of
-from methods.registry import training_coordinator
-from methods.training import CountedUpdate, FitInstruction, RoundConfig, RoundParts, Summing
-from schemas.assignments import Assignment
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core.assigning import round_assignment
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.making.network_maker import config_of
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.rounds.state import Round
+from fleetledger.device_agent.training import instruction_of
+from fleetledger.methods.registry import training_coordinator
+from fleetledger.methods.training import (
+    CountedUpdate,
+    FitInstruction,
+    RoundConfig,
+    RoundParts,
+    Summing,
+)
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 @dataclass(frozen=True, eq=False)

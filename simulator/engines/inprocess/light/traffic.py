@@ -7,15 +7,15 @@ blocks, births, deaths and what is sent again are not counted.
 
 from __future__ import annotations
 
-from schemas.assignments import Assignment
-from schemas.contributions import Contribution, Nothing, PartKey
-from schemas.envelope import Sender, encode
-from schemas.message import Message
-from schemas.offers import Offer
-from schemas.proxy import PrototypeGradients
-from schemas.receipts import Accepted, Receipt
-from schemas.values import BootId, DeviceId, FleetId
-from transport.meter import Counts
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Contribution, Nothing, PartKey
+from fleetledger.schemas.envelope import Sender, encode
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.proxy import PrototypeGradients
+from fleetledger.schemas.receipts import Accepted, Receipt
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
+from fleetledger.transport.meter import Counts
 
 _BOOT = BootId("0" * 16)
 _SEQUENCE = 100

@@ -15,7 +15,7 @@ from urllib.parse import urldefrag, urlsplit
 
 import pytest
 
-from coordinator.dashboard.page import Page
+from fleetledger.coordinator.dashboard.page import Page
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"

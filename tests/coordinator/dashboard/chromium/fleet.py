@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from coordinator.core.commands import Command
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.reader import ledger_of
-from coordinator.serving.operator import send
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.engines.mqtt.processes import child_environment, fleetledger_command
-from simulator.run.preparing import PreparedSeed
-from simulator.scenario.loading import load_scenario
+from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.serving.operator import send
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
+from fleetledger.simulator.run.preparing import PreparedSeed
+from fleetledger.simulator.scenario.loading import load_scenario
 from tests.simulator.engines.mqtt.small import Quiet, processes_of
 
 PATIENCE = 120.0

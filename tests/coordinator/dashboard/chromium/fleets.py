@@ -10,25 +10,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.fleet_view.history import History, make_home
-from coordinator.core.entry import EntryBody
-from coordinator.dashboard.app import make_app
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.reader import ledger_of
-from coordinator.ledger.store import Ledger
-from coordinator.live.file import LiveFile
-from coordinator.live.meters import TRAFFIC_BYTES
-from coordinator.live.snapshot import CoordinatorNow, CounterNow, DeviceNow, LiveSnapshot
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.entries import DeviceBorn, DeviceProblem, DeviceTagged
-from schemas.health import DeviceHealth, ThermalZone
-from schemas.presence import Capabilities
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.meters import TRAFFIC_BYTES
+from fleetledger.coordinator.live.snapshot import (
+    CoordinatorNow,
+    CounterNow,
+    DeviceNow,
+    LiveSnapshot,
+)
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceProblem, DeviceTagged
+from fleetledger.schemas.health import DeviceHealth, ThermalZone
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.transport.pages.doors import Doors
+from fleetledger.transport.pages.people import Person, Role
+from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.served import settled
 from tests.coordinator.reading.rollouts.stories import finished, forgetting
-from transport.pages.doors import Doors
-from transport.pages.people import Person, Role
-from transport.pages.serving import ListenAddress, listen, server_of
 
 SECOND = 10**9
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND

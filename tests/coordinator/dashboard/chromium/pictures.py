@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.dashboard.pages import PAGES
 from tests.coordinator.dashboard.chromium.browsing import Browsing, chromium, example_pages
 from tests.coordinator.dashboard.chromium.fleet import DashboardProgram, RealFleet
 

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from coordinator.dashboard.pages import PAGES
-from coordinator.topics.devices.commands import AdmitDevice
-from schemas.values import DeviceId
+from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.dashboard.chromium.browsing import (
     SCHEMES,
     SIZES,

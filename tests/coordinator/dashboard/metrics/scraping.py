@@ -7,19 +7,19 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from coordinator.dashboard.metrics.exposition import expose, families
-from coordinator.ledger.reader import ledger_of
-from coordinator.live.file import LiveFile
-from coordinator.live.snapshot import (
+from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
     DeviceNow,
     HistogramNow,
     LiveSnapshot,
 )
-from schemas.health import DeviceHealth, HealthProblem, ThermalZone
-from schemas.problems import DatedProblem
-from schemas.values import DeviceId
+from fleetledger.schemas.health import DeviceHealth, HealthProblem, ThermalZone
+from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.reading.test_old_and_new import two_stages
 from tests.coordinator.reading.test_views import write
 

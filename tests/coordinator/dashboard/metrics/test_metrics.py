@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from coordinator.dashboard.metrics.exposition import expose, families
-from coordinator.dashboard.metrics.fleet import counted_programs
-from coordinator.ledger.reader import ledger_of
-from schemas.health import DeviceHealth
-from schemas.values import DeviceId
+from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
+from fleetledger.coordinator.dashboard.metrics.fleet import counted_programs
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.schemas.health import DeviceHealth
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.dashboard.metrics.scraping import (
     COORDINATOR,
     FULL,

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from coordinator.dashboard.metrics.routes import Metered, metric_routes
-from coordinator.live.snapshot import LiveSnapshot
-from coordinator.paths import ledger_path
+from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
+from fleetledger.coordinator.live.snapshot import LiveSnapshot
+from fleetledger.coordinator.paths import ledger_path
 from tests.coordinator.dashboard.metrics.scraping import (
     COORDINATOR,
     FULL,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.topics.rollouts.entries import (
     RolloutApproved,
     RolloutFinished,
     RolloutPaused,
     RolloutRolledBack,
     RolloutUnreached,
 )
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from schemas.rollouts import Mode
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.schemas.rollouts import Mode
+from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.reading.rollouts.tales import Tale, fleet
 
 HOUR = 3600 * 10**9

@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinator.core.entry import EntryBody
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.entries import DeviceAdmitted
-from coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
+from fleetledger.coordinator.topics.rollouts.entries import (
     GroupOpened,
     ModelCompared,
     RolloutMeasured,
     RolloutPlanned,
     RolloutStarted,
 )
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import RolloutPlan
-from coordinator.topics.rollouts.scope import Outcome, Scope
-from coordinator.topics.rollouts.verdict import judge
-from schemas.rollouts import (
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
+from fleetledger.coordinator.topics.rollouts.verdict import judge
+from fleetledger.schemas.rollouts import (
     WHOLE,
     EntropyCounts,
     Mode,
@@ -34,7 +34,7 @@ from schemas.rollouts import (
     Pairs,
     place_of,
 )
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 BEGIN_NS = 1_763_629_080 * 10**9
 """20 November 2025, 08:58 UTC."""

@@ -9,21 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.dashboard.parts.doing import with_doing
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader, ledger_of
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.rollouts.curves import MOST_POINTS, OLD, grown, thinned
-from coordinator.reading.rollouts.finding import one_rollout, summaries, unfinished
-from coordinator.reading.rollouts.report import EvidencePoint, RolloutReport
-from coordinator.reading.rollouts.wording import odds
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices.entries import DeviceAdmitted
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rollouts.entries import RolloutAborted, RolloutPaused, RolloutResumed
-from coordinator.topics.rollouts.evalues import log_evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.views import ComparedThen
+from fleetledger.coordinator.dashboard.parts.doing import with_doing
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.rollouts.curves import MOST_POINTS, OLD, grown, thinned
+from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries, unfinished
+from fleetledger.coordinator.reading.rollouts.report import EvidencePoint, RolloutReport
+from fleetledger.coordinator.reading.rollouts.wording import odds
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rollouts.entries import (
+    RolloutAborted,
+    RolloutPaused,
+    RolloutResumed,
+)
+from fleetledger.coordinator.topics.rollouts.evalues import log_evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.views import ComparedThen
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
 

@@ -6,26 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.fleet import fleet_now
-from coordinator.reading.foretold import foretold_push
-from coordinator.reading.rollouts.finding import one_rollout, summaries
-from coordinator.reading.rollouts.preview import preview
-from coordinator.reading.rollouts.waits import foretold_waits
-from coordinator.reading.waits import Wait
-from coordinator.topics.devices.choosing import DeviceChoice
-from coordinator.topics.devices.commands import TagDevices
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.rollouts.commands import (
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reading.foretold import foretold_push
+from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries
+from fleetledger.coordinator.reading.rollouts.preview import preview
+from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
+from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
     PlanRollout,
 )
-from coordinator.topics.rollouts.plan import RolloutPlan
-from schemas.rollouts import LocalHours
-from schemas.tags import TagSelector
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.schemas.rollouts import LocalHours
+from fleetledger.schemas.tags import TagSelector
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import SECOND
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.rollouts.rollout_bench import RolloutBench, plan

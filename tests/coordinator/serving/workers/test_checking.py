@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contribution_rate.load import FLEET, Plan, make_messages
-from coordinator.making.backbones import prepare_backbone
-from coordinator.making.payload_check import PayloadCheck, PayloadVerdict, settings_digest
-from coordinator.serving.workers.checking import Checking
-from coordinator.serving.workers.frames import (
+from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.making.payload_check import (
+    PayloadCheck,
+    PayloadVerdict,
+    settings_digest,
+)
+from fleetledger.coordinator.serving.workers.checking import Checking
+from fleetledger.coordinator.serving.workers.frames import (
     CheckedBy,
     Committed,
     DeviceKey,
@@ -22,17 +26,17 @@ from coordinator.serving.workers.frames import (
     read_told,
     told,
 )
-from coordinator.settings import CoordinatorSettings, MethodSection, write_new
-from coordinator.topics.lineages.entries import BackboneImported
-from export.scaling_backbone import scaling_backbone
-from methods.errors import ContributionError
-from schemas.contributions import Contribution
-from schemas.enrolment import device_key_name
-from schemas.envelope import Sender, compressed, decode, decode_again, encode
-from schemas.keys import SigningKey
-from schemas.models import Preprocessing
-from schemas.topics import FleetTopics
-from schemas.values import BootId, ClassName, DeviceId, Digest
+from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, write_new
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.export.scaling_backbone import scaling_backbone
+from fleetledger.methods.errors import ContributionError
+from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.envelope import Sender, compressed, decode, decode_again, encode
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.models import Preprocessing
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest
 
 PLAN = Plan(1, devices=1, parts=2, window=1, map_width=8)
 (DEVICE,) = PLAN.names

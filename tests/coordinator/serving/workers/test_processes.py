@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.serving.workers import processes
-from coordinator.serving.workers.frames import WorkerTurn, frame_of
-from coordinator.serving.workers.processes import IntakeWorkers
-from coordinator.serving.workers.worker import WorkerPlan
+from fleetledger.coordinator.serving.workers import processes
+from fleetledger.coordinator.serving.workers.frames import WorkerTurn, frame_of
+from fleetledger.coordinator.serving.workers.processes import IntakeWorkers
+from fleetledger.coordinator.serving.workers.worker import WorkerPlan
 
 PATIENCE = 60.0
 

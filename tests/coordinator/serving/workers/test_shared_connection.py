@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.core.state import State
-from coordinator.serving.workers.connection import Facts, SharedConnection
-from coordinator.serving.workers.processes import IntakeWorkers
-from schemas.topics import FleetTopics
-from schemas.values import FleetId
-from transport.interface import Connected
-from transport.memory import InMemoryBroker
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.serving.workers.connection import Facts, SharedConnection
+from fleetledger.coordinator.serving.workers.processes import IntakeWorkers
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import FleetId
+from fleetledger.transport.interface import Connected
+from fleetledger.transport.memory import InMemoryBroker
 
 LONG_SECONDS = 3600.0
 

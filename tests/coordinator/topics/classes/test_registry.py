@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.errors import UnknownClassError
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.classes.state import ClassRegistry
-from coordinator.topics.stages.commands import OpenStage
-from schemas.values import ClassName
+from fleetledger.coordinator.errors import UnknownClassError
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.classes.state import ClassRegistry
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, names
 
 CAT, CAPITAL, DOG, EEL = names("cat", "Cat", "dog", "eel")

@@ -4,28 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.rules import Rules, SilenceRules, StageRules
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.clock.commands import CorrectClock
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.keys.commands import InviteDevice
-from coordinator.topics.keys.entries import DeviceEnrolled
-from coordinator.topics.stages.entries import StageClosed, TransitionReported
-from schemas.enrolment import device_key_name
-from schemas.keys import SigningKey
-from schemas.presence import CoordinatorHeartbeat
-from schemas.receipts import Receipt
-from schemas.reports import Transition
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.rules import Rules, SilenceRules, StageRules
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.clock.commands import CorrectClock
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.keys.commands import InviteDevice
+from fleetledger.coordinator.topics.keys.entries import DeviceEnrolled
+from fleetledger.coordinator.topics.stages.entries import StageClosed, TransitionReported
+from fleetledger.schemas.enrolment import device_key_name
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.presence import CoordinatorHeartbeat
+from fleetledger.schemas.receipts import Receipt
+from fleetledger.schemas.reports import Transition
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from fleetledger.transport.clock import Clock, steady_time
+from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator, ScriptedDevice, write_home
-from transport.clock import Clock, steady_time
-from transport.memory import InMemoryBroker
 
 YEAR = 365 * 24 * 3600
 DAY_NS = 24 * 3600 * 10**9

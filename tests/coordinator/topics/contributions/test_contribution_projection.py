@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.ledger.entries import EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from schemas.contributions import PartKey, Withdrawal
-from schemas.rounds import Observation, RoundAnswer
+from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.rounds import Observation, RoundAnswer
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.core.round_bench import RoundBench
 

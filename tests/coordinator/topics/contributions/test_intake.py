@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.requests import SendToDevice
-from coordinator.core.rules import IntakeRules, Rules
-from coordinator.core.state import State
-from coordinator.core.work import TakePayload
-from schemas.contributions import Nothing, PartKey, Withdrawal
-from schemas.presence import Welcome
-from schemas.receipts import Accepted, Later, Refused
-from schemas.reports import Problem
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import SendToDevice
+from fleetledger.coordinator.core.rules import IntakeRules, Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.schemas.contributions import Nothing, PartKey, Withdrawal
+from fleetledger.schemas.presence import Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import Bench, contribution, receipt, sent
 
 KEY = PartKey(stage=1, part=0)

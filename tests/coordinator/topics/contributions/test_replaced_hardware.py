@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.fleet import fleet_now
-from coordinator.topics.contributions.commands import SettleEarlier
-from coordinator.topics.contributions.views import earlier_in
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.models.entries import ModelDesired, ModelWithheld
-from coordinator.topics.stages.commands import CloseStage
-from schemas.contributions import PartKey, Withdrawal
-from schemas.envelope import Sender
-from schemas.presence import Birth, Welcome
-from schemas.receipts import Accepted, Later, Refused
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
+from fleetledger.coordinator.topics.contributions.views import earlier_in
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelWithheld
+from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.presence import Birth, Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Refused
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import (
     CAPABLE,
     FLEET,

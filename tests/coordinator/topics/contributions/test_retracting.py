@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.assigning import action_for
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import Request, SendToDevice
-from coordinator.core.rules import ModelRules, Rules
-from coordinator.core.work import AverageRound, ExportHead, HeadExported, SolveHead, TakePayload
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.contributions.entries import ContributionRetracted
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rounds.entries import DescentMarked
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import HeldPart, Nothing, PartKey, Withdrawal, held_digest
-from schemas.presence import Heartbeat, Welcome
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import Request, SendToDevice
+from fleetledger.coordinator.core.rules import ModelRules, Rules
+from fleetledger.coordinator.core.work import (
+    AverageRound,
+    ExportHead,
+    HeadExported,
+    SolveHead,
+    TakePayload,
+)
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import DescentMarked
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import HeldPart, Nothing, PartKey, Withdrawal, held_digest
+from fleetledger.schemas.presence import Heartbeat, Welcome
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import (
     Bench,
     contribution,

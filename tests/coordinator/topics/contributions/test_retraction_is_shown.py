@@ -6,20 +6,20 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from coordinator.cli import models
-from coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.classes import views as class_views
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.contributions.entries import ContributionRetracted
-from coordinator.topics.devices import views as device_views
-from coordinator.topics.lineages.entries import Successor
-from coordinator.topics.models import queries as model_queries
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rounds.entries import DescentMarked
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.classes import views as class_views
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
+from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.topics.lineages.entries import Successor
+from fleetledger.coordinator.topics.models import queries as model_queries
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import DescentMarked
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.reading.test_sentences import said

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import TellOperator
-from coordinator.core.rules import BoundRules, ModelRules, Rules
-from coordinator.core.state import State
-from coordinator.core.work import AverageRound, SolveHead
-from coordinator.topics.contributions.entries import ContributionsLeftOut
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rounds.entries import RoundClosed
-from schemas.contributions import PartKey, Withdrawal
-from schemas.receipts import Accepted, Refused
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.rules import BoundRules, ModelRules, Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import AverageRound, SolveHead
+from fleetledger.coordinator.topics.contributions.entries import ContributionsLeftOut
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.receipts import Accepted, Refused
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, contribution, receipt
 from tests.coordinator.core.round_bench import RoundBench
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.requests import SendToDevice, TakePayload, TellOperator
-from coordinator.core.rules import DailyRules, ModelRules, Rules
-from coordinator.core.state import State
-from coordinator.core.work import SolveHead
-from coordinator.topics.daily.state import DAY_NS
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import Contribution, Nothing
-from schemas.models import ModelStatus
-from schemas.receipts import Accepted, Later, Receipt, Refused
-from schemas.reports import Evaluation, Problem, Transition
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.requests import SendToDevice, TakePayload, TellOperator
+from fleetledger.coordinator.core.rules import DailyRules, ModelRules, Rules
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.core.work import SolveHead
+from fleetledger.coordinator.topics.daily.state import DAY_NS
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import Contribution, Nothing
+from fleetledger.schemas.models import ModelStatus
+from fleetledger.schemas.receipts import Accepted, Later, Receipt, Refused
+from fleetledger.schemas.reports import Evaluation, Problem, Transition
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import Bench, contribution, names, offer, receipt
 
 FEW = DailyRules(problems=3, contributions=2, transitions=2, payload_mib=1, body_mib=1)

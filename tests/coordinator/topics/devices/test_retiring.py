@@ -7,24 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.requests import SendToDevice, TakeBack
-from coordinator.core.rules import Rules, StageRules
-from coordinator.ledger.reader import ledger_of
-from coordinator.reading.fleet import fleet_now
-from coordinator.topics.devices.commands import AdmitDevice, RetireDevice, SettleTwins, TagDevices
-from coordinator.topics.devices.views import facts, retired, tags
-from coordinator.topics.keys.commands import RevokeKey
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.rounds.entries import RoundClosed
-from coordinator.topics.stages.commands import OpenStage
-from schemas.assignments import Assignment
-from schemas.contributions import Nothing
-from schemas.presence import Heartbeat
-from schemas.receipts import Accepted, Later
-from schemas.reports import Problem
-from schemas.tags import TagName, TagValue
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import SendToDevice, TakeBack
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.topics.devices.commands import (
+    AdmitDevice,
+    RetireDevice,
+    SettleTwins,
+    TagDevices,
+)
+from fleetledger.coordinator.topics.devices.views import facts, retired, tags
+from fleetledger.coordinator.topics.keys.commands import RevokeKey
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.receipts import Accepted, Later
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names, receipt, sent
 from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.reading.test_views import write

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.requests import BeatCoordinator, Request, TellOperator
-from coordinator.core.rules import Rules, SilenceRules
-from coordinator.settings import CoordinatorSettings, rules_of_serving
-from coordinator.topics.clock.commands import CorrectClock
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
-from coordinator.topics.keys.state import DeviceKeys
-from schemas.presence import Birth, Death, Heartbeat
-from schemas.values import BootId, DeviceId, FleetId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import BeatCoordinator, Request, TellOperator
+from fleetledger.coordinator.core.rules import Rules, SilenceRules
+from fleetledger.coordinator.settings import CoordinatorSettings, rules_of_serving
+from fleetledger.coordinator.topics.clock.commands import CorrectClock
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
+from fleetledger.coordinator.topics.keys.state import DeviceKeys
+from fleetledger.schemas.presence import Birth, Death, Heartbeat
+from fleetledger.schemas.values import BootId, DeviceId, FleetId
 from tests.coordinator.core.harness import CAPABLE, SECOND, Bench
 
 HOUR, DAY = 3600.0, 86_400.0

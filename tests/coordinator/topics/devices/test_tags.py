@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.rebuild import rebuild
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.devices import views
-from coordinator.topics.devices.choosing import DeviceChoice, chosen
-from coordinator.topics.devices.commands import AdmitDevice, TagDevices
-from coordinator.topics.devices.entries import DeviceBorn, DeviceTagged
-from schemas.envelope import Sender
-from schemas.errors import SchemaError
-from schemas.presence import Birth
-from schemas.tags import MAX_TAGS, TagName, TagSelector, TagValue
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.rebuild import rebuild
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.devices import views
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
+from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceTagged
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.errors import SchemaError
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.tags import MAX_TAGS, TagName, TagSelector, TagValue
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import CAPABLE, FLEET, Bench
 from tests.coordinator.reading.test_views import write
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.requests import AnnounceCoordinator, Request, SendToDevice, TellOperator
-from coordinator.core.rules import IntakeRules, Rules
-from coordinator.topics.contributions.entries import ContributionAccepted, ContributionWithdrawn
-from coordinator.topics.devices.commands import AdmitDevice, SettleTwins
-from coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
-from schemas.contributions import PartKey, Withdrawal
-from schemas.envelope import Sender
-from schemas.message import Message
-from schemas.presence import Birth, Death, Heartbeat, Welcome
-from schemas.receipts import Accepted, Later, Refused
-from schemas.reports import Problem
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import (
+    AnnounceCoordinator,
+    Request,
+    SendToDevice,
+    TellOperator,
+)
+from fleetledger.coordinator.core.rules import IntakeRules, Rules
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    ContributionWithdrawn,
+)
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, SettleTwins
+from fleetledger.coordinator.topics.devices.entries import DeviceDoubled, DeviceSettled
+from fleetledger.schemas.contributions import PartKey, Withdrawal
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Birth, Death, Heartbeat, Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, FLEET, Bench, contribution, receipt, sent
 
 CAMERA = DeviceId("camera-1")

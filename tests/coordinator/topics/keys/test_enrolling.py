@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.requests import AnswerOperator, ForgetInvitation, Request, SendToDevice
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.entries import DeviceAdmitted
-from coordinator.topics.keys.commands import InviteDevice, RevokeKey
-from coordinator.topics.keys.entries import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import (
+    AnswerOperator,
+    ForgetInvitation,
+    Request,
+    SendToDevice,
+)
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
+from fleetledger.coordinator.topics.keys.commands import InviteDevice, RevokeKey
+from fleetledger.coordinator.topics.keys.entries import (
     DeviceEnrolled,
     DeviceInvited,
     DeviceKeyRevoked,
     DeviceKeyRotated,
 )
-from coordinator.topics.stages.commands import OpenStage
-from schemas.enrolment import Enrolled, device_key_name
-from schemas.keys import SigningKey, VerifyKey
-from schemas.reports import Problem
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.enrolment import Enrolled, device_key_name
+from fleetledger.schemas.keys import SigningKey, VerifyKey
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import FLEET, SECOND, Bench, names
 from tests.coordinator.core.harness import contribution as made
 

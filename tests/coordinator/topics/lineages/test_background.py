@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.rules import Rules, StageRules
-from coordinator.core.work import ExportHead, HeadExported
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import DeviceEvaluated
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import StageOpened
-from learning.numerics.calibration import LOGIT_SCALES
-from schemas.reports import ClassResult, Evaluation, Problem, Transition, WaitingClasses
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.core.work import ExportHead, HeadExported
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.learning.numerics.calibration import LOGIT_SCALES
+from fleetledger.schemas.reports import ClassResult, Evaluation, Problem, Transition, WaitingClasses
 from tests.coordinator.core.harness import Bench, exported, names, sent
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.core.state import read_entry
-from coordinator.serving.file_server import FileServer
-from coordinator.topics.lineages.entries import FrozenBackbone
-from schemas.assignments import Assignment
-from schemas.offers import Offer
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.serving.file_server import FileServer
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.offers import Offer
+from fleetledger.transport.block_source import BlockSource
 from tests.coordinator.core.harness import offer, sent
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
-from transport.block_source import BlockSource
 
 BACKBONE = offer("backbone")
 ON_FEATURES = NETWORK.model_copy(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coordinator.core.assigning import assignment_for
-from coordinator.core.work import AverageRound
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
-from coordinator.topics.lineages.entries import FrozenBackbone
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import PartKey
-from schemas.envelope import MAX_HEADER_BYTES, Sender, encode
-from schemas.values import BootId, ClassName, DeviceId
+from fleetledger.coordinator.core.assigning import assignment_for
+from fleetledger.coordinator.core.work import AverageRound
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import MAX_HEADER_BYTES, Sender, encode
+from fleetledger.schemas.values import BootId, ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, FLEET, offer
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 

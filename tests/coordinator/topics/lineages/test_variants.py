@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from coordinator.core.requests import Request
-from coordinator.core.work import ExportHead, HeadExported, HeadSolved
-from coordinator.topics.lineages.commands import ImportBackbone, MakeVariants
-from coordinator.topics.lineages.entries import MadeVariant, VariantsMade
-from coordinator.topics.models.entries import DeviceEvaluated, DeviceModelStatus, ModelExported
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Birth
-from schemas.reports import ClassResult, Evaluation
-from schemas.values import BootId, ClassName, Digest
-from schemas.variants import VARIANTS, VariantName, VariantOffer
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.work import ExportHead, HeadExported, HeadSolved
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, MakeVariants
+from fleetledger.coordinator.topics.lineages.entries import MadeVariant, VariantsMade
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ModelExported,
+)
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import ClassResult, Evaluation
+from fleetledger.schemas.values import BootId, ClassName, Digest
+from fleetledger.schemas.variants import VARIANTS, VariantName, VariantOffer
 from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, offer, sent, solved
 from tests.coordinator.topics.models.test_models import wanted, with_model
 

@@ -9,15 +9,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.ledger.entries import Entry
-from coordinator.ledger.projections import Projections
-from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from coordinator.topics.models.stack import after_push, after_return
-from coordinator.topics.models.views import CANARY, FLEET_MODEL, MODEL_HOLD
-from coordinator.topics.releases.state import Released
-from coordinator.topics.releases.views import PUSH
-from schemas.models import DesiredModel
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.projections import Projections
+from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from fleetledger.coordinator.topics.models.stack import after_push, after_return
+from fleetledger.coordinator.topics.models.views import CANARY, FLEET_MODEL, MODEL_HOLD
+from fleetledger.coordinator.topics.releases.state import Released
+from fleetledger.coordinator.topics.releases.views import PUSH
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
 from tests.coordinator.topics.models.test_models import second_model, with_model
 from tests.coordinator.topics.releases.test_releases import ReleasingBench

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.core.work import HeadExported, ModelNotMade, PackImported
-from coordinator.topics.models.commands import HoldModels, ImportModel, PushModel
-from coordinator.topics.models.entries import (
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.work import HeadExported, ModelNotMade, PackImported
+from fleetledger.coordinator.topics.models.commands import HoldModels, ImportModel, PushModel
+from fleetledger.coordinator.topics.models.entries import (
     ImportedFiles,
     ModelDesired,
     ModelImported,
@@ -13,10 +13,10 @@ from coordinator.topics.models.entries import (
     TemperatureFitted,
     not_made,
 )
-from coordinator.topics.stages.commands import OpenStage
-from schemas.file_reference import FileReference
-from schemas.models import Parity, Preprocessing
-from schemas.values import ClassName
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.file_reference import FileReference
+from fleetledger.schemas.models import Parity, Preprocessing
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, exported, offer
 from tests.coordinator.topics.models.test_models import wanted
 from tests.coordinator.topics.models.test_temperature import bowl, evaluation

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.due import next_look
-from coordinator.core.requests import Request
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.core.work import ExportHead, HeadExported, HeadSolved, ModelNotMade, SolveHead
-from coordinator.topics.classes.commands import MergeClasses
-from coordinator.topics.contributions.commands import RetractContributions
-from coordinator.topics.models.commands import GoBack, HoldModels, PushModel
-from coordinator.topics.models.entries import measured_by, not_solved
-from coordinator.topics.models.state import SEEN_VERSIONS, Running
-from coordinator.topics.stages.commands import OpenStage
-from schemas.contributions import PartKey
-from schemas.envelope import Sender
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Birth
-from schemas.reports import ClassResult, Evaluation
-from schemas.values import BootId, DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.work import (
+    ExportHead,
+    HeadExported,
+    HeadSolved,
+    ModelNotMade,
+    SolveHead,
+)
+from fleetledger.coordinator.topics.classes.commands import MergeClasses
+from fleetledger.coordinator.topics.contributions.commands import RetractContributions
+from fleetledger.coordinator.topics.models.commands import GoBack, HoldModels, PushModel
+from fleetledger.coordinator.topics.models.entries import measured_by, not_solved
+from fleetledger.coordinator.topics.models.state import SEEN_VERSIONS, Running
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import Sender
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import Birth
+from fleetledger.schemas.reports import ClassResult, Evaluation
+from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import (
     CAPABLE,
     FLEET,

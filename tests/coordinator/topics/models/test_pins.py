@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.models.commands import GoBack, PinDevices, PushModel
-from coordinator.topics.models.entries import DevicePinned
-from coordinator.topics.models.queries import pins
-from schemas.models import DesiredModel
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.models.commands import GoBack, PinDevices, PushModel
+from fleetledger.coordinator.topics.models.entries import DevicePinned
+from fleetledger.coordinator.topics.models.queries import pins
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models

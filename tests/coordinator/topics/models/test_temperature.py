@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.core.rules import ModelRules, Rules, StageRules
-from coordinator.core.work import ExportHead, HeadSolved
-from coordinator.topics.models.entries import TemperatureFitted
-from learning.numerics.calibration import LOGIT_SCALES
-from schemas.reports import ClassResult, Evaluation
-from schemas.values import ClassName
+from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
+from fleetledger.coordinator.core.work import ExportHead, HeadSolved
+from fleetledger.coordinator.topics.models.entries import TemperatureFitted
+from fleetledger.learning.numerics.calibration import LOGIT_SCALES
+from fleetledger.schemas.reports import ClassResult, Evaluation
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, exported, solved
 from tests.coordinator.topics.models.test_models import wanted
 

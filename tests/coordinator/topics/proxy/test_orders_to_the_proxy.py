@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.requests import SendToDevice, TakeBack
-from coordinator.core.work import AverageRound
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from schemas.envelope import PROXY
-from schemas.proxy import ScoringOrder
-from schemas.values import ClassName
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.requests import SendToDevice, TakeBack
+from fleetledger.coordinator.core.work import AverageRound
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.schemas.envelope import PROXY
+from fleetledger.schemas.proxy import ScoringOrder
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import names, offer, sent
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 from tests.coordinator.topics.proxy.test_proxy import SCORED, ProxyBench, score

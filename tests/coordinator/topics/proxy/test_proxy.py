@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 
-from coordinator.core import inputs
-from coordinator.core.core import Core
-from coordinator.core.due import next_look
-from coordinator.core.requests import Request
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageRound, RoundAveraged
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.proxy.state import OldModel
-from coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
-from coordinator.topics.stages.commands import OpenStage
-from coordinator.topics.stages.entries import StageClosed
-from schemas.assignments import Assignment
-from schemas.contributions import PartKey
-from schemas.envelope import PROXY, Sender
-from schemas.message import Message
-from schemas.presence import Birth, Death, Heartbeat, Welcome
-from schemas.proxy import Scored, ScoredModel, ScoringOrder
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.reports import Problem
-from schemas.values import BootId, DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageRound, RoundAveraged
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.proxy.state import OldModel
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.envelope import PROXY, Sender
+from fleetledger.schemas.message import Message
+from fleetledger.schemas.presence import Birth, Death, Heartbeat, Welcome
+from fleetledger.schemas.proxy import Scored, ScoredModel, ScoringOrder
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.values import BootId, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, FLEET, SECOND, names, offer, receipt, sent
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, averaged
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.models.commands import PinDevices, PushModel
-from coordinator.topics.models.entries import DevicePinned
-from coordinator.topics.releases.commands import SignModel
-from coordinator.topics.releases.views import waiting_in
-from schemas.values import DeviceId
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
+from fleetledger.coordinator.topics.models.entries import DevicePinned
+from fleetledger.coordinator.topics.releases.commands import SignModel
+from fleetledger.coordinator.topics.releases.views import waiting_in
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import exported
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.releases.test_releases import ROTATED, ReleasingBench

@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.assigning import action_for
-from coordinator.core.core import Core
-from coordinator.core.entry import EntryBody
-from coordinator.core.requests import AnswerOperator, Request
-from coordinator.core.rules import ModelRules, ReleaseRules, Rules, StageRules
-from coordinator.core.work import SolveHead
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.models.commands import GoBack, PushModel
-from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.releases.commands import PublishRoot, SignModel
-from coordinator.topics.releases.entries import ReleaseSigned
-from schemas.keys import SigningKey
-from schemas.models import DesiredModel
-from schemas.presence import Heartbeat
-from schemas.releases import Release, SignedRelease
-from schemas.roots import RootDocument, SignedRoot
-from schemas.values import DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.requests import AnswerOperator, Request
+from fleetledger.coordinator.core.rules import ModelRules, ReleaseRules, Rules, StageRules
+from fleetledger.coordinator.core.work import SolveHead
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.models.commands import GoBack, PushModel
+from fleetledger.coordinator.topics.models.entries import ModelDesired
+from fleetledger.coordinator.topics.releases.commands import PublishRoot, SignModel
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.presence import Heartbeat
+from fleetledger.schemas.releases import Release, SignedRelease
+from fleetledger.schemas.roots import RootDocument, SignedRoot
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, can_learn, contribution, exported, sent
 from tests.schemas import signing
 

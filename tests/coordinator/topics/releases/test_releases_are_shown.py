@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from coordinator.cli.models import app as model_app
-from coordinator.cli.trust import app as trust_app
-from coordinator.core import inputs
-from coordinator.errors import CommandError
-from coordinator.ledger.entries import Entry, EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.sentences import SENTENCES
-from coordinator.reading.tables import TABLES
-from coordinator.serving.engine import LedgerEngine
-from coordinator.settings import CoordinatorSettings, load, write_new
-from coordinator.topics.models.commands import PushModel
-from coordinator.topics.releases import views as release_views
-from coordinator.topics.releases.entries import ReleaseSigned, RootPublished
-from coordinator.trust.key_files import make_key, public_file
-from coordinator.trust.release_key import release_signer
-from schemas.keys import SigningKey
-from schemas.private_file import write_private
-from schemas.values import DeviceId
+from fleetledger.coordinator.cli.models import app as model_app
+from fleetledger.coordinator.cli.trust import app as trust_app
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.engine import LedgerEngine
+from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
+from fleetledger.coordinator.topics.models.commands import PushModel
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
+from fleetledger.coordinator.trust.key_files import make_key, public_file
+from fleetledger.coordinator.trust.release_key import release_signer
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.private_file import write_private
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import exported
 from tests.coordinator.topics.releases.test_releases import ROTATED, ReleasingBench
 from tests.schemas import signing

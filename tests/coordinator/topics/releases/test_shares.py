@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.core import Core
-from coordinator.core.requests import Request
-from coordinator.errors import CommandError
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.rebuild import rebuild
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.settings import CoordinatorSettings, write_new
-from coordinator.topics.devices.commands import AdmitDevice, TagDevices
-from coordinator.topics.models.commands import HoldModels, PinDevices, PushModel
-from coordinator.topics.releases.commands import PublishRoot
-from coordinator.topics.releases.entries import ReleaseSigned
-from coordinator.topics.releases.views import group_to_sign, waiting_in
-from coordinator.trust.offline_releases import signed_group, signed_version
-from schemas.keys import SigningKey
-from schemas.models import DesiredModel
-from schemas.releases import Release, check_release
-from schemas.roots import SignedRoot
-from schemas.tags import TagName, TagSelector, TagValue
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.rebuild import rebuild
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
+from fleetledger.coordinator.topics.models.commands import HoldModels, PinDevices, PushModel
+from fleetledger.coordinator.topics.releases.commands import PublishRoot
+from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
+from fleetledger.coordinator.topics.releases.views import group_to_sign, waiting_in
+from fleetledger.coordinator.trust.offline_releases import signed_group, signed_version
+from fleetledger.schemas.keys import SigningKey
+from fleetledger.schemas.models import DesiredModel
+from fleetledger.schemas.releases import Release, check_release
+from fleetledger.schemas.roots import SignedRoot
+from fleetledger.schemas.tags import TagName, TagSelector, TagValue
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import can_learn
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.releases.test_releases import ROTATED, Safe

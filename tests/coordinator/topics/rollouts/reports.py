@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
-from schemas.rollouts import (
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.schemas.rollouts import (
     EntropyCounts,
     Mode,
     ModelComparison,
     ModelCost,
     Pairs,
 )
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 ACTIVE, CANDIDATE = Digest.of(b"active"), Digest.of(b"candidate")
 SECOND_GROUP = Scope(group=2, mode="run", members=51, classes=10)

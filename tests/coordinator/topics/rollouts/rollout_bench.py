@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.entry import COORDINATOR, EntryBody, NewEntry
-from coordinator.core.requests import Request
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.models.entries import ModelDesired, ModelSolved
-from coordinator.topics.rollouts.commands import PlanRollout
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from coordinator.topics.rollouts.state import Rollout
-from schemas.models import DesiredModel, ModelStatus
-from schemas.presence import Capabilities, Death
-from schemas.rollouts import SHADOW, ModelComparison, Pairs
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.entry import COORDINATOR, EntryBody, NewEntry
+from fleetledger.coordinator.core.requests import Request
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelSolved
+from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.presence import Capabilities, Death
+from fleetledger.schemas.rollouts import SHADOW, ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, names
 
 ABLE = CAPABLE.model_copy(update={"features": CAPABLE.features | {SHADOW}})

@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from coordinator.topics.rollouts.accuracy_gates import (
+from fleetledger.coordinator.topics.rollouts.accuracy_gates import (
     better,
     gain,
     no_class_lost,
     retention,
 )
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
-from schemas.rollouts import ModelComparison, Pairs, Share, place_of
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.schemas.rollouts import ModelComparison, Pairs, Share, place_of
 from tests.coordinator.topics.rollouts.reports import (
     FIRST_GROUP,
     SECOND_GROUP,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics.models.commands import PinDevices
-from coordinator.topics.rollouts.commands import EndRollout
-from coordinator.topics.rollouts.entries import ModelCompared
-from schemas.receipts import ENTRY_OF, Accepted, Later, Refused
-from schemas.rollouts import ModelComparison, Pairs
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.topics.models.commands import PinDevices
+from fleetledger.coordinator.topics.rollouts.commands import EndRollout
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
+from fleetledger.schemas.receipts import ENTRY_OF, Accepted, Later, Refused
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import exported, receipt
 from tests.coordinator.topics.rollouts.rollout_bench import RolloutBench
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coordinator.topics.rollouts.answer_gates import agreement, entropy
-from coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
-from coordinator.topics.rollouts.entries import GateFinding
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.percentiles import p95
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
-from schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
+from fleetledger.coordinator.topics.rollouts.answer_gates import agreement, entropy
+from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
+from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.percentiles import p95
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.schemas.rollouts import LATENCY_BINS, LATENCY_FIRST_SECONDS, LATENCY_RATIO
 from tests.coordinator.topics.rollouts.reports import (
     SECOND_GROUP,
     comparison,

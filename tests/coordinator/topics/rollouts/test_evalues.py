@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.topics.rollouts import evalues
-from coordinator.topics.rollouts.evalues import (
+from fleetledger.coordinator.topics.rollouts import evalues
+from fleetledger.coordinator.topics.rollouts.evalues import (
     fewest,
     images_reach,
     log_evidence,

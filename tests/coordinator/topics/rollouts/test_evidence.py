@@ -7,10 +7,10 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.topics.rollouts.evidence import Evidence, PairCounts
-from coordinator.topics.rollouts.plan import GatePlan
-from schemas.rollouts import ModelComparison, Pairs
-from schemas.values import ClassName
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.topics.rollouts.reports import comparison, device, evidence_of, pairs
 
 few = st.integers(0, 9)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from schemas.rollouts import place_of
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
+from fleetledger.schemas.rollouts import place_of
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.topics.rollouts.rollout_bench import ABLE, RolloutBench
 
 

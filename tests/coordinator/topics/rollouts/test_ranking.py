@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.topics.rollouts.ranking import Ranking, of_one
-from schemas.values import DeviceId
+from fleetledger.coordinator.topics.rollouts.ranking import Ranking, of_one
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.topics.rollouts.reports import device
 
 LIMIT = Fraction(2)

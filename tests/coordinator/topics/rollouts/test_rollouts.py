@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.topics.devices.commands import TagDevices
-from coordinator.topics.models.commands import GoBack, PinDevices, PushModel
-from coordinator.topics.models.entries import ModelDesired
-from coordinator.topics.rollouts.commands import (
+from fleetledger.coordinator.topics.devices.commands import TagDevices
+from fleetledger.coordinator.topics.models.commands import GoBack, PinDevices, PushModel
+from fleetledger.coordinator.topics.models.entries import ModelDesired
+from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
     PauseRollout,
@@ -15,16 +15,16 @@ from coordinator.topics.rollouts.commands import (
     ResumeRollout,
     StartRollout,
 )
-from coordinator.topics.rollouts.entries import (
+from fleetledger.coordinator.topics.rollouts.entries import (
     GroupOpened,
     RolloutAborted,
     RolloutMeasured,
     RolloutPaused,
     RolloutRolledBack,
 )
-from schemas.rollouts import LocalHours, Pairs
-from schemas.tags import TagName, TagValue
-from schemas.values import DeviceId
+from fleetledger.schemas.rollouts import LocalHours, Pairs
+from fleetledger.schemas.tags import TagName, TagValue
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, SMALL, RolloutBench, plan
 

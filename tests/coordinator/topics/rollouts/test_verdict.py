@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.scope import Scope
-from coordinator.topics.rollouts.verdict import judge
-from schemas.rollouts import ModelComparison
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.coordinator.topics.rollouts.verdict import judge
+from fleetledger.schemas.rollouts import ModelComparison
 from tests.coordinator.topics.rollouts.reports import (
     FIRST_GROUP,
     SECOND_GROUP,

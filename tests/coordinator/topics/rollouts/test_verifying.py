@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rollouts.entries import ModelCompared, RolloutMeasured
-from coordinator.topics.rollouts.evidence import Evidence
-from coordinator.topics.rollouts.plan import GatePlan
-from coordinator.topics.rollouts.verdict import judge
-from coordinator.topics.rollouts.verifying import StoredReport, differences
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared, RolloutMeasured
+from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.plan import GatePlan
+from fleetledger.coordinator.topics.rollouts.verdict import judge
+from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences
 from tests.coordinator.topics.rollouts.reports import (
     CANDIDATE,
     SECOND_GROUP,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.requests import TellOperator
-from coordinator.core.work import AdapterNotPrepared, ExportHead, SolveHead
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import MakeVariants
-from coordinator.topics.lineages.entries import MadeVariant, VariantSet
-from coordinator.topics.models.entries import ModelDesired, ModelSolved
-from coordinator.topics.rollouts.entries import RolloutPlanned
-from coordinator.topics.rounds.commands import AdaptModel
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.requests import TellOperator
+from fleetledger.coordinator.core.work import AdapterNotPrepared, ExportHead, SolveHead
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import MakeVariants
+from fleetledger.coordinator.topics.lineages.entries import MadeVariant, VariantSet
+from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelSolved
+from fleetledger.coordinator.topics.rollouts.entries import RolloutPlanned
+from fleetledger.coordinator.topics.rounds.commands import AdaptModel
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.adapter_bench import AdapterBench
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution, names, offer
 from tests.coordinator.core.round_bench import RoundBench

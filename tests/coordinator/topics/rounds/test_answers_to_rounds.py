@@ -6,29 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.assigning import action_for
-from coordinator.core.core import Core
-from coordinator.core.requests import PruneBlobs, Request
-from coordinator.core.work import (
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.assigning import action_for
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.requests import PruneBlobs, Request
+from fleetledger.coordinator.core.work import (
     AverageRound,
     FreezeNetwork,
     NetworkFrozen,
     RoundAveraged,
     RoundNotAveraged,
 )
-from coordinator.topics.contributions import rules as intake
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.entries import FrozenBackbone, Successor
-from coordinator.topics.rounds.entries import RoundClosed, RoundFailed, RoundOpened
-from coordinator.topics.stages.entries import StageClosed
-from methods.registry import descriptor
-from schemas.assignments import Assignment
-from schemas.presence import Heartbeat, Welcome
-from schemas.receipts import Accepted, Later, Refused
-from schemas.rounds import RoundAnswer
-from schemas.values import DeviceId, Digest
+from fleetledger.coordinator.topics.contributions import rules as intake
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.entries import FrozenBackbone, Successor
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundFailed, RoundOpened
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.presence import Heartbeat, Welcome
+from fleetledger.schemas.receipts import Accepted, Later, Refused
+from fleetledger.schemas.rounds import RoundAnswer
+from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import BACKBONE, contribution, offer, receipt
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, averaged, sent, update_of
 

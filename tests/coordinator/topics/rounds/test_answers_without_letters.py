@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.assigning import assignment_for, round_assignment
-from coordinator.core.work import TakePayload
-from coordinator.topics.contributions.entries import ContributionAccepted
-from schemas.assignments import Assignment
-from schemas.receipts import Later
-from schemas.values import DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.assigning import assignment_for, round_assignment
+from fleetledger.coordinator.core.work import TakePayload
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.receipts import Later
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import receipt
 from tests.coordinator.core.round_bench import RoundBench, sent, update_of
 

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.core import Core
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageRound
-from coordinator.ledger.entries import MAX_BODY_BYTES, EntryDraft
-from coordinator.ledger.store import Ledger
-from coordinator.paths import ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.rounds import entries, views
-from coordinator.topics.rounds.entries import (
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageRound
+from fleetledger.coordinator.ledger.entries import MAX_BODY_BYTES, EntryDraft
+from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.rounds import entries, views
+from fleetledger.coordinator.topics.rounds.entries import (
     CohortContinued,
     RoundClosed,
     RoundOpened,
     WeightsAveraged,
     in_parts,
 )
-from schemas.canonical import canonical_json
-from schemas.rounds import RoundOrder
-from schemas.values import DeviceId
-from simulator.engines.traffic_by_kind import KindTrafficCount
+from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.traffic_by_kind import KindTrafficCount
 from tests.coordinator.core.harness import can_learn
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core.core import Core
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageRound
-from coordinator.topics.contributions.entries import NothingReported
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened
-from coordinator.topics.stages.commands import OpenStage
-from schemas.assignments import Assignment
-from schemas.contributions import Nothing
-from schemas.receipts import Accepted, Receipt, Refused
-from schemas.rounds import Observation
-from schemas.values import DeviceId
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageRound
+from fleetledger.coordinator.topics.contributions.entries import NothingReported
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.receipts import Accepted, Receipt, Refused
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE, names, receipt, sent
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.core import Core
-from coordinator.core.requests import PruneBlobs
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageRound, RoundNotAveraged
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.lineages.commands import ImportNetwork
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rounds.entries import RoundClosed
-from coordinator.topics.rounds.retention import needed_blobs
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import StageClosed
-from schemas.receipts import Accepted, Refused
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.requests import PruneBlobs
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.coordinator.topics.rounds.retention import needed_blobs
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.receipts import Accepted, Refused
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import can_learn, names, offer
 from tests.coordinator.core.phase_bench import SHARING, TWO_PHASES, PhaseBench
 from tests.coordinator.core.round_bench import ABLE, NETWORK

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from coordinator.core.core import Core
-from coordinator.core.requests import PruneBlobs, Request
-from coordinator.core.state import read_entry
-from coordinator.core.work import AverageRound, HeadExported, RoundAveraged
-from coordinator.topics.lineages.entries import NetworkImported
-from coordinator.topics.rounds.entries import WeightsPruned
-from coordinator.topics.stages.commands import OpenStage
-from schemas.receipts import Refused
-from schemas.values import Digest
+from fleetledger.coordinator.core.core import Core
+from fleetledger.coordinator.core.requests import PruneBlobs, Request
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.work import AverageRound, HeadExported, RoundAveraged
+from fleetledger.coordinator.topics.lineages.entries import NetworkImported
+from fleetledger.coordinator.topics.rounds.entries import WeightsPruned
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.receipts import Refused
+from fleetledger.schemas.values import Digest
 from tests.coordinator.core.harness import exported, names, offer, receipt
 from tests.coordinator.core.round_bench import NETWORK, RoundBench, averaged
 from tests.coordinator.topics.proxy.test_proxy import ProxyBench, score, weights

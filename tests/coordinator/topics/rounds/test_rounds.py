@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.work import AverageRound, ExportHead
-from coordinator.topics.classes.commands import MergeClasses, RenameClass
-from coordinator.topics.contributions.entries import NothingReported
-from coordinator.topics.models.entries import ModelSolved
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import StageClosed
-from schemas.assignments import Assignment
-from schemas.contributions import PartKey
-from schemas.receipts import Accepted
-from schemas.values import ClassName, DeviceId, Digest
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.work import AverageRound, ExportHead
+from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
+from fleetledger.coordinator.topics.contributions.entries import NothingReported
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed, RoundOpened
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.receipts import Accepted
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from tests.coordinator.core.harness import CAPABLE, names
 from tests.coordinator.core.round_bench import ABLE, NETWORK, RoundBench, sent
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core import inputs
-from coordinator.core.due import next_look
-from coordinator.core.rules import RoundRules, Rules
-from coordinator.core.work import AverageRound, RoundNotAveraged, TakePayload
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.rounds.commands import ResumeRounds
-from coordinator.topics.rounds.entries import RoundClosed, RoundOpened, RoundsResumed, RoundsStopped
-from coordinator.topics.stages.commands import OpenStage
-from schemas.assignments import Assignment
-from schemas.presence import Death
-from schemas.values import DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.due import next_look
+from fleetledger.coordinator.core.rules import RoundRules, Rules
+from fleetledger.coordinator.core.work import AverageRound, RoundNotAveraged, TakePayload
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
+from fleetledger.coordinator.topics.rounds.entries import (
+    RoundClosed,
+    RoundOpened,
+    RoundsResumed,
+    RoundsStopped,
+)
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import CAPABLE, SECOND, names, sent
 from tests.coordinator.core.phase_bench import SHARING, TWO_PHASES, PhaseBench
 from tests.coordinator.core.round_bench import ABLE, RoundBench, update_of

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.core.kind import Place
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.lineages.commands import ImportBackbone
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import STAGES, StageClosed
-from schemas.reports import Transition, WaitingClasses
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import STAGES, StageClosed
+from fleetledger.schemas.reports import Transition, WaitingClasses
+from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution, names
 
 UNTOLD = "; no device has told of samples of "

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.requests import AnswerOperator
-from coordinator.core.rules import Rules, StageRules
-from coordinator.topics.classes.commands import RenameClass
-from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import StageOpened
-from schemas.contributions import Nothing
-from schemas.receipts import Accepted
-from schemas.reports import Problem, Transition, WaitingClasses
-from schemas.values import ClassName
+from fleetledger.coordinator.core.requests import AnswerOperator
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.topics.classes.commands import RenameClass
+from fleetledger.coordinator.topics.classes.entries import ClassNamed
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.receipts import Accepted
+from fleetledger.schemas.reports import Problem, Transition, WaitingClasses
+from fleetledger.schemas.values import ClassName
 from tests.coordinator.core.harness import Bench, contribution, names, sent
 
 REPORTING = Rules(stages=StageRules(open="reports", reports_quorum=1, settle_seconds=0))

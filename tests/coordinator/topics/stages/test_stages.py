@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.rules import Rules, StageRules
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from schemas.assignments import Assignment
-from schemas.contributions import Nothing
-from schemas.presence import Capabilities
-from schemas.values import DeviceId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.assignments import Assignment
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.presence import Capabilities
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, contribution, names, sent
 
 RULES = Rules(stages=StageRules(quorum=1.0, quiet_seconds=10, deadline_seconds=100))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator.core import inputs
-from coordinator.core.rules import Rules, SilenceRules, StageRules
-from coordinator.settings import CoordinatorSettings, rules_of_serving
-from coordinator.topics.devices.commands import AdmitDevice
-from coordinator.topics.stages.commands import OpenStage
-from coordinator.topics.stages.entries import StageClosed
-from schemas.presence import Death
-from schemas.values import DeviceId, FleetId
+from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core.rules import Rules, SilenceRules, StageRules
+from fleetledger.coordinator.settings import CoordinatorSettings, rules_of_serving
+from fleetledger.coordinator.topics.devices.commands import AdmitDevice
+from fleetledger.coordinator.topics.stages.commands import OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageClosed
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.values import DeviceId, FleetId
 from tests.coordinator.core.harness import Bench, contribution, names
 
 HOUR = 3600.0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.rules import Rules, StageRules
-from coordinator.topics.classes.commands import MergeClasses
-from coordinator.topics.clock.entries import ClockCorrected
-from coordinator.topics.stages.commands import CloseStage, OpenStage
-from coordinator.topics.stages.entries import StageOpened, TransitionReported
-from schemas.contributions import Nothing
-from schemas.receipts import Accepted, Later
-from schemas.reports import Transition, Uncertainty
-from schemas.values import ClassName, DeviceId
+from fleetledger.coordinator.core.rules import Rules, StageRules
+from fleetledger.coordinator.topics.classes.commands import MergeClasses
+from fleetledger.coordinator.topics.clock.entries import ClockCorrected
+from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.coordinator.topics.stages.entries import StageOpened, TransitionReported
+from fleetledger.schemas.contributions import Nothing
+from fleetledger.schemas.receipts import Accepted, Later
+from fleetledger.schemas.reports import Transition, Uncertainty
+from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names, receipt
 
 SEEN = Uncertainty(model_version=1, images=50, value=0.5, baseline=0.25)

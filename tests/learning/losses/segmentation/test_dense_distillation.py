@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.dense_distillation import (
+from fleetledger.learning.losses.segmentation.dense_distillation import (
     encoder_distance,
     pixel_distillation,
     unbiased_cross_entropy,
     unbiased_distillation,
 )
-from learning.losses.segmentation.pixels import (
+from fleetledger.learning.losses.segmentation.pixels import (
     counted_mean,
     pixel_cross_entropy,
 )

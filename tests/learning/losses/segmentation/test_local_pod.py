@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.local_pod import (
+from fleetledger.learning.losses.segmentation.local_pod import (
     folded,
     local_pod,
     pooled,

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.forgetting_balance import (
+from fleetledger.learning.losses.segmentation.forgetting_balance import (
     balanced_magnitudes,
     balancing_weights,
     forgetting_exponent,
     gradient_magnitudes,
 )
-from learning.losses.segmentation.pixels import (
+from fleetledger.learning.losses.segmentation.pixels import (
     class_means,
     counted_mean,
     pixel_cross_entropy,
     pixel_entropy,
 )
-from learning.losses.segmentation.relation_consistency import (
+from fleetledger.learning.losses.segmentation.relation_consistency import (
     relation_consistency,
     relation_labels,
 )

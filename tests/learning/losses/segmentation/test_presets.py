@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss, WeightedTerm
-from learning.losses.segmentation.local_pod import PodFactors
-from learning.losses.segmentation.parts import (
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import DenseLoss, WeightedTerm
+from fleetledger.learning.losses.segmentation.local_pod import PodFactors
+from fleetledger.learning.losses.segmentation.parts import (
     AdaptiveLabels,
     ProbableLabels,
 )
-from learning.losses.segmentation.step import DenseOutputs
-from learning.losses.segmentation.terms import LocalPod
-from learning.losses.segmentation.thresholds import (
+from fleetledger.learning.losses.segmentation.step import DenseOutputs
+from fleetledger.learning.losses.segmentation.terms import LocalPod
+from fleetledger.learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
 )
-from learning.networks.torch_layers import Mode
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batch, Batching, Data, Extras, Sgd, Work
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batch, Batching, Data, Extras, Sgd, Work
 from tests.learning.losses.segmentation import slow
 from tests.learning.losses.segmentation.scene import CHANNELS, OLD, TASKS
 from tests.learning.losses.segmentation.tiny import (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.pixels import pixel_entropy
-from learning.losses.segmentation.pseudo_labels import (
+from fleetledger.learning.losses.segmentation.pixels import pixel_entropy
+from fleetledger.learning.losses.segmentation.pseudo_labels import (
     adaptive_labels,
     median_labels,
     probable_labels,

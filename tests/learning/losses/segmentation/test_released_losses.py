@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.released import (
+from fleetledger.learning.losses.segmentation.released import (
     class_confidence,
     output_entropy,
     released_cross_entropy,

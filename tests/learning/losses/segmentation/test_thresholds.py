@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation.thresholds import (
+from fleetledger.learning.losses.segmentation.thresholds import (
     accepted_share,
     adaptive_thresholds,
     at_share,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from learning.losses.segmentation.step import DenseOutputs
+from fleetledger.learning.losses.segmentation.step import DenseOutputs
 from tests.learning.losses.segmentation.scene import CHANNELS, IMAGES, OLD
 
 SIDE = 9

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from learning.networks.head import BIAS, WEIGHT
-from learning.networks.plan import is_buffer
-from learning.networks.segmentation.aspp import Aspp
-from learning.networks.segmentation.layers import DenseBody
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.residual import ResidualTrunk
+from fleetledger.learning.networks.head import BIAS, WEIGHT
+from fleetledger.learning.networks.plan import is_buffer
+from fleetledger.learning.networks.segmentation.aspp import Aspp
+from fleetledger.learning.networks.segmentation.layers import DenseBody
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.residual import ResidualTrunk
 
 ROWS = 4
 NAMES = ("cat", "dog", "owl")

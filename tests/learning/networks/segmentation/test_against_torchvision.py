@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from learning.networks.segmentation.mobilenets import mobilenet_v2
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import (
+from fleetledger.learning.networks.segmentation.mobilenets import mobilenet_v2
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import (
     DensePass,
     TorchDenseLayers,
 )
-from learning.networks.torch_layers import Mode
+from fleetledger.learning.networks.torch_layers import Mode
 from tests.learning.networks.reference import torchvision_module
 from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from learning.errors import NetworkError
-from learning.networks.head import BIAS, WEIGHT, grow_head
-from learning.networks.segmentation.head import (
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.head import BIAS, WEIGHT, grow_head
+from fleetledger.learning.networks.segmentation.head import (
     BACKGROUND,
     grow_from_background,
     initial_pixel_head,

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from learning.networks.conversion import to_tensors
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.networks.torch_layers import Mode
-from simulator.datasets.segmentation.digit_scenes import (
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.networks.torch_layers import Mode
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     SceneSettings,
     split_digit_scenes,
 )

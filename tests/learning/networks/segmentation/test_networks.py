@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from learning.errors import NetworkError
-from learning.networks.segmentation.registry import DENSE_BODIES, build_segmentation
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.segmentation.registry import DENSE_BODIES, build_segmentation
 from tests.learning.networks.segmentation.reference import NAMES, ROWS, SMALL_DEEPLAB
 
 PROGRAM = """
 import sys
 sys.modules["torch"] = None
-from learning.networks.segmentation.head import grow_from_background
-from learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.head import grow_from_background
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
 for name in ("small_dense", "lraspp_mobilenet_v2"):
     network = build_segmentation(name, (3, 48, 48))
     network.check(grow_from_background(network.initial(0, ["a"]), 2), 3)

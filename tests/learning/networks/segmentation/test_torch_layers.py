@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from learning.errors import TrainingError
-from learning.networks.segmentation.network import SegmentationNetwork
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import (
+from fleetledger.learning.errors import TrainingError
+from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import (
     DensePass,
     TorchDenseLayers,
     upsampled,
 )
-from learning.networks.torch_layers import Mode
+from fleetledger.learning.networks.torch_layers import Mode
 from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,
     halves,

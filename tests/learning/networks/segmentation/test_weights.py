@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from learning.errors import NetworkError
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.weights_file import read_trunk
+from fleetledger.learning.errors import NetworkError
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.weights_file import read_trunk
 from tests.learning.networks.reference import torchvision_module
 from tests.learning.networks.segmentation.reference import (
     SMALL_DEEPLAB,

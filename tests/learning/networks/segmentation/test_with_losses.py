@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from learning.losses.segmentation import presets
-from learning.losses.segmentation.composing import DenseLoss
-from learning.networks.conversion import to_tensors
-from learning.networks.segmentation.head import grow_from_background
-from learning.networks.segmentation.registry import build_segmentation
-from learning.networks.segmentation.torch_layers import DensePass
-from learning.training.chance import Chance
-from learning.training.loop import train_alone
-from learning.training.settings import TrainingEngineSettings
-from learning.training.work import Batching, Data, Extras, Sgd, Work
+from fleetledger.learning.losses.segmentation import presets
+from fleetledger.learning.losses.segmentation.composing import DenseLoss
+from fleetledger.learning.networks.conversion import to_tensors
+from fleetledger.learning.networks.segmentation.head import grow_from_background
+from fleetledger.learning.networks.segmentation.registry import build_segmentation
+from fleetledger.learning.networks.segmentation.torch_layers import DensePass
+from fleetledger.learning.training.chance import Chance
+from fleetledger.learning.training.loop import train_alone
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.learning.training.work import Batching, Data, Extras, Sgd, Work
 from tests.learning.networks.segmentation.reference import SMALL_DEEPLAB, used
 
 pytestmark = pytest.mark.torch

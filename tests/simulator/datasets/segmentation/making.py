@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from schemas.values import ClassName
-from simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
 
 
 def names(classes: int) -> tuple[ClassName, ...]:

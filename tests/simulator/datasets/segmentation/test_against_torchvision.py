@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.voc import load_voc
+from fleetledger.simulator.datasets.segmentation.voc import load_voc
 from tests.simulator.datasets.segmentation.test_layouts import sbd, voc
 
 pytestmark = pytest.mark.torchvision
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.torchvision
 
 @pytest.fixture
 def datasets():
-    from export.torchvision_network import torchvision_module
+    from fleetledger.export.torchvision_network import torchvision_module
 
     return torchvision_module("datasets")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from simulator.datasets.digits import TEST_SHARE, load_digits, split_digits
-from simulator.datasets.segmentation.digit_scenes import (
+from fleetledger.simulator.datasets.digits import TEST_SHARE, load_digits, split_digits
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
     Layout,
     SceneSettings,
     colour,

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.segmentation.files import Pair, SegmentedFiles, read_indices
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import (
     names,
     random_masks,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import (
     names,
     random_masks,

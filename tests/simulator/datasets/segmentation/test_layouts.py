@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.ade20k import load_ade20k, read_names
-from simulator.datasets.segmentation.camvid import CLASS_NAMES, load_camvid
-from simulator.datasets.segmentation.voc import load_voc
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k, read_names
+from fleetledger.simulator.datasets.segmentation.camvid import CLASS_NAMES, load_camvid
+from fleetledger.simulator.datasets.segmentation.voc import load_voc
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import (
     random_masks,
     random_pictures,

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.loading import load_segmentation
-from simulator.datasets.segmentation.npz import save_segmentation_npz
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.errors import DatasetError
-from simulator.scenario.model import SCENES, DataSettings
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.loading import load_segmentation
+from fleetledger.simulator.datasets.segmentation.npz import save_segmentation_npz
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.errors import DatasetError
+from fleetledger.simulator.scenario.model import SCENES, DataSettings
 from tests.simulator.datasets.segmentation.making import names, random_pictures, random_scenes
 
 

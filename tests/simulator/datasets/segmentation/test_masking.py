@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
 from tests.simulator.datasets.segmentation.making import random_masks
 
 

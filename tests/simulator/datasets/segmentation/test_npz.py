@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.npz import load_segmentation_npz, save_segmentation_npz
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.errors import DatasetError
+from fleetledger.simulator.datasets.segmentation.npz import (
+    load_segmentation_npz,
+    save_segmentation_npz,
+)
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 

@@ -7,7 +7,10 @@ import pytest
 
 from benchmarks.packs.segmentation import new_values, read_pack
 from benchmarks.packs.to_npz import encode
-from simulator.datasets.segmentation.npz import load_segmentation_npz, save_segmentation_npz
+from fleetledger.simulator.datasets.segmentation.npz import (
+    load_segmentation_npz,
+    save_segmentation_npz,
+)
 from tests.simulator.datasets.segmentation.making import random_masks, random_pictures
 from tests.simulator.datasets.test_packs import pack
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from schemas.values import ClassName
-from simulator.datasets.digits import load_digits
-from simulator.datasets.samples import SampleSet
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.samples import digest_of
-from simulator.datasets.segmentation.tasks import TaskScenes, shown_labels
-from simulator.errors import DatasetError
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.digits import load_digits
+from fleetledger.simulator.datasets.samples import SampleSet
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.samples import digest_of
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes, shown_labels
+from fleetledger.simulator.errors import DatasetError
 from tests.simulator.datasets.segmentation.making import random_pictures, random_scenes
 
 TASKS = ((3, 0), (1,))

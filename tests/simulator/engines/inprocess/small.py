@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import read_entry
-from coordinator.topics.lineages.entries import BackboneImported
-from device_agent.chance import part_context
-from device_agent.core.records import Job
-from device_agent.settings import AgentDataSettings, AgentSettings
-from methods.registry import statistics_coordinator, statistics_device
-from schemas.contributions import PartKey
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.features import LineageFeatures
-from simulator.engines.interface import Prepared
-from simulator.engines.paths import image_path
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
-from simulator.records import StageRecord
-from simulator.virtual.seeds import seeded_secret
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.device_agent.chance import part_context
+from fleetledger.device_agent.core.records import Job
+from fleetledger.device_agent.settings import AgentDataSettings, AgentSettings
+from fleetledger.methods.registry import statistics_coordinator, statistics_device
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.features import LineageFeatures
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.engines.paths import image_path
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.simulator.records import StageRecord
+from fleetledger.simulator.virtual.seeds import seeded_secret
 from tests.simulator.engines.mqtt.small import Quiet, prepare, small_scenario
 
 __all__ = ["Quiet", "fleet_of", "prepare", "small_scenario"]

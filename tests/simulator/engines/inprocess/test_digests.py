@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.entries import Entry
-from simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from tests.simulator.engines.inprocess.small import (
     PART,
     ByHand,

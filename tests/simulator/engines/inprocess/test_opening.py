@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from methods.errors import MethodError
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.errors import EngineError
+from fleetledger.methods.errors import MethodError
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.small import (
     Quiet,
     changed,
@@ -63,7 +63,7 @@ def test_a_device_that_cannot_compute_is_named(
     def broken(*_: object) -> None:
         raise MethodError("features: out of range")
 
-    monkeypatch.setattr("methods.stsa.device.DEVICE.finish", broken)
+    monkeypatch.setattr("fleetledger.methods.stsa.device.DEVICE.finish", broken)
     prepared = fleet_of(cache)
     engine = InProcessEngine(prepared, tmp_path, Quiet())
     with pytest.raises(EngineError, match=r"device-\d: features: out of range"):

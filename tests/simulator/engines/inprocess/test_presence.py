@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from tests.simulator.engines.inprocess.small import (
     ByHand,
     Quiet,

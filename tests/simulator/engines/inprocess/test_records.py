@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.verify import verify
-from schemas.models import Manifest
-from schemas.values import Digest
-from simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.transport.interface import OutgoingMessage
+from fleetledger.transport.meter import Counts
 from tests.simulator.engines.inprocess.small import Quiet, fleet_of, learn_all
-from transport.interface import OutgoingMessage
-from transport.meter import Counts
 
 
 def test_bytes_are_those_of_the_messages(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.virtual.loop import Loop
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.virtual.loop import Loop
 from tests.simulator.engines.inprocess.small import (
     Quiet,
     digests,

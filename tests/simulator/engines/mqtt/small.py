@@ -8,12 +8,12 @@ from typing import Any
 
 import psutil
 
-from simulator.backbones.loading import load_backbone
-from simulator.datasets.loading import load_split
-from simulator.engines.interface import Prepared
-from simulator.features.bank import open_bank
-from simulator.plan.making import make_plan
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.backbones.loading import load_backbone
+from fleetledger.simulator.datasets.loading import load_split
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.features.bank import open_bank
+from fleetledger.simulator.plan.making import make_plan
+from fleetledger.simulator.scenario.model import Scenario
 
 
 @dataclass

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.folder import SETTLE_SECONDS, FolderSource
-from schemas.values import ClassName
-from simulator.datasets.images import LabelledImages
-from simulator.engines.mqtt.delivery import deliver
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.folder import SETTLE_SECONDS, FolderSource
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.datasets.images import LabelledImages
+from fleetledger.simulator.engines.mqtt.delivery import deliver
 from tests.device_agent.scripted import eventually
 
 NAMES = tuple(ClassName(name) for name in ("ant", "bee", "cat", "dog"))

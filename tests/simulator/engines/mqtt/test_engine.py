@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from schemas.models import Manifest
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Engine, Prepared
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import DeviceStage, StagePlan
-from simulator.records import StageRecord
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.schemas.models import Manifest
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Engine, Prepared
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.engines.mqtt.stragglers import LONGEST_DELAY_SECONDS
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, StagePlan
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import Quiet, prepare, processes_of, small_scenario
 
 pytestmark = pytest.mark.broker
@@ -245,7 +245,7 @@ PROGRAM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from tests.simulator.engines.mqtt.small import Quiet, prepare, small_scenario
 
 class Telling(Quiet):

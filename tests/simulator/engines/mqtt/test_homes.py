@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.home import AgentHome
-from device_agent.settings import (
+from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.settings import (
     AgentBrokerSettings,
     AgentDataSettings,
     AgentDetectionSettings,
     AgentSettings,
     ModelSettings,
 )
-from schemas.values import DeviceId, FleetId
-from simulator.engines.mqtt import settings
-from simulator.engines.mqtt.homes import settings_text
-from simulator.engines.mqtt.settings import (
+from fleetledger.schemas.values import DeviceId, FleetId
+from fleetledger.simulator.engines.mqtt import settings
+from fleetledger.simulator.engines.mqtt.homes import settings_text
+from fleetledger.simulator.engines.mqtt.settings import (
     SCAN_SECONDS,
     SELDOM_SECONDS,
     agent_settings,
     coordinator_settings,
     lacks_cuda,
 )
+from fleetledger.transport.brokers import MosquittoBroker
 from tests.simulator.engines.mqtt.small import small_scenario
-from transport.brokers import MosquittoBroker
 
 FIRST = DeviceId("device-1")
 

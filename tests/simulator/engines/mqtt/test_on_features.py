@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Engine
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Engine
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching, on_features, prepared
 
 pytestmark = [pytest.mark.torch, pytest.mark.broker]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.engines.mqtt.phases import phases
+from fleetledger.simulator.engines.mqtt.phases import phases
 from tests.simulator.engines.hand_made import HandMadeLedger
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from simulator.engines.mqtt.processes import Children, child_environment
-from simulator.errors import ProcessDiedError
-from transport.brokers import start_child_broker
+from fleetledger.simulator.engines.mqtt.processes import Children, child_environment
+from fleetledger.simulator.errors import ProcessDiedError
+from fleetledger.transport.brokers import start_child_broker
 
 SLEEPER = [sys.executable, "-c", "import time; print('awake'); time.sleep(60)"]
 STUBBORN = """
@@ -57,7 +57,7 @@ def test_a_failure_in_the_block_ends_every_process(tmp_path: Path):
 
 
 def test_a_process_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("simulator.engines.mqtt.processes.STOP_SECONDS", 0.2)
+    monkeypatch.setattr("fleetledger.simulator.engines.mqtt.processes.STOP_SECONDS", 0.2)
     with Children(tmp_path) as children:
         child = children.start("stubborn", [sys.executable, "-c", STUBBORN])
         wait_until(lambda: "deaf" in child.log.read_text())
@@ -119,7 +119,7 @@ def test_processes_end_when_their_parent_is_killed_outright(tmp_path: Path, paus
     program = f"""
 import sys, time
 from pathlib import Path
-from simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.processes import Children
 children = Children(Path({str(tmp_path)!r}))
 child = children.start("sleeper", {SLEEPER!r})
 if {paused}:

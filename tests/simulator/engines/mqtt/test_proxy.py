@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.entry import EntryBody
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.rounds.entries import RoundOpened
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.engines.mqtt.ledger_source import LedgerSource
-from simulator.records import StageRecord
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.engines.mqtt.ledger_source import LedgerSource
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, with_proxy
 

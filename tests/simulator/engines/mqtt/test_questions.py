@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from coordinator.topics.classes.entries import ClassNamed
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.stages.entries import StageOpened
-from device_agent.status import Status
-from schemas.contributions import PartKey
-from schemas.values import ClassName, DeviceId, Digest, FleetId
-from simulator.engines.mqtt.questions import evaluation_awaited
-from simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
+from fleetledger.coordinator.topics.classes.entries import ClassNamed
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.stages.entries import StageOpened
+from fleetledger.device_agent.status import Status
+from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.values import ClassName, DeviceId, Digest, FleetId
+from fleetledger.simulator.engines.mqtt.questions import evaluation_awaited
+from fleetledger.simulator.engines.mqtt.stage_questions import StageGoal, StageQuestions
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import DeviceStage, FleetPlan, StagePlan
 from tests.simulator.engines.hand_made import LINEAGE, HandMadeLedger, questions_of
 from tests.simulator.engines.mqtt.small import Quiet
 

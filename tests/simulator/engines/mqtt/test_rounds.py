@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Engine, Prepared
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.errors import EngineError
-from simulator.plan.fleet_plan import StagePlan
-from simulator.records import StageRecord
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Engine, Prepared
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.plan.fleet_plan import StagePlan
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, small
 

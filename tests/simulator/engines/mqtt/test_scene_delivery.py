@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 
-from device_agent.sources.cache import DigestCache
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.scenes import (
+from fleetledger.device_agent.sources.cache import DigestCache
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import (
     CLASSES,
     IMAGES,
     MASKS,
@@ -17,10 +17,10 @@ from device_agent.sources.scenes import (
     SceneSource,
     read_scene,
 )
-from simulator.datasets.segmentation.tasks import TaskScenes
-from simulator.engines.mqtt.delivery import hand_over
-from simulator.engines.mqtt.scene_delivery import make_folders, prepare_scenes
-from simulator.engines.paths import index_of, sample_path
+from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
+from fleetledger.simulator.engines.mqtt.delivery import hand_over
+from fleetledger.simulator.engines.mqtt.scene_delivery import make_folders, prepare_scenes
+from fleetledger.simulator.engines.paths import index_of, sample_path
 from tests.simulator.datasets.segmentation.making import random_scenes
 
 SAMPLES = TaskScenes.of(random_scenes(12, classes=9, size=(5, 4)), ((3, 0, 8), (5,), (1, 2)))

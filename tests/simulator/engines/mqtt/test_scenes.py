@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from device_agent.sources.mask_classes import load_mask_classes
-from device_agent.sources.scenes import CLASSES, IMAGES, MASKS
-from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.interface import Engine, Prepared
-from simulator.engines.mqtt.engine import MqttEngine
-from simulator.records import StageRecord
+from fleetledger.device_agent.sources.mask_classes import load_mask_classes
+from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.interface import Engine, Prepared
+from fleetledger.simulator.engines.mqtt.engine import MqttEngine
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import Watching, prepared
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.mqtt.processes import Children
-from simulator.engines.mqtt.view import FleetView
-from simulator.engines.mqtt.waiting import Follower
-from simulator.errors import ProcessDiedError, WaitedTooLongError
+from fleetledger.simulator.engines.mqtt.processes import Children
+from fleetledger.simulator.engines.mqtt.view import FleetView
+from fleetledger.simulator.engines.mqtt.waiting import Follower
+from fleetledger.simulator.errors import ProcessDiedError, WaitedTooLongError
 from tests.simulator.engines.hand_made import HandMadeLedger
 
 

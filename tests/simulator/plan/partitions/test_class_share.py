@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.plan.partitions import partition_by_class_share
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.partitions import partition_by_class_share
+from fleetledger.simulator.scenario.model import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_ascending,
     counts,

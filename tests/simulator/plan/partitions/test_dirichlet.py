@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.errors import PartitionError
-from simulator.plan.partitions import partition_by_dirichlet
-from simulator.plan.partitions.dirichlet import _cuts
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.plan.partitions import partition_by_dirichlet
+from fleetledger.simulator.plan.partitions.dirichlet import _cuts
+from fleetledger.simulator.scenario.model import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
     counts,
@@ -158,13 +158,13 @@ def test_a_vanishing_beta_deals_every_sample_too():
 
 
 def test_a_skew_that_always_leaves_a_device_empty_is_refused(monkeypatch):
-    monkeypatch.setattr("simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
+    monkeypatch.setattr("fleetledger.simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
     with pytest.raises(PartitionError, match="larger beta"):
         deal(make_labels([40]), 4, 1e-6)
 
 
 def test_a_thousand_devices_may_stay_without_images_where_that_is_allowed(monkeypatch):
-    monkeypatch.setattr("simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
+    monkeypatch.setattr("fleetledger.simulator.plan.partitions.dirichlet.MAX_DRAWS", 20)
     labels = make_labels([500] * 10)
     with pytest.raises(PartitionError, match="least_images = 0"):
         deal(labels, 1000, 0.5)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import PartitionError
-from simulator.plan.partitions import partition_evenly
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.plan.partitions import partition_evenly
 from tests.simulator.plan.partitions.making import assert_every_sample_once, stream
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import PartitionError
-from simulator.plan.partitions import partition_by_one_class
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.errors import PartitionError
+from fleetledger.simulator.plan.partitions import partition_by_one_class
+from fleetledger.simulator.scenario.model import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
     counts,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.plan.partitions import partition_by_owner
+from fleetledger.simulator.plan.partitions import partition_by_owner
 from tests.simulator.plan.partitions.making import assert_every_sample_once
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simulator.plan.segmentation.dealing import deal_pictures
-from simulator.plan.segmentation.overlapped import pictures_with
-from simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.plan.segmentation.dealing import deal_pictures
+from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.scenario.model import PartitionSettings
 
 PRESENCE = np.random.default_rng(0).random((500, 12)) < 0.15
 

@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.errors import PartitionError, PlanError
-from simulator.plan.fleet_plan import FleetPlan
-from simulator.plan.segmentation import TaskSetting, make_segmentation_plan
-from simulator.plan.segmentation.overlapped import pictures_with
-from simulator.scenario.model import DeviceSettings, PartitionSettings
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.errors import PartitionError, PlanError
+from fleetledger.simulator.plan.fleet_plan import FleetPlan
+from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
+from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.scenario.model import DeviceSettings, PartitionSettings
 from tests.simulator.datasets.segmentation.making import random_scenes
 from tests.simulator.plan.making import digest, same
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.plan.segmentation.overlapped import (
+from fleetledger.simulator.plan.segmentation.overlapped import (
     count_unreached,
     pictures_with,
     without_later,

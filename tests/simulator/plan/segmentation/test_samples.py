@@ -4,13 +4,16 @@ from functools import cache
 
 import numpy as np
 
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
-from simulator.datasets.segmentation.images import SegmentedImages
-from simulator.datasets.segmentation.samples import SegmentedSplit
-from simulator.metrics.plan_counts import plan_counts
-from simulator.plan.segmentation import make_segmentation_plan
-from simulator.plan.segmentation.samples import plan_task_scenes
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.images import SegmentedImages
+from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
+from fleetledger.simulator.metrics.plan_counts import plan_counts
+from fleetledger.simulator.plan.segmentation import make_segmentation_plan
+from fleetledger.simulator.plan.segmentation.samples import plan_task_scenes
+from fleetledger.simulator.scenario.model import Scenario
 
 SCENARIO = Scenario.model_validate(
     {

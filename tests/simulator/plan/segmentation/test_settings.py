@@ -2,9 +2,9 @@
 
 import pytest
 
-from simulator.errors import PlanError
-from simulator.plan.segmentation.settings import TaskSetting
-from simulator.plan.stages import divide_classes
+from fleetledger.simulator.errors import PlanError
+from fleetledger.simulator.plan.segmentation.settings import TaskSetting
+from fleetledger.simulator.plan.stages import divide_classes
 from tests.simulator.plan.making import names
 
 

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from simulator.datasets.segmentation.digit_scenes import SceneSettings, split_digit_scenes
-from simulator.datasets.segmentation.masking import show_classes
-from simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
-from simulator.plan.segmentation import TaskSetting, make_segmentation_plan
-from simulator.plan.segmentation.overlapped import pictures_with
+from fleetledger.simulator.datasets.segmentation.digit_scenes import (
+    SceneSettings,
+    split_digit_scenes,
+)
+from fleetledger.simulator.datasets.segmentation.masking import show_classes
+from fleetledger.simulator.metrics.segmentation import PixelCounts, SegmentationScores, score_stage
+from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
+from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
 
 SPLIT = split_digit_scenes(SceneSettings(train=200, test=60), seed=2)
 SETTING = TaskSetting.read("4-2")

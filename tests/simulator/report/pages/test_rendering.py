@@ -3,8 +3,8 @@
 import jinja2
 import pytest
 
-from simulator.report.pages.rendering import Shown, render
-from simulator.report.tables.table import Table
+from fleetledger.simulator.report.pages.rendering import Shown, render
+from fleetledger.simulator.report.tables.table import Table
 
 
 def compare_page(**changes: object) -> str:

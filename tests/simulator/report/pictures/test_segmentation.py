@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from schemas.values import ClassName
-from simulator.errors import MetricsError
-from simulator.report.pictures.segmentation import SegmentedScene, draw_segmentation, voc_colours
-from simulator.report.pictures.style import as_png
+from fleetledger.schemas.values import ClassName
+from fleetledger.simulator.errors import MetricsError
+from fleetledger.simulator.report.pictures.segmentation import (
+    SegmentedScene,
+    draw_segmentation,
+    voc_colours,
+)
+from fleetledger.simulator.report.pictures.style import as_png
 
 NAMES = tuple(ClassName(name) for name in ("cat", "dog", "a$b", "gnu"))
 PICTURE = np.random.default_rng(0).integers(0, 256, (3, 4, 6), dtype=np.uint8)

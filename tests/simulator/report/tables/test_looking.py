@@ -2,9 +2,14 @@
 
 import pytest
 
-from simulator.metrics.results import RunResults
-from simulator.report.run_page import run_page
-from simulator.report.tables.looking import has_looks, has_proxy, noticing_table, proxy_table
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.run_page import run_page
+from fleetledger.simulator.report.tables.looking import (
+    has_looks,
+    has_proxy,
+    noticing_table,
+    proxy_table,
+)
 from tests.simulator.fake_run import Shape, fake_results
 
 

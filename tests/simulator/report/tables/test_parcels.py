@@ -2,10 +2,15 @@
 
 import pytest
 
-from simulator.metrics.results import RunResults
-from simulator.metrics.seed_metrics import SeedMetrics
-from simulator.report.run_page import run_page
-from simulator.report.tables.traffic_by_kind import has_kinds, has_shared, kind_table, shared_table
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
+from fleetledger.simulator.report.run_page import run_page
+from fleetledger.simulator.report.tables.traffic_by_kind import (
+    has_kinds,
+    has_shared,
+    kind_table,
+    shared_table,
+)
 from tests.simulator.fake_run import Shape, fake_results
 
 KIB = 1024

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.report.tables.table import (
+from fleetledger.simulator.report.tables.table import (
     Column,
     counts,
     from_columns,

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.metrics.headline import METRICS
-from simulator.metrics.results import RunResults
-from simulator.report.curves import by_stage
-from simulator.report.tables.costs import profile_table, time_table, wire_table
-from simulator.report.tables.fleet import (
+from fleetledger.simulator.metrics.headline import METRICS
+from fleetledger.simulator.metrics.results import RunResults
+from fleetledger.simulator.report.curves import by_stage
+from fleetledger.simulator.report.tables.costs import profile_table, time_table, wire_table
+from fleetledger.simulator.report.tables.fleet import (
     MOST_SHOWN,
     detection_table,
     device_table,
@@ -16,7 +16,7 @@ from simulator.report.tables.fleet import (
     plan_table,
     was_detecting,
 )
-from simulator.report.tables.learning import (
+from fleetledger.simulator.report.tables.learning import (
     class_list,
     headline_table,
     published_table,
@@ -24,7 +24,7 @@ from simulator.report.tables.learning import (
     seed_table,
     stage_table,
 )
-from simulator.report.tables.table import Table
+from fleetledger.simulator.report.tables.table import Table
 from tests.simulator.fake_run import Shape, fake_results
 
 SHAPE = Shape(

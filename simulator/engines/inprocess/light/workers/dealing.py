@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from methods.training import Partial, Summing
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.batches import Adding, Done
-from simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.interface import (
+from fleetledger.methods.training import Partial, Summing
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
     TrainedLot,
@@ -28,9 +28,9 @@ from simulator.engines.inprocess.light.workers.interface import (
     WorkerLostError,
     Workers,
 )
-from simulator.errors import EngineError
-from simulator.virtual.answers import Declined
-from simulator.virtual.stopwatch import Stopwatch
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.answers import Declined
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 _LOT_SECONDS = 0.008
 """That a lot of devices takes; lots of 3 ms cost 6 % more of the processor."""

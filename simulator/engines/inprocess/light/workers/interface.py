@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
-from methods.training import LocalData, Partial
-from schemas.values import DeviceId, Digest
-from simulator.engines.inprocess.light.batches import Done
-from simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
-from simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.methods.training import LocalData, Partial
+from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.simulator.engines.inprocess.light.batches import Done
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 
 Result_co = TypeVar("Result_co", covariant=True)
 

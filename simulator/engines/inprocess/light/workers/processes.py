@@ -20,19 +20,19 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from methods.training import Partial
-from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.holdings import TrainInputs
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.interface import (
+from fleetledger.methods.training import Partial
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
+from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
     TrainedLot,
     Worker,
     WorkerLostError,
 )
-from simulator.errors import EngineError
-from simulator.virtual.training import torch_device
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.virtual.training import torch_device
 
 _START_METHOD = "spawn"
 Result = TypeVar("Result")
@@ -57,7 +57,7 @@ class ProcessWorker:
     """A worker in a process of its own."""
 
     def __init__(self, place: CohortResources) -> None:
-        from simulator.engines.inprocess.light.workers.training import (  # noqa: PLC0415 - torch
+        from fleetledger.simulator.engines.inprocess.light.workers.training import (  # noqa: PLC0415 - torch
             known_methods,
         )
 
@@ -181,7 +181,7 @@ _seen: dict[str, SharedMemory] = {}
 
 
 def _begin_process(place: CohortResources, methods: Any, folders: Any) -> None:  # noqa: ANN401
-    from simulator.engines.inprocess.light.workers.training import LotTrainer  # noqa: PLC0415
+    from fleetledger.simulator.engines.inprocess.light.workers.training import LotTrainer  # noqa: PLC0415
 
     global _trainer  # noqa: PLW0603 - a process is one worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it ends it

@@ -14,20 +14,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from methods.training import Partial
-from schemas.errors import FleetledgerError
-from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.holdings import TrainInputs
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.interface import (
+from fleetledger.methods.training import Partial
+from fleetledger.schemas.errors import FleetledgerError
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
+from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers.interface import (
     LotMember,
     Pending,
     TrainedLot,
     Worker,
     WorkerLostError,
 )
-from simulator.errors import EngineError
-from simulator.ray_connection import LOCAL, RayCluster
+from fleetledger.simulator.errors import EngineError
+from fleetledger.simulator.ray_connection import LOCAL, RayCluster
 
 Result = TypeVar("Result")
 
@@ -161,7 +161,7 @@ class RayWorkers:
 
     def _start(self, number: int) -> list[RayWorker]:
         """Start actors, spread over the machines, and wait until they are there."""
-        from simulator.engines.inprocess.light.workers.training import (  # noqa: PLC0415 - torch
+        from fleetledger.simulator.engines.inprocess.light.workers.training import (  # noqa: PLC0415 - torch
             LotTrainer,
             known_methods,
         )

@@ -8,19 +8,19 @@ from contextlib import ExitStack
 
 import torch
 
-import learning.training.engine  # noqa: F401 - before a lot is waited for
-from device_agent.memory import quick_allocation
-from learning.numerics.blas import numpy_on_one_thread
-from learning.training.resident import Residence
-from methods import __path__ as method_folders
-from methods import registry
-from methods.training import Partial
-from simulator.engines.inprocess.light.batches import Adding
-from simulator.engines.inprocess.light.cohort import CohortResources, Member
-from simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers.interface import LotMember, TrainedLot
-from simulator.virtual.stopwatch import Stopwatch
+import fleetledger.learning.training.engine  # noqa: F401 - before a lot is waited for
+from fleetledger.device_agent.memory import quick_allocation
+from fleetledger.learning.numerics.blas import numpy_on_one_thread
+from fleetledger.learning.training.resident import Residence
+from fleetledger.methods import __path__ as method_folders
+from fleetledger.methods import registry
+from fleetledger.methods.training import Partial
+from fleetledger.simulator.engines.inprocess.light.batches import Adding
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, Member
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples, TrainInputs
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers.interface import LotMember, TrainedLot
+from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 
 class LotTrainer:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coordinator.core.entry import EntryBody
-from coordinator.core.state import read_entry
-from coordinator.ledger.entries import Entry
-from coordinator.topics.models.entries import DeviceModelStatus
-from coordinator.topics.rounds.entries import WeightsAveraged
-from schemas.values import Digest
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
-from simulator.records import StageRecord
+from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
+from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
+from fleetledger.schemas.values import Digest
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.small import Watching
 
 LIGHT = {"agents": "light"}

@@ -17,13 +17,13 @@ from benchmarks.kernel_counts.round_paths import (
     lga_device,
     looking_fleet,
 )
-from learning.networks.head import WEIGHT
-from learning.training.settings import TrainingEngineSettings
-from methods.dcid.assignment import MEANS, TRAIN_ALONE
-from methods.training import Observed
-from schemas.rounds import Observation
-from schemas.values import DeviceId
-from simulator.virtual.looking import AskedMember, with_common_looks
+from fleetledger.learning.networks.head import WEIGHT
+from fleetledger.learning.training.settings import TrainingEngineSettings
+from fleetledger.methods.dcid.assignment import MEANS, TRAIN_ALONE
+from fleetledger.methods.training import Observed
+from fleetledger.schemas.rounds import Observation
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.virtual.looking import AskedMember, with_common_looks
 
 pytestmark = pytest.mark.torch
 

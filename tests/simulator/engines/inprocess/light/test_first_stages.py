@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.topics.lineages.entries import BackboneImported
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.counting import Counting
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
-from simulator.scenario.model import Scenario
+from fleetledger.coordinator.topics.lineages.entries import BackboneImported
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.counting import Counting
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.rounds.small import prepared
 

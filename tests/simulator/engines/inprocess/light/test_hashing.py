@@ -9,10 +9,15 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from schemas.envelope import INLINE_LIMIT
-from schemas.values import Digest
-from schemas.zstd_frames import framed
-from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer, hashed
+from fleetledger.schemas.envelope import INLINE_LIMIT
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.zstd_frames import framed
+from fleetledger.simulator.engines.inprocess.light.hashing import (
+    AnswerBody,
+    AnswerHasher,
+    HashedAnswer,
+    hashed,
+)
 
 LARGE = 1_200_000
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from schemas.rounds import RoundOrder
-from schemas.values import DeviceId
-from simulator.engines.inprocess.light import holdings
-from simulator.engines.inprocess.light.holdings import HeldRows, Holdings
-from simulator.engines.network_inputs import inputs_of
+from fleetledger.schemas.rounds import RoundOrder
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.light import holdings
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldRows, Holdings
+from fleetledger.simulator.engines.network_inputs import inputs_of
 from tests.simulator.rounds.small import prepared, small
 
 WHAT = prepared(small())

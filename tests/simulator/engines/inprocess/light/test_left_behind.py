@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.ledger.blobs import Blobs, BlobStore
-from coordinator.ledger.reader import LedgerReader
-from coordinator.ledger.verify import verify
-from coordinator.paths import blob_folder, ledger_path
-from coordinator.reading.tables import TABLES
-from coordinator.topics.contributions.entries import ContributionAccepted
-from schemas.values import DeviceId
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light import batches
-from simulator.engines.inprocess.light.batches import Added, AnsweredHere
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.memories import Memories, take_over
-from simulator.errors import EngineError
+from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import verify
+from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light import batches
+from fleetledger.simulator.engines.inprocess.light.batches import Added, AnsweredHere
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.memories import Memories, take_over
+from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
 

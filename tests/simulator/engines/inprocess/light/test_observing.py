@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted, NothingReported
-from coordinator.topics.devices.entries import DeviceProblem
-from simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.coordinator.topics.contributions.entries import (
+    ContributionAccepted,
+    NothingReported,
+)
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from tests.simulator.engines.inprocess.light.both import Learned, both, by_round, learn, means
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import QUICK_LGA, prepared, small

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from coordinator.topics.rounds.entries import RoundClosed
-from learning.training import memory, resident
-from learning.training.shared_inference import SharedInference
-from methods.averaged_device import Answer
-from methods.errors import MethodError
-from methods.rounds.device import RoundsDevice
-from methods.training import ClientUpdate
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.records import NoveltyCheckRecord
-from simulator.scenario.model import Scenario
-from simulator.virtual import training
+from fleetledger.coordinator.topics.rounds.entries import RoundClosed
+from fleetledger.learning.training import memory, resident
+from fleetledger.learning.training.shared_inference import SharedInference
+from fleetledger.methods.averaged_device import Answer
+from fleetledger.methods.errors import MethodError
+from fleetledger.methods.rounds.device import RoundsDevice
+from fleetledger.methods.training import ClientUpdate
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.records import NoveltyCheckRecord
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.virtual import training
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 from tests.simulator.rounds.small import on_features, prepared, small
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
-from coordinator.topics.rounds.entries import RoundOpened
-from simulator.engines.inprocess.engine import InProcessEngine
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.proxy import LightProxy
-from simulator.engines.interface import Prepared
+from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.proxy import LightProxy
+from fleetledger.simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, by_round, learn, means
 from tests.simulator.rounds.small import prepared, with_proxy
 

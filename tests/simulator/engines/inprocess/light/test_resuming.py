@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.making.network_maker import NetworkMaker
-from coordinator.topics.rounds.entries import RoundFailed, RoundOpened
-from schemas.values import Digest
-from schemas.zstd_frames import framed
-from simulator.engines.inprocess.light import batches, hashing
-from simulator.engines.inprocess.light import round as light_round
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.hashing import AnswerBody, AnswerHasher, HashedAnswer
-from simulator.engines.interface import Prepared
+from fleetledger.coordinator.making.network_maker import NetworkMaker
+from fleetledger.coordinator.topics.rounds.entries import RoundFailed, RoundOpened
+from fleetledger.schemas.values import Digest
+from fleetledger.schemas.zstd_frames import framed
+from fleetledger.simulator.engines.inprocess.light import batches, hashing
+from fleetledger.simulator.engines.inprocess.light import round as light_round
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.hashing import (
+    AnswerBody,
+    AnswerHasher,
+    HashedAnswer,
+)
+from fleetledger.simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means
 from tests.simulator.rounds.small import prepared, small
 
@@ -129,7 +133,7 @@ def test_answers_that_come_out_otherwise_make_the_round_come_to_nothing(
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
 
-    from learning.networks import conversion
+    from fleetledger.learning.networks import conversion
 
     with monkeypatch.context() as patch:
         trained_otherwise = conversion.to_arrays

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.round_log import RoundLog
-from simulator.records import RoundRecord
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.round_log import RoundLog
+from fleetledger.simulator.records import RoundRecord
 from tests.simulator.rounds.small import Watching, prepared, small
 
 pytestmark = pytest.mark.torch

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.topics.rounds.entries import RoundOpened
-from schemas.values import DeviceId
-from simulator.engines.inprocess.light import batches, hashing
-from simulator.engines.inprocess.light.hashing import AnswerBody, HashedAnswer, hashed
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.engines.inprocess.light import batches, hashing
+from fleetledger.simulator.engines.inprocess.light.hashing import AnswerBody, HashedAnswer, hashed
 from tests.simulator.engines.inprocess.light.both import Learned, both, means, said
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import prepared, small

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.topics.contributions.entries import ContributionAccepted
-from coordinator.topics.devices.entries import DeviceProblem
-from coordinator.topics.models.entries import ModelSolved
-from schemas.values import DeviceId
-from simulator.datasets.digits import split_digits
-from simulator.datasets.npz import save_npz
-from simulator.engines.inprocess.light import counting
-from simulator.engines.inprocess.light.counting import Counting
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.devices.entries import DeviceProblem
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.schemas.values import DeviceId
+from fleetledger.simulator.datasets.digits import split_digits
+from fleetledger.simulator.datasets.npz import save_npz
+from fleetledger.simulator.engines.inprocess.light import counting
+from fleetledger.simulator.engines.inprocess.light.counting import Counting
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, both, learn, said
 from tests.simulator.engines.inprocess.small import changed, fleet_of
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.interface import Prepared
-from simulator.scenario.model import Scenario
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.scenario.model import Scenario
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means, said
 
 

@@ -14,16 +14,20 @@ from typing import Any, TypeVar
 import pytest
 
 from benchmarks.kernel_counts.accelerator import DEVICE, FakeAccelerator
-from learning.training import memory
-from methods.training import Partial
-from simulator.engines.inprocess.light import fleet
-from simulator.engines.inprocess.light.cohort import CohortResources
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.holdings import TrainInputs
-from simulator.engines.inprocess.light.task import RoundTask
-from simulator.engines.inprocess.light.workers import dealing
-from simulator.engines.inprocess.light.workers.interface import LotMember, TrainedLot, Worker
-from simulator.virtual import training
+from fleetledger.learning.training import memory
+from fleetledger.methods.training import Partial
+from fleetledger.simulator.engines.inprocess.light import fleet
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
+from fleetledger.simulator.engines.inprocess.light.task import RoundTask
+from fleetledger.simulator.engines.inprocess.light.workers import dealing
+from fleetledger.simulator.engines.inprocess.light.workers.interface import (
+    LotMember,
+    TrainedLot,
+    Worker,
+)
+from fleetledger.simulator.virtual import training
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.engines.inprocess.light.workers.small import assert_same, with_workers
 from tests.simulator.rounds.small import prepared, small
@@ -52,7 +56,10 @@ class WorkerHere:
     is_lost = engine_trains = False
 
     def __init__(self, place: CohortResources, _engine: Any) -> None:
-        from simulator.engines.inprocess.light.workers.training import LotTrainer, known_methods
+        from fleetledger.simulator.engines.inprocess.light.workers.training import (
+            LotTrainer,
+            known_methods,
+        )
 
         self._trainer = LotTrainer(place, *known_methods())
         self._inputs: TrainInputs | None = None

@@ -17,17 +17,17 @@ import psutil
 import pytest
 import torch
 
-from coordinator.ledger.reader import LedgerReader
-from coordinator.paths import ledger_path
-from simulator.engines.inprocess.light import round as light_round
-from simulator.engines.inprocess.light.batches import Done
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.holdings import HeldSamples
-from simulator.engines.inprocess.light.workers import dealing, processes, training
-from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
-from simulator.engines.inprocess.light.workers.interface import LotMember
-from simulator.engines.inprocess.light.workers.processes import ProcessWorker
-from simulator.errors import EngineError
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.simulator.engines.inprocess.light import round as light_round
+from fleetledger.simulator.engines.inprocess.light.batches import Done
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.holdings import HeldSamples
+from fleetledger.simulator.engines.inprocess.light.workers import dealing, processes, training
+from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.engines.inprocess.light.workers.interface import LotMember
+from fleetledger.simulator.engines.inprocess.light.workers.processes import ProcessWorker
+from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn, means
 from tests.simulator.engines.inprocess.light.workers.small import (
     alone_and_together,
@@ -123,7 +123,7 @@ def test_inputs_lie_in_memory_that_all_see_unless_they_are_too_large(
     assert given
     assert all(isinstance(one.samples, HeldSamples) for lot in given for one in lot)
     given.clear()
-    monkeypatch.setattr("simulator.engines.inprocess.light.holdings._SHARED_BYTES", 1)
+    monkeypatch.setattr("fleetledger.simulator.engines.inprocess.light.holdings._SHARED_BYTES", 1)
     assert_same(alone, learn(waited_for, with_workers(what, 1), tmp_path / "sent"))
     assert given
     assert not any(isinstance(one.samples, HeldSamples) for lot in given for one in lot)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from simulator.engines.inprocess.light.batches import Done
-from simulator.engines.inprocess.light.engine import LightEngine
-from simulator.engines.inprocess.light.workers import dealing, ray_cluster
-from simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
-from simulator.engines.interface import Prepared
-from simulator.errors import EngineError
+from fleetledger.simulator.engines.inprocess.light.batches import Done
+from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
+from fleetledger.simulator.engines.inprocess.light.workers import dealing, ray_cluster
+from fleetledger.simulator.engines.inprocess.light.workers.dealing import AnsweredByWorkers
+from fleetledger.simulator.engines.interface import Prepared
+from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import Learned, learn
 from tests.simulator.engines.inprocess.light.workers.small import (
     assert_same,

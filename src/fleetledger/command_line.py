@@ -1,6 +1,4 @@
-"""The door: maps each verb of the command line to the room that answers it.
-
-And the one call for applications on a device: `fleetledger.active_model`.
+"""The command line: maps each verb to the room that answers it.
 
 A room is imported when its verb is used and not before, so `fleetledger --help` needs neither
 NumPy nor an ONNX runtime, and a device never imports what only the coordinator uses. Exit codes
@@ -17,13 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
-
-if TYPE_CHECKING:
-    from device_agent.serving.running_model import RunningModel
 
 DEBUG_VARIABLE = "FLEETLEDGER_DEBUG"
 
@@ -38,50 +33,55 @@ class Verb:
 
 VERBS = {
     "agent": Verb(
-        "device_agent.cli:app",
+        "fleetledger.device_agent.cli:app",
         "On a device: contribute statistics of private images, run the fleet's model.",
     ),
     "coordinator": Verb(
-        "coordinator.cli.coordinator:app", "Lead a fleet: admit devices, open stages, serve."
+        "fleetledger.coordinator.cli.coordinator:app",
+        "Lead a fleet: admit devices, open stages, serve.",
     ),
     "device": Verb(
-        "coordinator.cli.devices:app",
+        "fleetledger.coordinator.cli.devices:app",
         "List devices with their tags; tag them, pin them to a version, retire them.",
     ),
-    "class": Verb("coordinator.cli.classes:app", "List, rename and merge the classes of a fleet."),
+    "class": Verb(
+        "fleetledger.coordinator.cli.classes:app", "List, rename and merge the classes of a fleet."
+    ),
     "model": Verb(
-        "coordinator.cli.models:app",
+        "fleetledger.coordinator.cli.models:app",
         "See which model runs where and why; push, hold and take back models.",
     ),
     "rollout": Verb(
-        "coordinator.cli.rollouts:app",
+        "fleetledger.coordinator.cli.rollouts:app",
         "Take a model to the fleet group by group, as long as devices measure that it holds.",
     ),
     "trust": Verb(
-        "coordinator.cli.trust:app",
+        "fleetledger.coordinator.cli.trust:app",
         "Say by which keys devices install: make, rotate and revoke root and release keys.",
     ),
-    "ledger": Verb("coordinator.cli.ledger:app", "Read the ledger and verify it."),
+    "ledger": Verb("fleetledger.coordinator.cli.ledger:app", "Read the ledger and verify it."),
     "dashboard": Verb(
-        "coordinator.dashboard.cli:app", "Show the fleet on pages that a browser reads, live."
+        "fleetledger.coordinator.dashboard.cli:app",
+        "Show the fleet on pages that a browser reads, live.",
     ),
     "bundle": Verb(
-        "coordinator.cli.bundles:app",
+        "fleetledger.coordinator.cli.bundles:app",
         "Make, verify and install fleetledger with all that it needs, without a network.",
     ),
     "unit": Verb(
-        "schemas.unit_command:unit", "Print the systemd unit of a program that runs for good."
+        "fleetledger.schemas.unit_command:unit",
+        "Print the systemd unit of a program that runs for good.",
     ),
     "simulate": Verb(
-        "simulator.cli:simulate",
+        "fleetledger.simulator.cli:simulate",
         "Replay a fleet of up to thousands of devices on this machine, from a scenario.",
     ),
     "demo": Verb(
-        "simulator.cli:demo",
+        "fleetledger.simulator.cli:demo",
         "A broker, a coordinator and five devices learn digits on this machine.",
     ),
     "attack": Verb(
-        "simulator.attack.cli:app",
+        "fleetledger.simulator.attack.cli:app",
         "Try out what an eavesdropper gets: pictures from the gradients that a proxy is sent.",
     ),
 }
@@ -106,18 +106,10 @@ EXTRAS = {
 """Import name of an optional package -> the extra that installs it."""
 
 
-def active_model(home: str | os.PathLike[str] | None = None) -> RunningModel:
-    """Return the model that runs on this device; it answers with whichever that is by now.
-
-    `home` is the agent's folder; left out, `$FLEETLEDGER_AGENT`, else `agent-home`. Raises
-    `device_agent.errors.NoModelError` where none is active, and what `RunningModel.open` raises.
-    """
-    from device_agent.serving.running_model import RunningModel
-
-    return RunningModel.open(home)
-
-
-ERROR_ROOTS = {("schemas.errors", "FleetledgerError"), ("learning.errors", "LearningError")}
+ERROR_ROOTS = {
+    ("fleetledger.schemas.errors", "FleetledgerError"),
+    ("fleetledger.learning.errors", "LearningError"),
+}
 """Bases of the errors that are raised on purpose, by name: to know one needs no import."""
 
 
@@ -217,7 +209,7 @@ def tell_status(
         if Path(place := home or os.environ.get(variable, usual), settings).is_file()
     ]
     if not found:
-        from schemas.exit_codes import ExitCode
+        from fleetledger.schemas.exit_codes import ExitCode
 
         where = home or "coordinator-home and agent-home"
         typer.echo(
@@ -246,7 +238,7 @@ def tell_version(
     with suppress(PackageNotFoundError):
         release = installed_version("fleetledger")
     if as_json:
-        from schemas.shown import VersionReport, write_plain
+        from fleetledger.schemas.shown import VersionReport, write_plain
 
         write_plain(VersionReport(fleetledger=release, python=python), "json")
     else:
@@ -263,8 +255,8 @@ def main() -> None:
         text = explain(error)
         if text is None or os.environ.get(DEBUG_VARIABLE) == "1":
             raise
-        from schemas.exit_codes import ExitCode
-        from schemas.shown_commands import with_homes
+        from fleetledger.schemas.exit_codes import ExitCode
+        from fleetledger.schemas.shown_commands import with_homes
 
         typer.echo(f"fleetledger: {with_homes(text)}", err=True)
         sys.exit(ExitCode.FAILED)
@@ -284,22 +276,10 @@ def _explain_missing(error: ImportError) -> str | None:
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     if extra is None:
-        return _explain_collision(package)
-    from schemas.installing import pip_install
+        return None
+    from fleetledger.schemas.installing import pip_install
 
     text = f"this needs {package} ({error}): {pip_install(extra)}"
     if package == "onnxruntime":
         text += " (on a Jetson, NVIDIA's wheel instead: see `fleetledger agent doctor`)"
     return text
-
-
-def _explain_collision(package: str) -> str | None:
-    """Return what bears the name of a package of ours in its place, or None where nothing does."""
-    from device_agent.collisions import collisions
-
-    found = [item for item in collisions() if item.package == package and item.hides_ours]
-    return "; ".join(f"{item.text}: {item.way_out}" for item in found) or None
-
-
-if __name__ == "__main__":
-    main()
