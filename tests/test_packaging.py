@@ -1,10 +1,13 @@
 """What ends up in the wheel, and what it asks for."""
 
 import email
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from collections.abc import Iterable
 from email.message import Message
@@ -12,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.transport.brokers import find_mosquitto
 from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parents[1]
@@ -112,6 +116,63 @@ def test_the_demo_brings_neither_scikit_learn_nor_scipy(metadata: Message) -> No
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
     name = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert b"fleetledger = fleetledger.command_line:main" in wheel.read(name)
+
+
+THEIRS = ("schemas.py", *(f"{room}/__init__.py" for room in ROOMS if room != "schemas"))
+"""What an application may have of its own, in the folder that it is run from."""
+APPLICATION = """
+import sys
+import schemas, export, methods, transport
+import fleetledger
+
+with fleetledger.active_model(sys.argv[1]) as model:
+    print(schemas.WHOSE, transport.WHOSE, model.predict(sys.argv[2]).version)
+"""
+
+
+@pytest.mark.broker
+@pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
+def test_an_application_with_packages_of_the_same_names_has_both(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--ignore-installed")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options]
+    subprocess.run([*pip, str(wheel.filename)], check=True)
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (packages / "beneath.pth").write_text(sysconfig.get_path("purelib"))
+    for name in THEIRS:
+        path = tmp_path / "application" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("WHOSE = 'theirs'\n")
+
+    own = {"FLEETLEDGER_CACHE": str(tmp_path / "cache"), "PYTHONPATH": ""}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [python, *words],
+            cwd=tmp_path / "application",
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert said("-c", "import fleetledger; print(fleetledger.__file__)").startswith(str(packages))
+    changes = (
+        "devices.count=1",
+        "stages.classes=4",
+        "stages.count=2",
+        "devices.partition.seeds=[]",
+    )
+    sets = [word for change in changes for word in ("--set", change)]
+    said("-m", "fleetledger", "simulate", "demo", *sets, "--out", "run")
+    (home,) = (tmp_path / "application" / "run").glob("seed-*/agents/device-1")
+    picture = next((home / "data" / "0").glob("*.png"))
+    assert said("-c", APPLICATION, str(home), str(picture)).split() == ["theirs", "theirs", "2"]
 
 
 def test_the_base_install_has_neither_torch_nor_an_onnx_runtime(metadata: Message) -> None:
