@@ -32,7 +32,7 @@ from fleetledger.coordinator.reading.rollouts.report import (
     RolloutsReport,
     RolloutSummary,
 )
-from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.serving.operator import CommandAnswer, carried_out, here
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,

@@ -50,6 +50,6 @@ def span(nanoseconds: int) -> str:
     seconds = abs(nanoseconds) / _SECOND_NS
     for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            shown = f"{seconds / size:.4g}"
+            shown = f"{seconds / size:.1f}".removesuffix(".0")
             return f"{shown} {'day' if shown == '1' and unit == 'days' else unit}"
     return f"{seconds:.3g} s"

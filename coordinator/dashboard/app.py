@@ -28,10 +28,10 @@ from fleetledger.coordinator.dashboard.following import LedgerFollower
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.dashboard.page import Page
 from fleetledger.coordinator.dashboard.pages import PAGES
+from fleetledger.coordinator.dashboard.placeholder import LOOK_AGAIN_SECONDS
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, open_sources
 from fleetledger.coordinator.dashboard.stream import stream_route
 from fleetledger.coordinator.dashboard.verifying import Verification, verification_route
-from fleetledger.coordinator.dashboard.waiting import LOOK_AGAIN_SECONDS
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import load

@@ -24,8 +24,8 @@ from pathlib import Path
 import uvicorn
 
 from fleetledger.coordinator.dashboard.app import make_app
+from fleetledger.coordinator.dashboard.placeholder import make_waiting_app
 from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT
-from fleetledger.coordinator.dashboard.waiting import make_waiting_app
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.schemas.errors import FleetledgerError

@@ -8,7 +8,7 @@ from shlex import quote
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.finding import active_rollout, one_rollout
-from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in, tags
 from fleetledger.coordinator.topics.models.queries import (

@@ -16,7 +16,7 @@ from fleetledger.coordinator.reading.rollouts.report import (
     RolloutSummary,
     Waits,
 )
-from fleetledger.coordinator.reading.rollouts.waits import OpenGroup
+from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership

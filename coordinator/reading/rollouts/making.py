@@ -24,8 +24,8 @@ from fleetledger.coordinator.reading.rollouts.report import (
     RolloutSummary,
     Waits,
 )
+from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup, rollout_wait
 from fleetledger.coordinator.reading.rollouts.verdicts import decided_by, verdict_told
-from fleetledger.coordinator.reading.rollouts.waits import OpenGroup, rollout_wait
 from fleetledger.coordinator.reading.rollouts.wording import (
     headline,
     lead,

@@ -10,7 +10,7 @@ from fleetledger.coordinator.core.formatting import count_of, some, span
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.finding import active_rollout, known_devices
-from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.reading.rollouts.wording import size_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership, members_of
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan

@@ -54,8 +54,8 @@ def test_a_stage_says_for_whom_it_waits_how_long_and_what_closes_it(tmp_path: Pa
         if need.sentence.startswith("Stage")
     ]
     assert need.sentence == (
-        "Stage 1 has waited for 1.389 h, just now for camera-2 (here, and has not answered), "
-        "camera-3 (away for 3 days), camera-4 (admitted 1.389 h ago, and never came)."
+        "Stage 1 has waited for 1.4 h, just now for camera-2 (here, and has not answered), "
+        "camera-3 (away for 3 days), camera-4 (admitted 1.4 h ago, and never came)."
     )
     assert need.more == (
         "It closes when 4 devices have answered and nothing has come for 10 s, or at 01:24:20 UTC."

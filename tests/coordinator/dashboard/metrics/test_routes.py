@@ -87,7 +87,7 @@ def test_what_is_not_well_is_said_in_words(
 
 def test_a_coordinator_that_has_not_written_for_long_is_not_ready(tmp_path: Path) -> None:
     found = failed(make_home(tmp_path), later_ns=60 * 10**9)
-    assert found["coordinator"] == "does not serve, or is not well; said so 1.017 min ago"
+    assert found["coordinator"] == "does not serve, or is not well; said so 1 min ago"
     assert found["broker"] == "unknown, since no coordinator serves"
 
 

@@ -11,7 +11,7 @@ from fleetledger.coordinator.reading.fleet import fleet_now
 from fleetledger.coordinator.reading.foretold import foretold_push
 from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries
 from fleetledger.coordinator.reading.rollouts.preview import preview
-from fleetledger.coordinator.reading.rollouts.waits import foretold_waits
+from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import TagDevices
@@ -62,7 +62,7 @@ def test_a_rollout_settles_then_soaks_and_goes_on_when_it_said(tmp_path: Path) -
     (first,) = bench.offered()
     assert said(tmp_path, bench) == (
         f"Group 1 waits for 1 device ({first}) of 1, which has not switched to it yet, until "
-        "21 Nov 08:58 UTC at the latest, and goes on without a device that is away for 1.667 min; "
+        "21 Nov 08:58 UTC at the latest, and goes on without a device that is away for 1.7 min; "
         "it settles 10 min after that if all stays well."
     )
     bench.says(first, "active")
