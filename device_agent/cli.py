@@ -188,7 +188,7 @@ def run(
     """Contribute, receive models, measure them, until stopped."""
     os.environ[FORMAT_VARIABLE], os.environ[LEVEL_VARIABLE] = log_format.value, log_level.value
     # The command line's own machinery would stay in memory for as long as the agent runs.
-    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    paths = [os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     sys.stdout.flush()
     os.execv(  # noqa: S606 - our own module, no shell

@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, ClassVar
@@ -366,13 +367,20 @@ def _by_mask(args: Sequence[Any]) -> bool:
     )
 
 
+@cache
+def _in_the_project(name: str) -> str:
+    """Return the path of a file from the root of the checkout, through no link; else nothing."""
+    path = Path(name).resolve()
+    return path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else ""
+
+
 def _line(folders: Sequence[str] = _PROJECT) -> str:
     """Return the innermost function of some folders that is being carried out."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(_ROOT) and path.relative_to(_ROOT).parts[0] in folders:
-            return f"{path.relative_to(_ROOT).as_posix()}:{frame.f_code.co_name}"
+        path = _in_the_project(frame.f_code.co_filename)
+        if path.partition("/")[0] in folders:
+            return f"{path}:{frame.f_code.co_name}"
         frame = frame.f_back
     return "elsewhere"
 

@@ -91,7 +91,7 @@ class KeyedFleet(ProcessFleet):
             )
             write_agent(home, self.broker, agent)
             put_pictures(home / "data", shown, range(20))
-            enrol(home, invite(self.home, device, hours=1).text)
+            enrol(home, invite(self.home, device, hours=1).token.text)
         import_backbone(self.home, "pixels", scaling_backbone(PREPROCESSING), PREPROCESSING)
         carry_out(self.home, OpenStage(class_names=CLASSES))
 

@@ -156,7 +156,7 @@ class ShippedFleet(ProcessFleet):
             security=SecuritySettings(require_keys=True),
         )
         write_new(self.home, settings)
-        tokens = {name: invite(self.home, DeviceId(name), 1).text for name in self.devices}
+        tokens = {name: invite(self.home, DeviceId(name), 1).token.text for name in self.devices}
         words = ("--out", str(self.broker.folder), "--local-port", "0")
         self.operator("coordinator", "broker-config", *words)
         write_password(self.home, self.broker, COORDINATOR)

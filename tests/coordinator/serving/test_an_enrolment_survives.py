@@ -71,7 +71,7 @@ def answers(requests: list[Request]) -> list[Enrolled]:
 def test_a_token_is_not_used_up_by_what_was_not_committed(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = invite(home, CRANE, hours=1)
+    token = invite(home, CRANE, hours=1).token
     running = Running(home)
 
     def fail(*_: object) -> None:
@@ -91,7 +91,7 @@ def test_a_token_is_not_used_up_by_what_was_not_committed(
 
 
 def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> None:
-    token = invite(home, CRANE, hours=1)
+    token = invite(home, CRANE, hours=1).token
     running = Running(home)
     assert ForgetInvitation(token.invitation) in running.hear(token)
     running = running.restart(home)
@@ -105,7 +105,7 @@ def test_who_was_committed_and_not_answered_is_answered_later(home: Path) -> Non
 
 
 def test_two_keys_in_one_group_are_one_enrolment(home: Path) -> None:
-    token = invite(home, CRANE, hours=1)
+    token = invite(home, CRANE, hours=1).token
     running = Running(home)
     taken = [running.gate.take(TOPIC, asking(token, key)) for key in (KEY, OTHER, KEY)]
     assert all(isinstance(item, EnrolmentProven) for item in taken)
@@ -116,7 +116,7 @@ def test_two_keys_in_one_group_are_one_enrolment(home: Path) -> None:
 
 
 def test_a_revocation_stays_over_a_restart(home: Path) -> None:
-    token = invite(home, CRANE, hours=1)
+    token = invite(home, CRANE, hours=1).token
     running = Running(home)
     running.hear(token)
     revoke = RevokeKey(device=CRANE, reason="stolen")
@@ -132,6 +132,6 @@ def test_a_revocation_stays_over_a_restart(home: Path) -> None:
 def invite_beside(running: Running, home: Path) -> Token:
     """Make a token while no coordinator runs, as the command does."""
     running.engine.close()
-    token = invite(home, CRANE, hours=1)
+    token = invite(home, CRANE, hours=1).token
     running.engine = LedgerEngine.open(home, Rules())
     return token

@@ -26,7 +26,7 @@ print(" ".join(sorted(after - before - set(sys.stdlib_module_names))))
 def modules(*packages):
     for package in packages:
         for path in sorted((ROOT / package).glob("*.py")):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            name = "fleetledger." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
             yield name.removesuffix(".__init__")
 
 

@@ -15,7 +15,8 @@ from fleetledger.device_agent.sources.scenes import (
     MASKS,
     ScannedScenes,
     SceneSource,
-    read_scene,
+    decode_scene,
+    read_files,
 )
 from fleetledger.simulator.datasets.segmentation.tasks import TaskScenes
 from fleetledger.simulator.engines.mqtt.delivery import hand_over
@@ -55,9 +56,11 @@ def test_scenes_come_back_from_the_files_pixel_by_pixel(folder: Path):
     assert [scene.picture for scene in found.scenes] == sorted(map(str, of_task(1).values()))
     classes = load_mask_classes(folder / CLASSES)
     for scene in found.scenes:
-        read, wanted = read_scene(folder, scene, classes), SAMPLES.scene(index_of(scene.picture))
-        assert np.array_equal(read.picture, wanted.picture)
-        assert np.array_equal(read.mask, wanted.mask)
+        image, mask = decode_scene(scene, *read_files(folder, scene), "RGB")
+        wanted = SAMPLES.scene(index_of(scene.picture))
+        assert np.array_equal(np.asarray(image).transpose(2, 0, 1), wanted.picture)
+        assert np.array_equal(mask, wanted.mask)
+        assert set(np.unique(mask)) <= {*classes.names, 0, 255}
 
 
 def test_a_device_is_told_the_classes_of_its_own_masks_alone(folder: Path):
