@@ -7,7 +7,7 @@
 #   make test-torch  the tests that need torch, in a .venv-torch on top of .venv
 #   make lint      only the checks that run no test
 #   make format    bring the source into its one layout
-#   make schemas   write docs/protocol and docs/json again from the models
+#   make schemas   write docs/protocol, docs/json and generated tables again from the models
 #   make bench     run every benchmark; each prints its claim, hardware and versions
 #   make clean     remove .venv and all caches
 #
@@ -94,6 +94,7 @@ format: $(VENV)/.test-installed
 schemas: $(VENV)/.test-installed
 	$(BIN)/python -m fleetledger.schemas.generate
 	$(BIN)/python -m tests.docs.command_schemas
+	$(BIN)/python -m tests.docs.tables
 
 # Without benchmarks/gpu, which refuses to measure where no GPU is.
 bench: $(VENV)/.test-installed

@@ -32,8 +32,6 @@ from benchmarks.rollout_gates.settings import (
     BetterSetting,
     Promise,
 )
-from fleetledger.coordinator.topics.rollouts.accuracy_gates import better, no_class_lost, retention
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evalues import (
     STAKES,
     log_evidence,
@@ -42,6 +40,7 @@ from fleetledger.coordinator.topics.rollouts.evalues import (
     signs,
 )
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, ask, gate_of
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Scope, exact
 from fleetledger.schemas.rollouts import ModelComparison, Pairs
@@ -174,7 +173,10 @@ def check(reports: Reports, rollout: int, stop: Stop) -> None:
         evidence.compare(device, name_of(device), comparison_of(reports, rollout, device))
         at = stop.reports is not None and device + 1 >= stop.reports - 1
         if at or device % 50 == 0:
-            found = (gate(LIMITS, evidence, scope) for gate in (retention, no_class_lost))
+            found = (
+                ask(gate_of(name), LIMITS, evidence, scope)
+                for name in ("retention", "no_class_lost")
+            )
             fails = any(one is not None and one.outcome == "fail" for one in found)
             assert fails == (device + 1 == stop.reports), (rollout, device, stop)
 
@@ -214,7 +216,7 @@ def findings(
         evidence = Evidence(limits)
         for device in range(members):
             evidence.compare(device, name_of(device), comparison_of(reports, rollout, device))
-        finding = (better if judges else retention)(limits, evidence, scope)
+        finding = ask(gate_of("better" if judges else "retention"), limits, evidence, scope)
         assert finding is not None
         yield finding
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import Mode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from fleetledger.coordinator.reading.waits import Wait
-from fleetledger.coordinator.topics.rollouts.entries import GateName
+from fleetledger.coordinator.topics.rollouts.gates import GateName
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStage

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown
 from fleetledger.coordinator.reading.rollouts.report import VerdictTold
-from fleetledger.coordinator.reading.rollouts.wording import deciding_finding, log_words, odds
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.reading.rollouts.wording import deciding_finding, odds
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, log_words
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.verifying import differences
 from fleetledger.coordinator.topics.rollouts.views import MeasuredThen, RolloutStory

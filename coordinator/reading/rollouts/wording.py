@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from fleetledger.coordinator.core.formatting import count_of, some, span
 from fleetledger.coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding, GateName
+from fleetledger.coordinator.topics.rollouts.gates import GATES, GateFinding, gate_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, GroupSize
 from fleetledger.coordinator.topics.rollouts.views import RolloutStory
 
 _SECOND_NS = 1_000_000_000
-_PAIR = 2
 
 
 def size_of(size: GroupSize) -> str:
@@ -74,66 +72,20 @@ def deciding_finding(gates: tuple[GateFinding, ...]) -> GateFinding | None:
 
 def told_of(finding: GateFinding, version: int, former: int | None) -> str:
     """Return what a gate found against a version, in a few words."""
-    model, title = f"model {version}", title_of(finding.gate)
+    model, gate = f"model {version}", gate_of(finding.gate)
     if finding.too_little:
-        return f"too little is known of {model} to go on ({title})"
-    if finding.outcome == "inconclusive" and finding.alone is not None:
-        return f"what {title} says of {model} rests on {finding.alone} alone"
-    gate: str = finding.gate
-    if finding.outcome == "inconclusive" and gate in {"retention", "no_class_lost"}:
-        gate = "looks_worse"
+        return f"too little is known of {model} to go on ({gate.title})"
+    unsure = finding.outcome == "inconclusive"
+    if unsure and finding.alone is not None:
+        return f"what {gate.title} says of {model} rests on {finding.alone} alone"
+    words = gate.unsure if unsure and gate.unsure else gate.words
     before = "the one before" if former is None else f"model {former}"
-    of_class = finding.of_class or "a class"
-    return _AGAINST[gate].format(model=model, before=before, of_class=of_class)
-
-
-_AGAINST = {
-    "looks_worse": "{model} looks worse, but devices do not show it by themselves",
-    "no_class_lost": "with {model}, devices forget {of_class}",
-    "retention": "with {model}, devices forget what they knew",
-    "better": "{model} is not shown to be better than {before}",
-    "gain": "{model} has too few images of new classes right",
-    "entropy": "{model} is not as sure of its answers as {before}",
-    "agreement": "{model} and {before} answer too many images differently",
-    "latency": "{model} is slower than {before}",
-    "memory": "{model} takes more memory than {before}",
-    "thermal": "devices get too hot with {model}",
-    "health": "{model} fails on devices",
-}
+    return words.format(model=model, before=before, of_class=finding.of_class or "a class")
 
 
 def short_of(finding: GateFinding) -> str:
     """Return the figures of a finding alone, such as `orange: 33 : 3, log e 12.6`."""
-    counts, value = finding.counts, finding.value
-    match finding.gate:
-        case "better" | "no_class_lost" | "retention" if len(counts) >= _PAIR and value is not None:
-            of = f"{finding.of_class}: " if finding.of_class else ""
-            return f"{of}{counts[0]:,} : {counts[1]:,}, log e {log_words(value)}"
-        case "gain" | "agreement" if len(counts) >= _PAIR:
-            share = "" if value is None else f", {100 * value:.1f} %"
-            return f"{counts[0]:,} of {counts[1]:,}{share}"
-        case "entropy" if len(counts) >= _PAIR:
-            return f"{count_of(counts[0], 'image')}" if value is None else _nats(value, counts[0])
-        case "latency" | "memory" if value is not None:
-            return f"{value:.2f} times"
-        case "thermal" | "health" if len(counts) >= _PAIR:
-            return f"{counts[0]:,} of {count_of(counts[1])}"
-        case _:
-            return finding.text
-
-
-def _nats(value: float, images: int) -> str:
-    return f"{value:.3f} nats over {images:,}"
-
-
-def title_of(gate: GateName) -> str:
-    """Return a gate's name as people read it."""
-    return gate.replace("_", " ")
-
-
-def log_words(value: float) -> str:
-    """Return log e to one digit, with a real minus sign."""
-    return f"{round(value, 1) + 0.0:.1f}".replace("-", "\N{MINUS SIGN}")
+    return (gate_of(finding.gate).short(finding) if finding.counts else "") or finding.text
 
 
 def odds(log_e: float) -> str:
@@ -164,68 +116,13 @@ def lead(
 
 
 def rules(gates: GatePlan, former: int | None, classes: int) -> tuple[GateRow, ...]:
-    """Return each gate that is on, with its limit in words."""
+    """Return each gate that is on, with its limit in words; health, which always is, the last."""
     before = "the active model" if former is None else f"model {former}"
-    found = [
-        *_accuracy_rules(gates, classes),
-        _rule(
-            "entropy",
-            gates.entropy_nats,
-            "median shift at most {:g} nats, " + f"over {count_of(gates.entropy_images, 'image')}",
-        ),
-        _rule(
-            "agreement",
-            gates.agreement,
-            f"unlabelled images; below {_percent(gates.agreement)} is inconclusive",
-        ),
-        _rule("latency", gates.latency, f"median p95 at most {{:g}} x {before}"),
-        _rule("memory", gates.memory, f"median at most {{:g}} x {before}"),
-        _rule(
-            "thermal",
-            gates.throttled_devices,
-            f"new throttling: {count_of(gates.throttled_devices or 0)} may, and "
-            f"{_percent(gates.throttled_share)} of all",
-        ),
-        _rule(
-            "health",
-            gates.failed_share,
-            f"failed: {count_of(gates.failed_devices)} may, and "
-            f"{_percent(gates.failed_share)} of all",
-        ),
-    ]
-    return tuple(rule for rule in found if rule is not None)
-
-
-def _accuracy_rules(gates: GatePlan, classes: int) -> Iterator[GateRow | None]:
-    needed = gates.devices_needed(classes)
-    few = f"; of fewer than {count_of(needed)} it is inconclusive" if needed else ""
-    better, lost, kept = (
-        None if limit is None else math.log(limit * times)
-        for limit, times in (
-            (gates.better, 1),
-            (gates.no_class_lost, max(1, classes)),
-            (gates.retention, 1),
-        )
+    first, *others = (gate for gate in GATES if gate.is_on(gates))
+    return tuple(
+        GateRow(gate=one.name, title=one.title, rule=one.rule(gates, before, classes))
+        for one in (*others, first)
     )
-    per_class = f" ({gates.no_class_lost:g} x {classes})" if lost is not None and classes else ""
-    yield _rule("better", better, "all old classes together; log e from {:.1f} on passes")
-    yield _rule(
-        "no_class_lost", lost, f"each old class; log e from {{:.1f}} on fails{per_class}{few}"
-    )
-    yield _rule("retention", kept, "all old classes together; log e from {:.1f} on fails")
-    yield _rule(
-        "gain", gates.min_new or None, f"new classes; right at least {_percent(gates.min_new)}"
-    )
-
-
-def _percent(share: float | None) -> str:
-    return f"{100 * (share or 0):g} %"
-
-
-def _rule(gate: GateName, limit: float | None, words: str) -> GateRow | None:
-    if limit is None:
-        return None
-    return GateRow(gate=gate, title=title_of(gate), rule=words.format(limit))
 
 
 def _soaking(story: RolloutStory, waits: Waits | None) -> str:

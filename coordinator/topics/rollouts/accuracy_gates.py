@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fleetledger.coordinator.core.formatting import count_of, some
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding, GateName
 from fleetledger.coordinator.topics.rollouts.evalues import (
     fewest,
     images_reach,
@@ -29,6 +28,7 @@ from fleetledger.coordinator.topics.rollouts.evalues import (
     signs,
 )
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
+from fleetledger.coordinator.topics.rollouts.gate import Finding
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import of_one
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
@@ -40,28 +40,30 @@ evidence by at most 5."""
 _MOST_TEXT = 1000
 
 
-def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
     """Return whether the candidate is shown to be worse on what the active model knows.
 
     A person is asked where most devices are worse off, though not by enough to fail, and where it
-    would fail without some one device. None where the gate is off, or nothing was known.
+    would fail without some one device. None where nothing was known.
     """
-    if limits.retention is None or not (scope.classes or evidence.by_class):
+    if not (scope.classes or evidence.by_class):
         return None
+    assert limits.retention is not None
     judged = _Judged("retention", limits, exact(limits.retention), evidence.known)
     return judged.finding(evidence, scope)
 
 
-def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
     """Return whether it is shown to be worse on any one class, each against a higher threshold.
 
     With the threshold times the number of classes, all of them together raise a false alarm as
     seldom as one (Boole's inequality). The finding is about the class with most evidence, of those
-    that no person has forgiven. None where the gate is off.
+    that no person has forgiven. None where nothing was known.
     """
     by_class = evidence.by_class
-    if limits.no_class_lost is None or not (scope.classes or by_class):
+    if not (scope.classes or by_class):
         return None
+    assert limits.no_class_lost is not None
     threshold = exact(limits.no_class_lost) * max(scope.classes, len(by_class))
     judged = [
         _Judged("no_class_lost", limits, threshold, counts, name)
@@ -79,16 +81,15 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFin
     return finding.model_copy(update={"text": text[:_MOST_TEXT]})
 
 
-def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     """Return whether the candidate is shown to be better on what the active model knows.
 
     Only the devices that had no part in it count, where some had. It passes by the evidence of
     devices, or of images where the plan says how many may show the same thing, if that stands
     without any one device. No single device keeps it from passing where most of the others vote for
-    it. It never fails: what is not shown may yet be so. None where it is off.
+    it. It never fails: what is not shown may yet be so.
     """
-    if limits.better is None:
-        return None
+    assert limits.better is not None
     threshold, counts = exact(limits.better), evidence.judged
     liars, gains = exact(limits.liars), mirrored(counts.losses)
     needed = limits.judges_needed
@@ -114,8 +115,7 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
         text += f" {_needs(counts.devices, needed)} So it is not shown to be better."
     elif not shown:
         text += " So it is not shown to be better."
-    return GateFinding(
-        gate="better",
+    return Finding(
         outcome="pass" if shown else "inconclusive",
         value=round(evident, 3),
         limit=round(log_of(threshold), 3),
@@ -131,14 +131,12 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
     )
 
 
-def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
-    """Return whether enough images of new classes are right; None where nothing is asked.
+def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+    """Return whether enough images of new classes are right.
 
     It passes where devices have a share of `min_new` right on average, also without the best one
     of them. It fails where less is shown by evidence of devices, and is inconclusive in between.
     """
-    if not limits.min_new:
-        return None
     new, least = evidence.new, exact(limits.min_new)
     devices, counts = len(new.wrong), (new.right, new.images)
     text = (
@@ -146,8 +144,7 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | No
         f"were right"
     )
     if short := too_little(limits, new.images, devices, scope):
-        return GateFinding(
-            gate="gain",
+        return Finding(
             outcome="inconclusive",
             limit=limits.min_new,
             counts=counts,
@@ -161,8 +158,7 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | No
     alone = None
     if low and not reaches(new.shortfalls, proof, liars, without=1):
         alone = new.wrong.items[-1][1]
-    return GateFinding(
-        gate="gain",
+    return Finding(
         outcome="pass" if enough else "fail" if low else "inconclusive",
         value=round(float(share), 6),
         limit=limits.min_new,
@@ -194,7 +190,7 @@ def too_little(limits: GatePlan, images: int, devices: int, scope: Scope, needed
 class _Judged:
     """Counts of one or all classes that the active model knows, against a threshold."""
 
-    gate: GateName
+    gate: str
     limits: GatePlan
     threshold: Fraction
     counts: PairCounts
@@ -232,7 +228,7 @@ class _Judged:
             standing = 0
         return standing, log
 
-    def finding(self, evidence: Evidence, scope: Scope) -> GateFinding:
+    def finding(self, evidence: Evidence, scope: Scope) -> Finding:
         """Return it with figures and in words."""
         counts, standing, known = self.counts, self.standing(), evidence.known
         needed = self.needed if self.limits.alike is None else 0
@@ -241,8 +237,7 @@ class _Judged:
         outcome: Outcome = "fail" if standing == 2 else "pass"
         if outcome == "pass" and (standing or short):
             outcome = "inconclusive"
-        return GateFinding(
-            gate=self.gate,
+        return Finding(
             outcome=outcome,
             value=round(log_evidence(counts.losses, self.liars), 3),
             limit=round(log_of(self.threshold), 3),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.formatting import count_of
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gate import Finding
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
 from fleetledger.schemas.counted import agree
@@ -12,18 +12,13 @@ from fleetledger.schemas.counted import agree
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 
-def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
-    """Return whether the mean entropy shifted on more than half of the group, up or down.
-
-    None where the gate is off.
-    """
-    if limits.entropy_nats is None:
-        return None
+def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+    """Return whether the mean entropy shifted on more than half of the group, up or down."""
+    assert limits.entropy_nats is not None
     most, answers = exact(limits.entropy_nats), evidence.answers
     images, short = answers.images, answers.images < limits.entropy_images
     if short:
-        return GateFinding(
-            gate="entropy",
+        return Finding(
             outcome="inconclusive",
             limit=limits.entropy_nats,
             counts=(images, len(answers.surer)),
@@ -38,8 +33,7 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
     )
     outcome, alone, why = side.says(most, scope.members)
     shift = float(side.median if side is answers.less_sure else -side.median)
-    return GateFinding(
-        gate="entropy",
+    return Finding(
         outcome=outcome,
         value=round(abs(shift), 6),
         limit=limits.entropy_nats,
@@ -50,17 +44,18 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
     )
 
 
-def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | None:
+def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> Finding | None:
     """Return whether both models mostly give unlabelled images the same class.
 
     It never fails, for a better model disagrees, too; below the limit a person should look. Each
-    device counts once, and a pass stands without any one of them. None where the gate is off, or
-    no device has such images.
+    device counts once, and a pass stands without any one of them. None where no device has such
+    images.
     """
     answers = evidence.answers
     agreed, images, differ = answers.agreed, answers.unlabelled, answers.disagreeing
-    if limits.agreement is None or not images:
+    if not images:
         return None
+    assert limits.agreement is not None
     short = images < limits.min_images
     low = 1 - differ.worst_mean < exact(limits.agreement)
     share = round(float(1 - differ.mean), 6)
@@ -69,8 +64,7 @@ def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> GateFinding | N
         f"{share:.1%} on average over {count_of(len(differ))}; a person should look "
         f"below {limits.agreement:.4g}."
     )
-    return GateFinding(
-        gate="agreement",
+    return Finding(
         outcome="inconclusive" if short or low else "pass",
         value=share,
         limit=limits.agreement,

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.topics.rollouts.chance import most_by_chance
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gate import Finding
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import of_one
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
@@ -19,18 +19,16 @@ MIN_LATENCIES = 100
 """Samples of either model, of fewer of which a p95 says nothing."""
 
 
-def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     """Return whether the candidate's p95 is too many times the active one's.
 
     The ratio is that of each device, 1 where the difference is no matter, and more than half of
-    the group must exceed the limit. None where the gate is off.
+    the group must exceed the limit.
     """
-    if limits.latency is None:
-        return None
+    assert limits.latency is not None
     counts = tuple(evidence.costs.timed)
     if min(counts) < MIN_LATENCIES:
-        return GateFinding(
-            gate="latency",
+        return Finding(
             outcome="inconclusive",
             limit=limits.latency,
             counts=counts,
@@ -41,8 +39,7 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
         )
     ratios, most = evidence.costs.latencies, exact(limits.latency)
     outcome, alone, why = ratios.says(most, scope.members)
-    return GateFinding(
-        gate="latency",
+    return Finding(
         outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.latency,
@@ -54,18 +51,17 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
     )
 
 
-def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
     """Return whether a process with the candidate holds too many times the active one's memory.
 
-    More than half of the group must exceed the limit. None where the gate is off, or no device
-    told both.
+    More than half of the group must exceed the limit. None where no device told both.
     """
     ratios = evidence.costs.memories
-    if limits.memory is None or not len(ratios):
+    if not len(ratios):
         return None
+    assert limits.memory is not None
     outcome, alone, why = ratios.says(exact(limits.memory), scope.members)
-    return GateFinding(
-        gate="memory",
+    return Finding(
         outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.memory,
@@ -76,18 +72,18 @@ def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | 
     )
 
 
-def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding | None:
+def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
     """Return whether more devices slowed themselves down since they run it than chance explains.
 
-    None where the gate is off, or no device can tell.
+    None where no device can tell.
     """
-    if limits.throttled_devices is None or not evidence.felt:
+    if not evidence.felt:
         return None
+    assert limits.throttled_devices is not None
     hot, felt = evidence.throttled, len(evidence.felt)
     allowed = _Allowed.of(limits.throttled_devices, limits.throttled_share, limits.liars)
     outcome, alone = allowed.says(hot, felt, scope)
-    return GateFinding(
-        gate="thermal",
+    return Finding(
         outcome=outcome,
         value=len(hot),
         limit=allowed.most(scope.members),
@@ -98,7 +94,7 @@ def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding |
     )
 
 
-def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding:
+def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     """Return whether it failed on more devices than chance explains.
 
     Devices that are silent failed nothing. Where nobody came through, it is inconclusive even in
@@ -115,8 +111,7 @@ def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateFinding:
         outcome = "inconclusive"
     text = f"It failed on {len(failed)} of {count_of(len(finished))} that finished{_named(failed)}"
     text += f"; {allowed.words(scope)}." if finished else "; none has."
-    return GateFinding(
-        gate="health",
+    return Finding(
         outcome=outcome,
         value=len(failed),
         limit=allowed.most(scope.members),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from fleetledger.coordinator.topics.models.entries import (
 )
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.state import (
@@ -40,7 +41,7 @@ from fleetledger.coordinator.topics.rollouts.state import (
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.message import Strict, is_absent
+from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.rollouts import (
     WHOLE,
     GroupNumber,
@@ -50,41 +51,7 @@ from fleetledger.schemas.rollouts import (
     Share,
 )
 from fleetledger.schemas.times import iso_time
-from fleetledger.schemas.values import ClassName, DeviceId, Digest
-
-GateName = Literal[
-    "better",
-    "retention",
-    "no_class_lost",
-    "gain",
-    "entropy",
-    "agreement",
-    "latency",
-    "memory",
-    "thermal",
-    "health",
-]
-
-
-class GateFinding(Strict):
-    """What one gate says, with the figures that it goes by."""
-
-    gate: GateName
-    outcome: Outcome
-    value: float | None = None
-    """What is compared with the limit, such as log e; None where nothing was measured."""
-    limit: float | None = None
-    counts: tuple[int, ...] = ()
-    """Images and devices that the value was made of, such as images that only the active model,
-    only the candidate had right."""
-    of_class: ClassName | None = None
-    """The class that decides."""
-    alone: DeviceId | None = None
-    """Device without which the outcome would be another one: then a person decides."""
-    too_little: bool = False
-    """Whether it is inconclusive because too little was measured."""
-    text: str = Field(max_length=1000)
-    """The same for people."""
+from fleetledger.schemas.values import DeviceId, Digest
 
 
 class RolloutPlanned(EntryBody):

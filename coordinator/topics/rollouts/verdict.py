@@ -13,35 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleetledger.coordinator.topics.rollouts.accuracy_gates import (
-    better,
-    gain,
-    no_class_lost,
-    retention,
-)
-from fleetledger.coordinator.topics.rollouts.answer_gates import agreement, entropy
-from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gates import GATES, GateFinding, ask, gate_of
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 
-_GATES = (
-    health,
-    better,
-    no_class_lost,
-    retention,
-    gain,
-    entropy,
-    agreement,
-    latency,
-    memory,
-    thermal,
-)
-"""In the order in which people read them."""
 _HOLDING: tuple[Outcome, ...] = ("fail", "inconclusive")
-_NEEDED = frozenset({"no_class_lost", "retention", "gain"})
-"""Gates that must have been able to say something, from the second group on."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +53,7 @@ def judge(limits: GatePlan, evidence: Evidence, scope: Scope) -> RolloutVerdict:
 
     It takes time that grows with the number of classes; with that of devices only where it fails.
     """
-    found = (gate(limits, evidence, scope) for gate in _GATES)
+    found = (ask(gate, limits, evidence, scope) for gate in GATES)
     gates = tuple(finding for finding in found if finding is not None)
     for outcome in _HOLDING:
         deciding = tuple(one for one in gates if one.outcome == outcome and _counts(one, scope))
@@ -94,4 +71,4 @@ def _counts(finding: GateFinding, scope: Scope) -> bool:
         return True
     if key in scope.overlooked:
         return False
-    return not finding.too_little or (finding.gate in _NEEDED and scope.group > 1)
+    return not finding.too_little or (gate_of(finding.gate).needed and scope.group > 1)

@@ -19,11 +19,11 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.topics.rollouts.entries import (
     REPORTS,
-    GateFinding,
     RolloutMeasured,
     take_report,
 )
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, gate_of
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 from fleetledger.coordinator.topics.rollouts.state import Rollout
@@ -36,7 +36,6 @@ from fleetledger.schemas.values import DeviceId
 
 _LAST_DIGIT = 0.0015
 """Of a logarithm of evidence, which is told with three decimals; counts and outcomes are exact."""
-_LOGARITHMS = frozenset({"better", "retention", "no_class_lost"})
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,9 @@ def _fields(recorded: GateFinding, made: GateFinding) -> Iterator[str]:
 
 def _is_close(recorded: GateFinding, made: GateFinding) -> bool:
     """Whether both are the same logarithm, as far as two machines can agree on one."""
-    if recorded.gate not in _LOGARITHMS or recorded.value is None or made.value is None:
+    if recorded.value is None or made.value is None:
         return False
-    return abs(recorded.value - made.value) < _LAST_DIGIT
+    return gate_of(made.gate).logarithm and abs(recorded.value - made.value) < _LAST_DIGIT
 
 
 class VerdictAgain(Strict):

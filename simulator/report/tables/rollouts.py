@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import NOTHING, count, show
 from fleetledger.simulator.report.tables.table import Table

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
-from fleetledger.coordinator.topics.rollouts.accuracy_gates import (
-    better,
-    gain,
-    no_class_lost,
-    retention,
-)
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, ask, gate_of
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.schemas.rollouts import ModelComparison, Pairs, Share, place_of
@@ -27,6 +22,9 @@ from tests.coordinator.topics.rollouts.reports import (
 )
 
 LIMITS = GatePlan()
+retention, no_class_lost, better, gain = (
+    partial(ask, gate_of(name)) for name in ("retention", "no_class_lost", "better", "gain")
+)
 ALIKE = GatePlan(alike=1)
 SAME, LOSS, GAIN = (comparison({"fig": pairs(*net)}) for net in ((0, 0), (2, 0), (0, 2)))
 """Devices with 20 images: equal, 10 points worse, 10 points better."""

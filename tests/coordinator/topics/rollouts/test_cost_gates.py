@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from fleetledger.coordinator.topics.rollouts.answer_gates import agreement, entropy
-from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
-from fleetledger.coordinator.topics.rollouts.entries import GateFinding
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.gates import GateFinding, ask, gate_of
 from fleetledger.coordinator.topics.rollouts.percentiles import p95
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Scope
@@ -23,6 +22,10 @@ from tests.coordinator.topics.rollouts.reports import (
 )
 
 LIMITS = GatePlan()
+health, latency, memory, thermal, agreement, entropy = (
+    partial(ask, gate_of(name))
+    for name in ("health", "latency", "memory", "thermal", "agreement", "entropy")
+)
 
 
 def histogram(seconds: float, count: int = 20) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""The generated parts of docs/scenarios.md: every field, and every scenario and study that ships.
+"""Tables in the docs that are made from the source: gates, settings, scenarios.
 
-`python -m fleetledger.simulator.scenario.reference` brings the page up to date; a test fails
-while it is stale. Run it from the root of the source tree, or name the page.
+`python -m tests.docs.tables` writes them into their pages; a test fails while one is stale. It
+stands beside the tests because no room of the program may know all others.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from fleetledger.coordinator.topics.rollouts.gates import GATES
 from fleetledger.schemas.describing import describe_fields
 from fleetledger.schemas.setting_faults import model_in
 from fleetledger.simulator.scenario.listing import shipped_rows
@@ -25,7 +25,7 @@ from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_study
 
-PAGE = Path("docs", "scenarios.md")
+DOCS = Path(__file__).parents[2] / "docs"
 _BOUNDS = {
     "minimum": "≥ {}",
     "exclusiveMinimum": "> {}",
@@ -33,12 +33,6 @@ _BOUNDS = {
     "exclusiveMaximum": "< {}",
 }
 _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true, false"}
-
-
-def parts() -> dict[str, str]:
-    """Return the generated parts of the page by name."""
-    describe_fields()
-    return {"fields": field_tables(), "shipped": shipped_table(), "studies": studies_table()}
 
 
 def field_tables() -> str:
@@ -66,20 +60,44 @@ def studies_table() -> str:
     )
 
 
-def filled(page: str) -> str:
+def gates_table() -> str:
+    """Return the gates of rollouts."""
+    head = "| gate | looks at | fails when | `--gate` |\n" + "| --- " * 4 + "|\n"
+    return head + "\n".join(
+        f"| {gate.title} | {gate.looks_at} | {gate.fails_when} | "
+        f"{', '.join(f'`{name}`' for name in gate.settings)} |"
+        for gate in GATES
+    )
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "rollouts.md": {"gates": gates_table},
+    "scenarios.md": {
+        "fields": field_tables,
+        "shipped": shipped_table,
+        "studies": studies_table,
+    },
+}
+"""Generated parts of each page, by their name there."""
+
+
+def filled(name: str) -> str:
     """Return the text of a page with its generated parts up to date."""
-    for name, text in parts().items():
-        begin, end = f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        page, found = pattern.subn(lambda _: f"{begin}\n{text}\n{end}", page)  # noqa: B023
-        assert found == 1, f"the page has no place for {name}: {begin} … {end}"
+    page = (DOCS / name).read_text(encoding="utf-8")
+    describe_fields()
+    for part, text_of in PARTS[name].items():
+        begin, end = f"<!-- {part}: generated -->", f"<!-- end of {part} -->"
+        before, _, rest = page.partition(begin)
+        _, ended, after = rest.partition(end)
+        assert ended, f"{name} has no place for {part}: {begin} … {end}"
+        page = f"{before}{begin}\n{text_of()}\n{end}{after}"
     return page
 
 
-def main(arguments: list[str]) -> None:
-    """Write the page anew."""
-    page = Path(arguments[0]) if arguments else PAGE
-    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+def main() -> None:
+    """Write all pages."""
+    for name in PARTS:
+        (DOCS / name).write_text(filled(name), encoding="utf-8")
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -140,4 +158,4 @@ def _allowed(schema: dict[str, Any], whole: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,18 +1,19 @@
-"""docs/scenarios.md tells every field of a scenario as it is."""
+"""Tables that are made from the source are as the source says."""
 
 from pathlib import Path
 
+import pytest
+
 from fleetledger.simulator.scenario.loading import parse_scenario
 from fleetledger.simulator.scenario.model import Scenario
-from fleetledger.simulator.scenario.reference import field_tables, filled
 from fleetledger.simulator.scenario.study import load_forms
+from tests.docs.tables import DOCS, PARTS, field_tables, filled
 
-PAGE = Path(__file__).parents[3] / "docs" / "scenarios.md"
 
-
-def test_the_page_is_up_to_date():
-    text = PAGE.read_text(encoding="utf-8")
-    assert text == filled(text), "write it anew: python -m fleetledger.simulator.scenario.reference"
+@pytest.mark.parametrize("page", PARTS)
+def test_a_page_is_up_to_date(page: str):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert text == filled(page), "write it anew: python -m tests.docs.tables"
 
 
 def test_every_field_has_a_meaning_and_a_default():
@@ -26,7 +27,7 @@ def test_every_field_has_a_meaning_and_a_default():
 
 
 def test_the_example_on_the_page_is_a_scenario(tmp_path: Path):
-    text = PAGE.read_text(encoding="utf-8")
+    text = (DOCS / "scenarios.md").read_text(encoding="utf-8")
     examples = text.split("```toml\n")[1:]
     whole, based, absences, adapted, on_features, central, pixels, rollout, study = (
         example.partition("```")[0] for example in examples
