@@ -1,14 +1,18 @@
 """A broker in memory, a coordinator on a script, an agent's home, and an agent that runs there.
 
-`process_…` are the same for agents in processes of their own, over a real Mosquitto.
+`process_…` are the same for agents in processes of their own, over a real Mosquitto. It serves many
+tests, keeps states and desired models of their devices, and publishes wills of killed agents ten
+seconds later. So each test has a fleet of its own there.
 """
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fleetledger.schemas.values import DeviceId
+from fleetledger.schemas.topics import FleetTopics
+from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.brokers import MosquittoBroker
 from fleetledger.transport.memory import InMemoryBroker
 from fleetledger.transport.mqtt import MqttConnection
@@ -18,6 +22,7 @@ from tests.device_agent.agent_process import AgentProcess
 from tests.device_agent.scripted import RunningAgent, ScriptedCoordinator, settle
 
 DEVICE = DeviceId("dev-a")
+_FLEETS = (FleetId(f"workshop-{number}") for number in itertools.count(1))
 
 
 @pytest.fixture
@@ -52,16 +57,24 @@ def running(broker: InMemoryBroker, home: Path) -> Iterator[RunningAgent]:
 
 
 @pytest.fixture
-def process_coordinator(
-    mosquitto: MosquittoBroker, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ScriptedCoordinator]:
+def process_fleet(monkeypatch: pytest.MonkeyPatch) -> FleetId:
+    fleet = next(_FLEETS)
     monkeypatch.setattr(scripted, "DEVICE", DEVICE)
+    monkeypatch.setattr(scripted, "FLEET", fleet)
+    monkeypatch.setattr(scripted, "TOPICS", FleetTopics(fleet))
+    return fleet
+
+
+@pytest.fixture
+def process_coordinator(
+    mosquitto: MosquittoBroker, process_fleet: FleetId
+) -> Iterator[ScriptedCoordinator]:
     user, password = mosquitto.credentials("coordinator")
 
     def connect(name: str) -> MqttConnection:
         return MqttConnection(
             MqttSettings(
-                client_id=name,
+                client_id=f"{process_fleet}.{name}",
                 host=mosquitto.host,
                 port=mosquitto.port,
                 user=user,
@@ -76,7 +89,9 @@ def process_coordinator(
 
 
 @pytest.fixture
-def process_home(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[Path]:
+def process_home(
+    tmp_path: Path, mosquitto: MosquittoBroker, process_fleet: FleetId
+) -> Iterator[Path]:
     models.put_pictures(tmp_path / "data", "dark", 1, 2)
     models.put_pictures(tmp_path / "data", "light", 3)
     models.put_pictures(tmp_path / "test", "dark", 4)
@@ -85,7 +100,7 @@ def process_home(tmp_path: Path, mosquitto: MosquittoBroker) -> Iterator[Path]:
     secret.touch(mode=0o600)
     secret.write_text(mosquitto.credentials(DEVICE)[1] + "\n")
     (tmp_path / "agent.toml").write_text(
-        f'device = "{DEVICE}"\nfleet = "{scripted.FLEET}"\n'
+        f'device = "{DEVICE}"\nfleet = "{process_fleet}"\n'
         f'[broker]\nhost = "{mosquitto.host}"\nport = {mosquitto.port}\n'
         'password_file = "secret"\n'
         '[data]\nfolder = "data"\nevaluation_folder = "test"\nscan_seconds = 0.2\n'
