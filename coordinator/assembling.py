@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import coordinator_key, signer_of_notes
 from fleetledger.coordinator.ledger.mirror_notes import mirror_problems
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.making.kept_sums import KeptSums
@@ -41,7 +42,6 @@ from fleetledger.coordinator.serving.workers.worker import WorkerPlan
 from fleetledger.coordinator.settings import CoordinatorSettings, load, rules_of_serving
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS, entries_ahead
 from fleetledger.coordinator.trust.invitations import Invitations
-from fleetledger.coordinator.trust.keys import coordinator_key, signer_of_notes
 from fleetledger.coordinator.trust.release_key import release_signer
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.keys import SigningKey

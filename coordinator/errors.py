@@ -110,6 +110,17 @@ class SnapshotError(LedgerError):
     """A state cannot be said in a snapshot, or not be read from one; the entries give it, too."""
 
 
+class FoldError(LedgerError):
+    """An entry does not follow from those before it, or is of a kind that this program lacks."""
+
+    def __init__(self, index: int, kind: str, why: str) -> None:
+        super().__init__(
+            f"entry {index} ({kind}): cannot be applied: {why}; "
+            "`fleetledger ledger verify` finds what was changed, `fleetledger ledger restore` "
+            "brings a mirror's copy back"
+        )
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """The place where stored and recomputed disagree."""

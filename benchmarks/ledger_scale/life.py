@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.contribution_rate.load import PREPROCESSING
 from benchmarks.fleet_view.history import FLEET, History, Told, write_settings
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
@@ -24,7 +25,6 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
 from fleetledger.coordinator.topics.stages.entries import StageClosed, TransitionReported
-from fleetledger.coordinator.trust.keys import note_signer
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 

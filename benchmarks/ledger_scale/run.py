@@ -29,11 +29,11 @@ from typing import Any
 
 from benchmarks.ledger_scale.life import Life, life_in
 from benchmarks.machine import describe_machine
+from fleetledger.coordinator.core.folding import fold, keep_snapshot
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.serving.folding import fold, keep_snapshot
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.schemas.values import FleetId
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ledger_scale.json"

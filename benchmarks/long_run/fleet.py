@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.contribution_rate.load import CLASSES, PREPROCESSING
 from fleetledger.coordinator.assembling import BackOffice, open_office
 from fleetledger.coordinator.core.commands import Command
+from fleetledger.coordinator.core.folding import folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.core.inputs import (
     DeviceMessage,
     Input,
@@ -24,12 +25,12 @@ from fleetledger.coordinator.core.inputs import (
 from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
 from fleetledger.coordinator.core.work import ExportHead, SolveHead
 from fleetledger.coordinator.ledger.blobs import Blobs
+from fleetledger.coordinator.ledger.keys import note_reader, public_key
 from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.folding import folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,
@@ -41,7 +42,6 @@ from fleetledger.coordinator.topics.devices.commands import AdmitDevice, RetireD
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.coordinator.trust.keys import note_reader, public_key
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.methods.registry import statistics_coordinator, statistics_device
 from fleetledger.methods.statistics import MadeContribution

@@ -18,6 +18,7 @@ from fleetledger.coordinator.cli.common import done
 from fleetledger.coordinator.cli.history import blobs_location
 from fleetledger.coordinator.errors import AuditError, BlobError, KeyFileError, LedgerError
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger import keys
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.mirror import Advanced, Mirror
 from fleetledger.coordinator.ledger.mirror_notes import MirrorNote, place_of, write_note
@@ -28,7 +29,6 @@ from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.coordinator.trust import keys
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.exit_codes import ExitCode

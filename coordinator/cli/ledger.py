@@ -31,7 +31,7 @@ from fleetledger.coordinator.errors import (
 )
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
-from fleetledger.coordinator.ledger import proving, tiles
+from fleetledger.coordinator.ledger import keys, proving, tiles
 from fleetledger.coordinator.ledger.audit import Audited
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.entries import Entry
@@ -55,7 +55,6 @@ from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
-from fleetledger.coordinator.trust import keys
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError, SchemaError

@@ -14,6 +14,7 @@ from fleetledger.coordinator.cli.common import done, say, show_action
 from fleetledger.coordinator.cli.tables import print_table
 from fleetledger.coordinator.errors import LedgerError, TrustError
 from fleetledger.coordinator.home_option import HOME, Home
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.reading.answers import WaitingRelease
 from fleetledger.coordinator.reading.reports import RootReport, ShownRelease
 from fleetledger.coordinator.serving.operator import carried_out, here
@@ -21,7 +22,6 @@ from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
 from fleetledger.coordinator.trust.key_files import read_or_make
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.coordinator.trust.root_drafts import (
     DAY_NS,
     Changes,

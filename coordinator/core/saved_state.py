@@ -25,6 +25,10 @@ _FOLDERS = (
     (schemas, (".",)),
 )
 """Where everything stands that the state follows from, beside the entries."""
+_READS_ONLY = frozenset(
+    ("commands", "due", "folding", "inputs", "queries", "requests", "rules", "views", "work")
+)
+"""Names of files in these folders that the state does not import, and that change often."""
 
 
 def write_state(state: State) -> bytes:
@@ -61,7 +65,8 @@ def _sources() -> Iterator[Path]:
     for package, folders in _FOLDERS:
         (root,) = map(Path, package.__path__)
         for folder in folders:
-            yield from sorted((root / folder).rglob("*.py"))
+            found = sorted((root / folder).rglob("*.py"))
+            yield from (path for path in found if path.stem not in _READS_ONLY)
 
 
 def _names_in_hints() -> dict[str, Any]:

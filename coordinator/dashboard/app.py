@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from fleetledger.coordinator.core.folding import StateKeeper
 from fleetledger.coordinator.dashboard.actions.routes import action_routes
 from fleetledger.coordinator.dashboard.answers import (
     Dashboard,
@@ -82,6 +83,7 @@ def make_app(
         settings.learning,
         settings.trial,
     )
+    states = StateKeeper(home)
     doors, follower = doors or Doors.of(home, now_ns), LedgerFollower(home, now_ns)
     app = Starlette(
         routes=[
@@ -89,7 +91,7 @@ def make_app(
             stream_route(follower),
             verification_route(verification),
             *action_routes(),
-            *metric_routes(Metered(home, now_ns, dashboard.method, per_device)),
+            *metric_routes(Metered(states, now_ns, dashboard.method, per_device)),
             TEMPLATES.mount(),
             *_page_routes(dashboard, pages),
         ],
@@ -104,7 +106,7 @@ def make_app(
         },
     )
     app.state.dashboard, app.state.pages = dashboard, pages
-    app.state.verification = verification
+    app.state.verification, app.state.states = verification, states
     app.state.doors, app.state.follower = doors, follower
     return app
 
@@ -120,7 +122,8 @@ def _answering(dashboard: Dashboard, page: Page, *, as_json: bool) -> Callable[[
     def made(request: Request) -> Response:
         asked = Asked(request.path_params, dict(request.query_params))
         verification = request.app.state.verification.now
-        with open_sources(dashboard.home, dashboard.now_ns, verification) as sources:
+        states = request.app.state.states
+        with open_sources(states, dashboard.now_ns, verification) as sources:
             model = page.read(sources, asked)
             size = sources.ledger.size
         if as_json or wants_json(request):

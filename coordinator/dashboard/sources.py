@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from fleetledger.coordinator.core.folding import StateKeeper, state_of
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.dashboard.verifying import VerificationNow
-from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import read_day, read_live
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
 from fleetledger.coordinator.reading.tables import TABLES
@@ -37,6 +39,11 @@ class Sources:
     verification: VerificationNow | None = None
     """The last verification of the ledger that was asked for here; None before the first."""
 
+    @property
+    def state(self) -> State:
+        """State of the ledger; raises `LedgerError` for one that cannot be folded."""
+        return state_of(self.ledger)
+
     def day(self, read: Callable[[sqlite3.Connection], list[_Point]]) -> tuple[_Point, ...]:
         """Return what `read` finds of the day before now; a coordinator may have ended long ago."""
         since_ns = self.now_ns - DAY_NS
@@ -54,9 +61,11 @@ class Asked:
 
 @contextmanager
 def open_sources(
-    home: Path, now_ns: Callable[[], int], verification: VerificationNow | None = None
+    states: StateKeeper,
+    now_ns: Callable[[], int],
+    verification: VerificationNow | None = None,
 ) -> Iterator[Sources]:
     """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
-    with ledger_of(home) as ledger, ledger.snapshot():
+    with states.reading() as ledger:
         ledger.projections = TABLES
-        yield Sources(home, ledger, read_live(home), now_ns(), verification)
+        yield Sources(states.home, ledger, read_live(states.home), now_ns(), verification)

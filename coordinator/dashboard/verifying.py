@@ -15,13 +15,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import note_reader
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.coordinator.trust.keys import note_reader
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.message import Strict
 

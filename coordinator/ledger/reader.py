@@ -59,6 +59,8 @@ class LedgerReader:
         self.db = db
         self.path = path
         self.projections = projections
+        self.kept: object | None = None
+        """What `core.folding` keeps of these entries for whoever holds this reader."""
         self._indexed = False
         """Whether shards can be found: a ledger of before there were any has no index of them."""
         self._nodes: dict[int, StoredNodes] = {}

@@ -26,6 +26,7 @@ from fleetledger.coordinator.core.core import Core
 from fleetledger.coordinator.core.decision import Decision
 from fleetledger.coordinator.core.done import CommandDone
 from fleetledger.coordinator.core.entry import NewEntry
+from fleetledger.coordinator.core.folding import folded, keep_snapshot
 from fleetledger.coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
 from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from fleetledger.coordinator.core.rules import Rules
@@ -33,16 +34,15 @@ from fleetledger.coordinator.core.work import PackImported, PrepareAdapter
 from fleetledger.coordinator.errors import EntryError, LedgerLockedError, SnapshotError
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
+from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
 from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.folding import folded, keep_snapshot
 from fleetledger.coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases.rules import SignRelease
 from fleetledger.coordinator.trust.invitations import Invitations
-from fleetledger.coordinator.trust.keys import note_signer
 from fleetledger.coordinator.trust.release_key import release_signer
 from fleetledger.methods.registry import can_learn
 from fleetledger.schemas.log_lines import about

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.serving.operator import here, send_all
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.keys.commands import InviteDevice
 from fleetledger.coordinator.trust.invitations import Invitations
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId
 

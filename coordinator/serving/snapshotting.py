@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fleetledger.coordinator.core.folding import folded, keep_snapshot
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.serving.folding import folded, keep_snapshot
 from fleetledger.schemas.problems import OpenProblem
 
 log = logging.getLogger("coordinator")

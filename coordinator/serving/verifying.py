@@ -20,10 +20,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from fleetledger.coordinator.core.folding import fold, snapshots_of
 from fleetledger.coordinator.core.saved_state import write_state
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch, SnapshotError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import note_reader
 from fleetledger.coordinator.ledger.ranges import RANGE, RangeWalk, ReadNote, ranges, walk_range
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.snapshots import StoredState
@@ -31,9 +33,7 @@ from fleetledger.coordinator.ledger.verify import VerificationReport, joined
 from fleetledger.coordinator.ledger.verify_progress import VerifyProgress
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.folding import fold, snapshots_of
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.coordinator.trust.keys import note_reader
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import Digest, FleetId
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from fleetledger.coordinator.core.folding import fold
 from fleetledger.coordinator.core.saved_state import read_state, write_state
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.core.work import (
@@ -30,7 +31,6 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.folding import fold
 from fleetledger.coordinator.topics.rollouts.views import RolloutStory
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing

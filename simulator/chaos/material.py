@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 
 from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRules, StageRules
+from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.making.networks import prepare_network
 from fleetledger.coordinator.serving.inviting import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection, write_new
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
-from fleetledger.coordinator.trust.keys import public_key
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.settings import (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
+from fleetledger.coordinator.core.folding import fold
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.folding import fold
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.store.rows import load_records

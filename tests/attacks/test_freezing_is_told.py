@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.core.rules import SilenceRules
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.device_agent.core.state import LedgerTrust
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import CoordinatorBirth, CoordinatorHeartbeat

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.device_agent.core.state import AgentRules, LedgerTrust
 from fleetledger.device_agent.forgetting import forget_checkpoint
 from fleetledger.device_agent.home import AgentHome

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.live.meters import Meters
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.making.model_maker import ModelMaker
@@ -35,7 +36,6 @@ from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.coordinator.trust.invitations import Invitations
-from fleetledger.coordinator.trust.keys import coordinator_key, note_signer
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.methods.registry import descriptor, statistics_coordinator, statistics_device
 from fleetledger.schemas.contributions import Contribution, PartKey

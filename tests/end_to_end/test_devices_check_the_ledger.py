@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, public_key
 from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
@@ -21,7 +22,6 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.devices.entries import DeviceProblem
 from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.coordinator.trust.keys import coordinator_key, note_reader, public_key
 from fleetledger.device_agent.core.state import AgentRules, LedgerTrust
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.faults import Faults

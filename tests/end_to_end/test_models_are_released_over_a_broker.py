@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from fleetledger.coordinator.core.entry import EntryBody
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.serving.broker import mqtt_settings
@@ -17,7 +18,6 @@ from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.models.entries import ModelExported
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
 from fleetledger.coordinator.trust.key_files import make_key
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.schemas.envelope import COORDINATOR, Sender, encode
 from fleetledger.schemas.keys import KeyName
 from fleetledger.schemas.models import DesiredModel

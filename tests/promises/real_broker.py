@@ -26,13 +26,13 @@ import psutil
 
 from benchmarks.contribution_rate.load import Plan, enrol, make_home, make_keys, make_messages
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
+from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import FILE_NAME
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
-from fleetledger.coordinator.trust.keys import public_key
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.envelope import decode
 from fleetledger.schemas.private_file import write_private

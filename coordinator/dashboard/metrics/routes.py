@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from fleetledger.coordinator.core.folding import StateKeeper
 from fleetledger.coordinator.dashboard.metrics.exposition import expose, families
 from fleetledger.coordinator.dashboard.metrics.readiness import readiness
 from fleetledger.coordinator.errors import LedgerError
-from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
 
 
@@ -21,7 +20,8 @@ from fleetledger.coordinator.live.file import read_live
 class Metered:
     """The coordinator that is asked about."""
 
-    home: Path
+    states: StateKeeper
+    """State of its ledger."""
     now_ns: Callable[[], int]
     method: str
     """Of the fleet, by its settings."""
@@ -31,11 +31,12 @@ class Metered:
 
 def metric_routes(metered: Metered) -> list[Route]:
     """Return the three routes; their functions wait for files, so they run in threads."""
+    home = metered.states.home
 
     def metrics(request: Request) -> Response:
-        live, time_ns = read_live(metered.home), metered.now_ns()
+        live, time_ns = read_live(home), metered.now_ns()
         try:
-            with ledger_of(metered.home) as ledger:
+            with metered.states.reading() as ledger:
                 found = tuple(
                     families(
                         ledger,
@@ -51,7 +52,7 @@ def metric_routes(metered: Metered) -> list[Route]:
         return Response(exposed.content, headers={"content-type": exposed.content_type})
 
     def ready(_request: Request) -> Response:
-        found = readiness(metered.home, read_live(metered.home), metered.now_ns())
+        found = readiness(home, read_live(home), metered.now_ns())
         status = 200 if found.ready else 503
         return Response(found.model_dump_json(indent=2), status, media_type="application/json")
 

@@ -7,9 +7,9 @@ from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.errors import KeyFileError
+from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.releases.views import waiting_in
-from fleetledger.coordinator.trust.keys import public_key
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.roots import SignedRoot

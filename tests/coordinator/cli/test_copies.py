@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.keys import note_signer, public_key
 from fleetledger.coordinator.ledger.mirror_notes import (
     SILENT_SECONDS,
     MirrorNote,
@@ -26,7 +27,6 @@ from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
-from fleetledger.coordinator.trust.keys import note_signer, public_key
 from fleetledger.schemas.values import FleetId
 
 FLEET = FleetId("orchard")

@@ -10,13 +10,13 @@ from typer.testing import CliRunner, Result
 from fleetledger.coordinator.cli import coordinator as cli
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.keys.entries import DeviceInvited, DeviceKeyRevoked
-from fleetledger.coordinator.trust.keys import public_key
 from fleetledger.schemas.settings_file import SettingsError
 from fleetledger.schemas.token import Token
 from fleetledger.schemas.values import DeviceId, FleetId

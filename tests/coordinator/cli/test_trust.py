@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli.trust import app
 from fleetledger.coordinator.errors import CommandError, KeyFileError, TrustError
+from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
@@ -17,7 +18,6 @@ from fleetledger.coordinator.serving.engine import carry_out_waiting
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.trust.key_files import make_key, public_file, read_key
-from fleetledger.coordinator.trust.keys import public_key
 from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.schemas.keys import KeyName, VerifyKey
 from fleetledger.schemas.roots import RootDocument, SignedRoot

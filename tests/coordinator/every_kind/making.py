@@ -32,6 +32,7 @@ from fleetledger.coordinator.core.rules import (
 )
 from fleetledger.coordinator.core.state import ENTRY_KINDS
 from fleetledger.coordinator.core.work import ModelNotMade
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.making.networks import prepare_network
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
@@ -69,7 +70,6 @@ from fleetledger.coordinator.topics.rounds.entries import (
     WeightsPruned,
 )
 from fleetledger.coordinator.topics.stages.commands import CloseStage
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.learning.numerics.calibration import LOGIT_SCALES
 from fleetledger.learning.numerics.weights import WeightGrid
 from fleetledger.methods.registry import training_coordinator

@@ -15,13 +15,13 @@ from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.errors import AuditError
 from fleetledger.coordinator.ledger.audit import audit, exported_entries
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer, public_key
 from fleetledger.coordinator.ledger.proving import check, prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.tiles import export, tile_name
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
-from fleetledger.coordinator.trust.keys import coordinator_key, note_signer, public_key
 from fleetledger.schemas.keys import SigningKey
 from fleetledger.schemas.values import FleetId
 from tests.schemas.proofs import slow

@@ -24,6 +24,7 @@ from fleetledger.coordinator.ledger import tiles
 from fleetledger.coordinator.ledger.audit import audit, signed_shards
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, note_signer
 from fleetledger.coordinator.ledger.mirror import Mirror, mirrored_blobs, pruned_mark
 from fleetledger.coordinator.ledger.objects import objects_at
 from fleetledger.coordinator.ledger.proving import check, prove
@@ -35,7 +36,6 @@ from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rounds.entries import AnswersPruned, WeightsPruned
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
-from fleetledger.coordinator.trust.keys import coordinator_key, note_reader, note_signer
 from fleetledger.schemas.values import Digest, FleetId
 from fleetledger.simulator.chaos.disk import Disk, Drive
 from fleetledger.simulator.chaos.volume import Volume

@@ -13,13 +13,13 @@ from fleetledger.coordinator.errors import AuditError, EntryError, LedgerWriteEr
 from fleetledger.coordinator.ledger.audit import audit, exported_entries
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.keys import signer_of_notes
 from fleetledger.coordinator.ledger.proving import check, prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.shards import LogShards
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.tiles import export
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
-from fleetledger.coordinator.trust.keys import signer_of_notes
 from fleetledger.schemas.keys import KeyName, SigningKey
 from fleetledger.schemas.proofs.entry import EntryProof
 from fleetledger.schemas.proofs.shards import SHARD_BEGAN

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core import folding, inputs
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.errors import InboxError
@@ -21,7 +21,6 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving import folding
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice

@@ -20,6 +20,7 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import LedgerLockedError, LedgerWriteError
 from fleetledger.coordinator.ledger.entries import Entry
+from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.shards import LogShards
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.serving.engine import LedgerEngine, carry_out_waiting
@@ -29,7 +30,6 @@ from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.shards.state import LogShardState
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
-from fleetledger.coordinator.trust.keys import note_signer
 from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.envelope import Envelope, Sender
 from fleetledger.schemas.message import Message

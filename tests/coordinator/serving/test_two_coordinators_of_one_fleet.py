@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.presence import CoordinatorBirth

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.folding import fold, snapshots_of
 from fleetledger.coordinator.core.saved_state import write_state
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import LedgerError
+from fleetledger.coordinator.ledger.keys import key_folder
 from fleetledger.coordinator.ledger.ranges import RANGE
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
@@ -20,14 +22,12 @@ from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving import verifying
-from fleetledger.coordinator.serving.folding import fold, snapshots_of
 from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import load
-from fleetledger.coordinator.trust.keys import key_folder
 from fleetledger.schemas.keys import KeyName, SigningKey
+from tests.coordinator.core.test_folding import SIZE
 from tests.coordinator.every_kind.facts import unpack
 from tests.coordinator.ledger.support import draft, tampering
-from tests.coordinator.serving.test_folding import SIZE
 
 EDITED = "UPDATE entry SET actor = 'x' WHERE idx = 7"
 ENTRIES = 2 * RANGE + 100

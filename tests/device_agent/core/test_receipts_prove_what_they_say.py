@@ -9,11 +9,11 @@ import pytest
 
 from fleetledger.coordinator.ledger import reader
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.serving.receipting import told_otherwise, with_proof
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
-from fleetledger.coordinator.trust.keys import coordinator_key, note_signer
 from fleetledger.device_agent.core.changes.rollouts import ComparisonWritten
 from fleetledger.device_agent.core.records import ActiveModel, PendingComparison
 from fleetledger.device_agent.core.state import LedgerTrust

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from fleetledger.coordinator.core.folding import StateKeeper
 from fleetledger.coordinator.dashboard.metrics.routes import Metered, metric_routes
 from fleetledger.coordinator.live.snapshot import LiveSnapshot
 from fleetledger.coordinator.paths import ledger_path
@@ -24,7 +25,9 @@ from tests.coordinator.dashboard.metrics.scraping import (
 
 def ask(home: Path, path: str, *, later_ns: int = 0, accept: str = "") -> httpx.Response:
     """Ask an application that has the three routes only."""
-    app = Starlette(routes=metric_routes(Metered(home, lambda: NOW_NS + later_ns, "stsa")))
+    app = Starlette(
+        routes=metric_routes(Metered(StateKeeper(home), lambda: NOW_NS + later_ns, "stsa"))
+    )
 
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=app)

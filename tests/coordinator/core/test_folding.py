@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 
 from fleetledger.coordinator import serve
+from fleetledger.coordinator.core import folding
+from fleetledger.coordinator.core.folding import fold, folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.saved_state import columns_of_state, read_state, write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.serving import engine as engine_module
-from fleetledger.coordinator.serving import folding
 from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.folding import fold, folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
 from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection, load, write_new
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
-from fleetledger.coordinator.trust.keys import coordinator_key
 from fleetledger.schemas.values import DeviceId, Digest
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.every_kind.facts import FACTS, unpack

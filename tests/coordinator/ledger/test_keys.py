@@ -12,18 +12,18 @@ from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft
-from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.verify import VerificationReport, verify
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.trust.keys import (
+from fleetledger.coordinator.ledger.keys import (
     coordinator_key,
     key_folder,
     note_reader,
     note_signer,
     public_key,
 )
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.ledger.verify import VerificationReport, verify
+from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.values import FleetId
 
