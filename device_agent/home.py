@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetledger.device_agent import settings as sections
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.schemas.commented_toml import commented_toml
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home
 from fleetledger.schemas.roots import SignedRoot
@@ -21,7 +23,7 @@ from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
 from fleetledger.schemas.whole_file import write_whole
 from fleetledger.transport.certificates import WatchedCertificate, certificates_of
-from fleetledger.transport.tls import TLS_LINES, TlsSettings
+from fleetledger.transport.tls import TlsSettings
 
 SETTINGS_FILE = "agent.toml"
 ROOT_FILE = "root.json"
@@ -98,148 +100,7 @@ class AgentHome:
         return find_secret(self.folder, self.settings.broker.password_file)
 
 
-TEMPLATE = """\
-# Settings of a fleetledger agent. Relative paths begin at this file's folder.
-
-# Name of this device: 1 to 64 of A-Z, a-z, 0-9, '_' and '-'. Also its user name at the broker.
-device = "{device}"
-# Name of the fleet, as the operator gave it: 1 to 63 of a-z, 0-9 and '-'.
-fleet = "{fleet}"
-# What this device sends, of the forms that the fleet allows. "estimated" is the smallest for few
-# images per class, and tells the least of single images. Left out, the operator decides.
-# contribution_form = "estimated"
-# The coordinator's public key (keys/coordinator.pub in its home). With it, a receipt must prove
-# that the ledger has what this device gave, and that the ledger only grew since.
-{coordinator_key}
-# The fleet's root (trust/root-1.json in the coordinator's home). With it, only models are installed
-# that a release key of the fleet has signed for this device.
-{root}
-
-[broker]
-host = {host}
-port = {port}
-# A file that holds the broker's password for this device on one line (chmod 600).
-{password_file}
-
-{tls}
-
-[data]
-{data}
-
-[model]
-# ONNX Runtime's execution providers, in the order in which they are tried.
-providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
-# Threads of one model, and images per run: more is faster and takes more memory.
-threads = 1
-batch = 8
-# After so long without work for it a model on the processor leaves memory until there is some.
-unload_seconds = 10
-# A new model is loaded and tested in a process of its own first, which may take so many seconds,
-# and half of this machine's memory unless trial_memory_mib says otherwise. It is not taken where a
-# sample takes more than sample_seconds, or, of a model with the frozen part of the former one, more
-# than slowdown times as long. Where TensorRT builds an engine of it first, that may take
-# build_seconds more; it is built once, and kept.
-trial = true
-trial_seconds = 300
-build_seconds = 1800
-slowdown = 2.5
-sample_seconds = 10
-# After a switch the agent must run for so long; if it is started three times before that, it goes
-# back to the former model.
-probation_seconds = 60
-# Where a rollout has two models compared: most held-out images, as many others, and most seconds.
-compare_images = 1000
-compare_seconds = 300
-# Beside these it may compare them on what applications show to `agent serve`: so many images are
-# kept for that on this device, one in so many seconds; 0 keeps none.
-compare_live = 0
-compare_live_seconds = 60
-# What the frozen part of a model runs in, where the model has it: "reference" is float32, "fp16"
-# half precision, "int8" 8-bit integers; "auto" takes fp16 with a GPU and int8 without.
-variant = "{variant}"
-# A new model that did not come within so long is given up, and the fleet is told.
-deadline_hours = 24
-
-[detection]
-# Report when the model is less sure of new images than it was: "sequential" gathers evidence image
-# by image, "baseline" compares batches with this device's own history, "fixed-rise" is that of the
-# papers, "off" does not look.
-mode = "sequential"
-# On average at most one false alarm in so many quiet images.
-quiet_images = 1000
-
-[inbox]
-# Whether images that applications show to the model, and that it doubts, are kept on this device
-# until their owner names them: at most so many, of so many megabytes, for so many days, one in so
-# many seconds, and of a scene that stands still one.
-keep = false
-images = 200
-megabytes = 64
-days = 30
-interval_seconds = 10
-
-[training]
-# What a method keeps of old classes on a frozen backbone: "images" remembers which images of the
-# folder they are, "features" keeps their features, which stay when an image is deleted.
-exemplars = "images"
-# Most that features take on the disk, so that each image is computed once; the oldest go first.
-feature_cache_megabytes = 256
-# Where networks train: "cpu", "cuda", or "auto", a GPU where torch finds one.
-device = "auto"
-# Less memory, and less time on most GPUs: compute in bfloat16 where that is safe.
-bfloat16 = false
-
-[trust]
-# With the coordinator's key: tell when nothing new that it signed came for so many hours.
-silent_hours = 24
-
-[files]
-# Models and other large files may come by HTTPS from where the coordinator says, instead of through
-# the broker; they are checked all the same. false, or the names of hosts, limits that.
-https = true
-# hosts = ["files.example.org"]
-
-[health]
-# How often the coordinator is told how this machine is: temperatures, throttling, free disk,
-# memory, how long the model takes; 0 for never.
-seconds = 60
-# What node_exporter's textfile collector reads, in a folder that this program may write into.
-# textfile = "/var/lib/node_exporter/fleetledger.prom"
-
-[tags]
-# What this device is told apart by: names of a-z, 0-9, "_", "." and "-", with values of letters,
-# digits and "_.:/+-". The operator can choose devices by them, and can put others over them.
-# site = "orchard-1"
-
-[policy]
-# Whether features of single images, or moments of a class's features, may leave this device. A
-# fleet whose method needs them is told that this device gives none.
-publish_features = false
-# Whether gradients of perturbed images may leave it, to the fleet's proxy, which makes images of
-# them. Without them the device trains and answers all the same, and the proxy learns nothing of it.
-publish_gradients = false
-# Whether images themselves may leave it, without their classes: some methods distil on images that
-# every device of the fleet gets. A device that shares none trains and answers all the same.
-publish_images = false
-"""
-
-
-_DATA = """\
-# One folder per class, named after it, with that class's images, such as cat/1.jpg
-folder = {folder}
-# The same for images that are never learned from; the model's accuracy is measured on them.
-{evaluation}
-# What counts: "pictures", "text" for .txt files, or "scenes", pictures with masks: then the folder
-# holds images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks' values.
-samples = "pictures"
-# How often the folders are looked at.
-scan_seconds = 5"""
-_NO_DATA = """\
-# This device runs models and has nothing to learn from.
-samples = "none"
-# One folder per class, named after it: images that the model's accuracy is measured on here.
-{evaluation}"""
-_NO_EVALUATION = '# evaluation_folder = "evaluation"'
+_TITLE = "Settings of a fleetledger agent. Relative paths begin at this file's folder."
 
 
 @dataclass(frozen=True)
@@ -260,16 +121,30 @@ class NewHome:
     variant: VariantChoice = "reference"
 
     @property
-    def data_lines(self) -> str:
-        """What stands in the section `[data]`."""
-        evaluation = (
-            f"evaluation_folder = {toml_value(self.evaluation_folder)}"
-            if self.evaluation_folder
-            else _NO_EVALUATION
+    def settings(self) -> AgentSettings:
+        """What the file says."""
+        return AgentSettings(
+            device=self.device,
+            fleet=self.fleet,
+            coordinator_key=self.coordinator_key,
+            root=None if self.root is None else Path(ROOT_FILE),
+            broker=sections.AgentBrokerSettings(
+                host=self.host,
+                port=self.port,
+                password_file=_path(self.password_file),
+                tls=self.tls,
+            ),
+            data=sections.AgentDataSettings(
+                folder=_path(self.data_folder),
+                evaluation_folder=_path(self.evaluation_folder),
+                samples="none" if self.data_folder is None else "pictures",
+            ),
+            model=sections.ModelSettings(variant=self.variant),
         )
-        if self.data_folder is None:
-            return _NO_DATA.format(evaluation=evaluation)
-        return _DATA.format(folder=toml_value(self.data_folder), evaluation=evaluation)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def write_home(folder: Path, new: NewHome) -> Path:
@@ -278,30 +153,13 @@ def write_home(folder: Path, new: NewHome) -> Path:
     Raises `HomeError` if there are settings already, or the folder cannot be written.
     """
     path = folder / SETTINGS_FILE
-    line = f"password_file = {toml_value(new.password_file)}" if new.password_file else ""
-    text = TEMPLATE.format(
-        device=new.device,
-        fleet=new.fleet,
-        host=toml_value(new.host),
-        port=new.port,
-        data=new.data_lines,
-        variant=new.variant,
-        password_file=line or '# password_file = "password"',
-        tls=TLS_LINES if new.tls is None else new.tls.toml(),
-        root=f"root = {toml_value(ROOT_FILE)}" if new.root else f'# root = "{ROOT_FILE}"',
-        coordinator_key=(
-            f"coordinator_key = {toml_value(new.coordinator_key)}"
-            if new.coordinator_key
-            else '# coordinator_key = "FLEET/coordinator+HASH+KEY"'
-        ),
-    )
     if path.exists():
         raise HomeError(f"{path}: is there already; edit it, or choose another --home")
     try:
         make_home(folder, OWNER_AND_GROUP)
         if new.root is not None:
             write_whole(folder / ROOT_FILE, new.root.canonical_bytes() + b"\n")
-        write_whole(path, text)
+        write_whole(path, commented_toml(new.settings, _TITLE))
         for samples in filter(None, (new.data_folder, new.evaluation_folder)):
             (folder / samples).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -23,17 +23,7 @@ from fleetledger.device_agent.enrolling import enrol
 from fleetledger.device_agent.errors import HomeError
 from fleetledger.device_agent.home import SETTINGS_FILE, AgentHome, NewHome, write_home
 from fleetledger.device_agent.pinning import read_root
-from fleetledger.schemas.kits import (
-    CA_FILE,
-    CERTIFICATE_FILE,
-    KEY_FILE,
-    KIT_PASSWORD_FILE,
-    KIT_ROOT_FILE,
-    PRIVATE_FILES,
-    TOKEN_FILE,
-    Kit,
-    read_kit,
-)
+from fleetledger.schemas import kits
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.private_file import OWNER_AND_GROUP, make_home, write_private
 from fleetledger.schemas.regular_files import read_regular
@@ -59,7 +49,7 @@ class KitInstallation:
     """A kit, and where it is to be installed."""
 
     folder: Path
-    kit: Kit
+    kit: kits.Kit
     home: Path
     unit_folder: Path | None
     user: str | None
@@ -70,7 +60,7 @@ class KitInstallation:
     ) -> KitInstallation:
         """Read a kit; raise `SettingsError`, or `HomeError` where it cannot be installed so."""
         _check_files(folder)
-        kit = read_kit(folder)
+        kit = kits.read_kit(folder)
         here = home.absolute()
         if (here / SETTINGS_FILE).exists():
             known = AgentHome.open(here).settings
@@ -105,10 +95,10 @@ class KitInstallation:
             yield SetUpStep(f"keep {self.home / SETTINGS_FILE}", lambda: None)
         else:
             yield SetUpStep(f"write {self.home / SETTINGS_FILE}", self._write_home)
-        for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE, KIT_PASSWORD_FILE):
+        for name in (kits.CA_FILE, kits.CERTIFICATE_FILE, kits.KEY_FILE, kits.KIT_PASSWORD_FILE):
             if (self.folder / name).exists():
                 yield SetUpStep(f"copy {name} into {self.home}", self._copying(name))
-        if (self.folder / TOKEN_FILE).exists():
+        if (self.folder / kits.TOKEN_FILE).exists():
             yield SetUpStep("make a key, to be confirmed by the kit's token", self._enrol)
         if self.user is not None:
             yield SetUpStep(f"give {self.home} to {self.user}", self._give)
@@ -118,9 +108,9 @@ class KitInstallation:
                 yield SetUpStep(f"write {file}", partial(self._write_unit, kind, file))
 
     def _write_home(self) -> None:
-        kit, root = self.kit, self.folder / KIT_ROOT_FILE
-        certificate = (self.folder / CERTIFICATE_FILE).exists()
-        password = (self.folder / KIT_PASSWORD_FILE).exists()
+        kit, root = self.kit, self.folder / kits.KIT_ROOT_FILE
+        certificate = (self.folder / kits.CERTIFICATE_FILE).exists()
+        password = (self.folder / kits.KIT_PASSWORD_FILE).exists()
         make_home(self.home, OWNER_AND_GROUP)
         write_home(
             self.home,
@@ -132,12 +122,12 @@ class KitInstallation:
                 data_folder=kit.data,
                 evaluation_folder=kit.evaluation,
                 variant=kit.variant or "reference",
-                password_file=KIT_PASSWORD_FILE if password else None,
+                password_file=kits.KIT_PASSWORD_FILE if password else None,
                 root=read_root(root, kit.fleet) if root.exists() else None,
                 tls=TlsSettings(
-                    ca_file=Path(CA_FILE),
-                    certificate_file=Path(CERTIFICATE_FILE) if certificate else None,
-                    key_file=Path(KEY_FILE) if certificate else None,
+                    ca_file=Path(kits.CA_FILE),
+                    certificate_file=Path(kits.CERTIFICATE_FILE) if certificate else None,
+                    key_file=Path(kits.KEY_FILE) if certificate else None,
                 ),
             ),
         )
@@ -147,7 +137,7 @@ class KitInstallation:
             try:
                 data = read_regular(self.folder / name, _LONGEST_FILE)
                 write_private(self.home / name, data)
-                if name not in PRIVATE_FILES:
+                if name not in kits.PRIVATE_FILES:
                     (self.home / name).chmod(0o644)
             except OSError as error:
                 raise HomeError(f"{self.home / name}: cannot be copied: {error}") from error
@@ -155,7 +145,7 @@ class KitInstallation:
         return copy
 
     def _enrol(self) -> None:
-        enrol(self.home, read_regular(self.folder / TOKEN_FILE, _LONGEST_FILE).decode("ascii"))
+        enrol(self.home, read_regular(self.folder / kits.TOKEN_FILE, _LONGEST_FILE).decode("ascii"))
 
     def _give(self) -> None:
         assert self.user is not None

@@ -14,37 +14,33 @@ from fleetledger.schemas.rollouts import MAX_IMAGES
 from fleetledger.schemas.tags import Tags
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.schemas.variants import VariantChoice
-from fleetledger.transport.mqtt_settings import BrokerHost
-from fleetledger.transport.tls import TlsSettings
+from fleetledger.transport.mqtt_settings import BrokerSettings
 
 Samples = Literal["pictures", "text", "scenes", "none"]
 DEFAULT_PROVIDERS = ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider")
 
 
-class AgentBrokerSettings(Strict):
+class AgentBrokerSettings(BrokerSettings):
     """Where the broker is. The user name is the device's name."""
-
-    host: BrokerHost = "127.0.0.1"
-    port: int = Field(default=1883, ge=1, le=65535)
-    password_file: Path | None = None
-    """A file with one line, readable by the agent's user alone."""
-    tls: TlsSettings | None = None
-    """Left out, the connection is not encrypted."""
 
 
 class AgentDataSettings(Strict):
-    """Where the images are."""
+    """What the device learns from: docs/agent.md#the-data-folder."""
 
-    folder: Path | None = None
-    """Holds one folder per class, named after it; of scenes: images, masks and classes.toml. Left
-    out where `samples` is "none"."""
-    evaluation_folder: Path | None = None
-    """The same for images that are never learned from: accuracy is measured on them."""
+    folder: Path | None = Field(default=None, examples=["data"])
+    """Folder with one folder per class, named after it, with that class's images, such as
+    cat/1.jpg. Scenes have images/NAME.jpg, masks/NAME.png and a classes.toml that names the masks'
+    values. Left out where `samples` is "none"."""
+    evaluation_folder: Path | None = Field(default=None, examples=["evaluation"])
+    """The same for images that are never learned from: the model's accuracy is measured on them."""
     samples: Samples = "pictures"
-    """What counts as samples: pictures, `.txt` files (docs/text.md), or pictures with a mask that
-    gives every pixel a class (docs/segmentation.md); or "none": this device runs models, and has
-    nothing to learn from (docs/push-models.md)."""
+    """What counts as samples: "pictures", "text" for .txt files (docs/text.md#on-a-device), or
+    "scenes" for pictures with a mask that gives every pixel a class
+    (docs/segmentation.md#scenes-on-a-device). "none" is a device that runs models and has nothing
+    to learn from (docs/push-models.md#the-devices)."""
     scan_seconds: float = Field(default=5.0, ge=0.2, le=3600)
+    """Seconds between scans of the folders. A folder that takes long to scan is left alone for 20
+    times as long, at most 300 s."""
     pause_seconds: float = Field(default=60.0, ge=0, le=1e7)
     """Seconds after a stage's part until images go into another one that they do not fill; twice as
     long after each further part of the stage."""
@@ -62,48 +58,55 @@ class AgentDataSettings(Strict):
 
 
 class ModelSettings(Strict):
-    """How models run."""
+    """How models run, and what a new model must pass: docs/agent.md#models."""
 
     providers: tuple[str, ...] = Field(default=DEFAULT_PROVIDERS, min_length=1, max_length=10)
-    """ONNX Runtime execution providers, tried in this order."""
+    """ONNX Runtime's execution providers for the frozen part, tried in this order. One that fails
+    when it is first run is left for the next; heads run on the processor."""
     threads: int = Field(default=1, ge=1, le=256)
-    """Threads of one ONNX Runtime session; each costs memory."""
+    """Threads of one model; each costs memory."""
     batch: int = Field(default=8, ge=1, le=1024)
     """Images per run; more is faster and takes more memory."""
     unload_seconds: float = Field(default=10.0, ge=0, le=1e9)
-    """After so long without work for it a model on the processor leaves memory until there is."""
+    """Seconds without work after which a model on the processor leaves memory until there is some:
+    docs/agent.md#memory."""
     deadline_hours: float = Field(default=24.0, gt=0, le=87600)
-    """After so long a model that the fleet wants here and that did not come is given up."""
+    """Hours after which a new model that did not come is given up, and the fleet is told."""
     variant: VariantChoice = "reference"
-    """Which variant of the frozen part models run on, where they have it; `auto` takes half
-    precision where a GPU's provider is at hand, and 8-bit integers on the processor."""
+    """What the frozen part of a model runs in, where the model has it: "reference" is float32,
+    "fp16" half precision, "int8" 8-bit integers; "auto" takes fp16 with a GPU and int8 without.
+    Contributions are computed by the reference: docs/models.md#variants-in-fewer-bits."""
     domains: tuple[str, ...] = Field(default=(), max_length=20)
     """Operator domains that files may use beside the standard one."""
     trial: bool = True
-    """Whether a new model is loaded and tested in a process of its own first."""
+    """Whether a new model is loaded and tested in a process of its own first:
+    docs/agent.md#what-a-device-checks-before-it-runs-a-model."""
     trial_seconds: float = Field(default=300.0, ge=1, le=86_400)
-    """Longest trial."""
+    """Most seconds of a trial, by the clock and by the processor's."""
     build_seconds: float = Field(default=1800.0, ge=1, le=86_400)
-    """How much longer it may be where TensorRT builds an engine first, once for a frozen part."""
-    trial_memory_mib: int | None = Field(default=None, ge=16, le=1 << 24)
-    """Most memory of a model on trial, beyond the libraries; half of the machine's if left out."""
+    """Seconds that a trial may take besides where TensorRT builds an engine first, once for a
+    frozen part: docs/agent.md#engines-of-tensorrt."""
+    trial_memory_mib: int | None = Field(default=None, ge=16, le=1 << 24, examples=[2048])
+    """Most memory of a model on trial in MiB, beyond the libraries; half of the machine's if left
+    out."""
     slowdown: float = Field(default=2.5, ge=1, le=1e6)
-    """How many times as long as the former model of its lineage a new one may take for a sample."""
+    """Most times as long for a sample as the former model with the same frozen part; a slower new
+    model is refused."""
     sample_seconds: float = Field(default=10.0, gt=0, le=86_400)
-    """Longest that a new model may take for a sample."""
+    """Most seconds of a new model for a sample."""
     compare_images: int = Field(default=1000, ge=0, le=MAX_IMAGES)
-    """Most held-out images on which a candidate is compared with another model, and as many more
-    without labels."""
+    """Most held-out images on which a rollout compares two models, and as many more without labels:
+    docs/agent.md#a-candidate-beside-the-model-that-runs."""
     compare_seconds: float = Field(default=300.0, ge=0, le=86_400)
-    """After so long of comparing no further image is begun."""
+    """Seconds of comparing after which no further image is begun."""
     compare_live: int = Field(default=0, ge=0, le=100_000)
     """Most images that applications showed to `agent serve` and that are kept on this device to
     compare models on; 0 keeps none."""
     compare_live_seconds: float = Field(default=60.0, ge=0, le=86_400)
-    """One of them is kept in so many seconds, on average."""
+    """Mean seconds between two images that are kept for that."""
     probation_seconds: float = Field(default=60.0, ge=0, le=86_400)
-    """How long the agent must have run after a switch before its starts no longer count; 0 counts
-    none."""
+    """Seconds that the agent must run after a switch. Started three times before that, it goes back
+    to the former model; 0 counts no starts."""
 
     @field_validator("providers")
     @classmethod
@@ -114,52 +117,55 @@ class ModelSettings(Strict):
 
 
 class AgentDetectionSettings(Strict):
-    """When images that the model is unsure about are reported; see docs/detection.md."""
+    """When images that the model is unsure about are reported: docs/detection.md."""
 
     mode: Literal["sequential", "baseline", "fixed-rise", "off"] = "sequential"
-    """`sequential`: evidence is gathered over shots, against this device's quiet ones.
-    `baseline`: batches against this device's own history. `fixed-rise`: as in the papers."""
+    """How the device notices: "sequential" gathers evidence image by image against its quiet ones,
+    "baseline" compares batches with its own history, "fixed-rise" is that of the papers, "off"
+    does not look."""
     quiet_images: int = Field(default=1000, ge=20, le=10_000_000)
-    """For `sequential`: on average at most one false alarm in so many quiet images; 10000 fits a
-    camera of an image a second, with 9 a day."""
+    """For `sequential`: quiet images with at most one false alarm, on average. 10000 fits a camera
+    of an image a second, with 9 alarms a day: docs/detection.md#the-sequential-rule."""
     min_images: int = Field(default=50, ge=1, le=10_000)
     """New images of one batch; the default is the least that is sound. For `sequential`: quiet
     images before those of unknown classes are measured."""
     deviations: float = Field(default=2.0, gt=0, le=100)
     """For `baseline`: standard deviations above the history's mean at which a batch is reported."""
     rise_nats: float = Field(default=1.2, gt=0, le=100)
-    """For `fixed-rise`: the rise over the batch before."""
+    """For `fixed-rise`: the rise over the batch before, in nats."""
 
 
 class InboxSettings(Strict):
-    """Which images that applications show to the model are kept for their owner to name."""
+    """Images that the model doubts, for their owner: docs/label-what-the-model-doubts.md."""
 
     keep: bool = False
     """Whether any are: images of a camera are written to the disk only where the owner says so."""
-    doubt: float | None = Field(default=None, gt=0, le=100)
-    """The least doubt of an image, in the unit of `[detection]`; left out, 0.5, or `rise_nats`
-    where its mode is `fixed-rise`."""
+    doubt: float | None = Field(default=None, gt=0, le=100, examples=[0.5])
+    """Least doubt of an image that is kept, in the unit of `[detection]`; left out, 0.5, or
+    `rise_nats` where its mode is `fixed-rise`."""
     images: int = Field(default=200, ge=1, le=10_000)
+    """Most images that wait for a name."""
     megabytes: int = Field(default=64, ge=1, le=1_000_000)
+    """Most megabytes that they take on the disk."""
     days: float = Field(default=30.0, gt=0, le=3650)
-    """After so long an image that nobody has named goes."""
+    """Days after which an image that nobody has named goes."""
     interval_seconds: float = Field(default=10.0, ge=0, le=86_400)
-    """Between two images that are kept."""
+    """Seconds between two images that are kept; of a scene that stands still one is."""
 
 
 Exemplars = Literal["images", "features"]
 
 
 class AgentTrainingSettings(Strict):
-    """How this device trains, where the fleet's method does."""
+    """How this device trains, where the fleet's method does: docs/rounds.md."""
 
     exemplars: Exemplars = "images"
-    """What is kept of old classes on a frozen backbone: that an image of the folder is one, or its
-    features, which stay on the device when the image is gone."""
+    """What a method keeps of old classes on a frozen backbone: "images" remembers which images of
+    the folder they are, "features" keeps their features, which stay when an image is deleted."""
     feature_cache_megabytes: int = Field(default=256, ge=1, le=1_000_000)
-    """Most that features of a frozen backbone take on the disk; the oldest go first."""
+    """Most megabytes that features of a frozen backbone take on the disk; the oldest go first."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks train; `auto` takes a GPU where torch finds one."""
+    """Where networks train; "auto" takes a GPU where torch finds one."""
     bfloat16: bool = False
     """Whether training computes in bfloat16 where torch deems it safe; weights stay float32."""
     inference_batch: int = Field(default=8, ge=1, le=4096)
@@ -170,38 +176,45 @@ class PolicySettings(Strict):
     """What may leave this device, beyond sums, counts and weights."""
 
     publish_features: bool = False
-    """Features of single images, or moments of a class's features."""
+    """Whether features of single images, or moments of a class's features, may leave this device.
+    A fleet whose method needs them is told that this device gives none."""
     publish_gradients: bool = False
-    """Gradients of perturbed images, to the fleet's proxy, which makes images of them."""
+    """Whether gradients of perturbed images may, to the fleet's proxy, which makes images of them:
+    docs/proxy.md. Without them the device trains and answers all the same."""
     publish_images: bool = False
-    """Images themselves, unlabelled, to the coordinator and from there to every device."""
+    """Whether images themselves may, unlabelled, to the coordinator and from there to every device.
+    A device that shares none trains and answers all the same."""
 
 
 class TrustSettings(Strict):
-    """What the owner is told of the fleet's keys."""
+    """What the owner is told of the fleet's keys: docs/trust.md."""
 
     silent_hours: float = Field(default=24.0, ge=2, le=87600)
-    """After so long without anything new that the coordinator has signed the owner is told; it says
-    something every hour."""
+    """Hours without anything new that the coordinator signed, after which the owner is told; with
+    its key it says something every hour."""
 
 
 class FilesSettings(Strict):
-    """From where models and other large files come."""
+    """From where models and other large files come: docs/copies.md#models-by-https."""
 
     https: bool = True
-    """Whether they may be fetched by HTTPS from where the coordinator says, before the broker."""
+    """Whether they may be fetched by HTTPS from where the coordinator says, before the broker. They
+    are checked all the same."""
     hosts: tuple[str, ...] = Field(default=(), max_length=50)
-    """From these hosts alone; from any where it is left out."""
-    ca_file: Path | None = None
+    """Hosts that they may come from; any with a public address where there is none."""
+    ca_file: Path | None = Field(default=None, examples=["files-ca.pem"])
     """Certificates of the CAs that may have signed theirs; left out, the system's."""
 
 
 class HealthSettings(Strict):
-    """What is told of the machine."""
+    """What is told of the machine: docs/agent.md#health."""
 
     seconds: float = Field(default=60.0, ge=0, le=86_400)
-    """How often the coordinator is told how this machine is; 0 for never."""
-    textfile: Path | None = None
+    """Seconds between two reports to the coordinator of temperatures, throttling, free disk, memory
+    and how long the model takes; 0 for never."""
+    textfile: Path | None = Field(
+        default=None, examples=["/var/lib/node_exporter/fleetledger.prom"]
+    )
     """A file that ends in `.prom`, which node_exporter's textfile collector reads; written as
     often, every minute where the coordinator is told nothing."""
 
@@ -210,15 +223,24 @@ class AgentSettings(Strict):
     """Everything in `agent.toml`."""
 
     device: DeviceId
+    """Name of this device: 1 to 64 of A-Z, a-z, 0-9, '_' and '-'. Also its user name at the
+    broker."""
     fleet: FleetId
-    contribution_form: str | None = Field(default=None, min_length=1, max_length=40)
-    """One of the forms that the fleet's method allows; left out, the fleet's own."""
-    coordinator_key: VerifyKey | None = None
-    """The coordinator's public key; with it, a receipt must prove that the ledger has what this
-    device gave."""
-    root: Path | None = None
-    """The fleet's root document, relative to the agent's folder; with it, only models are installed
-    that a release key of the fleet has signed."""
+    """Name of the fleet, as the operator gave it: 1 to 63 of a-z, 0-9 and '-'."""
+    contribution_form: str | None = Field(
+        default=None, min_length=1, max_length=40, examples=["estimated"]
+    )
+    """What this device sends, of the forms that the fleet's method allows. "estimated" is the
+    smallest for few images per class, and tells the least of single images: docs/methods/stsa.md.
+    Left out, the operator decides."""
+    coordinator_key: VerifyKey | None = Field(default=None, examples=["FLEET/coordinator+HASH+KEY"])
+    """The coordinator's public key (keys/coordinator.pub in its home). With it, a receipt must
+    prove that the ledger has what this device gave, and that the ledger only grew since:
+    docs/ledger.md#what-a-device-checks. `agent enrol` sets it."""
+    root: Path | None = Field(default=None, examples=["root.json"])
+    """The fleet's root document (trust/root-1.json in the coordinator's home). With it, only models
+    are installed that a release key of the fleet has signed:
+    docs/trust.md#root-and-release-keys."""
     broker: AgentBrokerSettings = AgentBrokerSettings()
     data: AgentDataSettings
     model: ModelSettings = ModelSettings()
@@ -229,5 +251,7 @@ class AgentSettings(Strict):
     trust: TrustSettings = TrustSettings()
     files: FilesSettings = FilesSettings()
     health: HealthSettings = HealthSettings()
-    tags: Tags = Field(default={})
-    """What the owner says of the device, for the operator to choose devices by."""
+    tags: Tags = Field(default={}, examples=[{"site": "orchard-1"}])
+    """What this device is told apart by: at most 32 names of a-z, 0-9, "_", "." and "-", with
+    values of letters, digits and "_.:/+-". The operator can choose devices by them
+    (docs/coordinator.md#tags), and can put others over them."""

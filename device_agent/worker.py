@@ -11,44 +11,30 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from fleetledger.device_agent.core import requests
 from fleetledger.device_agent.core.inputs import Input
-from fleetledger.device_agent.core.requests import (
-    CheckActiveModel,
-    Compare,
-    ComputePart,
-    Evaluate,
-    ForgetCandidate,
-    InstallModel,
-    Measure,
-    ReadManifest,
-    ReadThrottling,
-    Request,
-    Scan,
-    ShadowModel,
-    Train,
-)
 from fleetledger.schemas.progress import JobProgress
 from fleetledger.transport.errors import ThreadEndedError
 
 _JOBS: dict[type[object], str] = {
-    Scan: "scan of the data folder",
-    ComputePart: "counting of a part",
-    Train: "training",
-    ReadManifest: "reading of a manifest",
-    InstallModel: "trial and installation of a model",
-    ShadowModel: "trial of a candidate",
-    ForgetCandidate: "removal of a candidate",
-    Compare: "comparison of two models",
-    ReadThrottling: "reading of the machine's counters",
-    CheckActiveModel: "test of the active model",
-    Evaluate: "evaluation on held-out samples",
-    Measure: "measuring of new samples",
+    requests.Scan: "scan of the data folder",
+    requests.ComputePart: "counting of a part",
+    requests.Train: "training",
+    requests.ReadManifest: "reading of a manifest",
+    requests.InstallModel: "trial and installation of a model",
+    requests.ShadowModel: "trial of a candidate",
+    requests.ForgetCandidate: "removal of a candidate",
+    requests.Compare: "comparison of two models",
+    requests.ReadThrottling: "reading of the machine's counters",
+    requests.CheckActiveModel: "test of the active model",
+    requests.Evaluate: "evaluation on held-out samples",
+    requests.Measure: "measuring of new samples",
 }
 """Requests of the workbench, in words."""
 
 log = logging.getLogger("device_agent")
 
-Answer = Callable[[Request], tuple[Input, ...]]
+Answer = Callable[[requests.Request], tuple[Input, ...]]
 
 
 class AgentWorker(Protocol):
@@ -60,7 +46,7 @@ class AgentWorker(Protocol):
     def stop(self, seconds: float) -> None:
         """End after the request under way; give up waiting for it after `seconds`."""
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: requests.Request) -> None:
         """Queue a request."""
 
     @property
@@ -83,7 +69,7 @@ class WorkerThread:
     def __init__(self, answer: Answer, on_answer: Callable[[], None]) -> None:
         self._answer = answer
         self._on_answer = on_answer
-        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._requests: SimpleQueue[requests.Request | None] = SimpleQueue()
         self._inputs: SimpleQueue[Input | Exception] = SimpleQueue()
         self._stopping = threading.Event()
         self.progress = JobProgress("agent")
@@ -103,7 +89,7 @@ class WorkerThread:
         self._requests.put(None)
         self._thread.join(seconds)
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: requests.Request) -> None:
         """Queue a request."""
         self._requests.put(request)
 
@@ -135,7 +121,7 @@ class WorkerThread:
             if request is None or self._stopping.is_set():
                 return
             try:
-                silent = isinstance(request, Train)
+                silent = isinstance(request, requests.Train)
                 with self.progress.working(_job(request), by_processor=silent):
                     answers: tuple[Input | Exception, ...] = self._answer(request)
             except Exception as error:
@@ -146,5 +132,5 @@ class WorkerThread:
             self._on_answer()
 
 
-def _job(request: Request) -> str:
+def _job(request: requests.Request) -> str:
     return _JOBS.get(type(request), type(request).__name__)

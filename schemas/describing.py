@@ -23,7 +23,7 @@ def describe_fields() -> None:
     for model in dict.fromkeys(_innermost_first(Strict.__subclasses__())):
         for name, field in model.model_fields.items():
             if field.description is None:
-                field.description = _meaning(model, name)
+                field.description = meaning_of(model, name)
         model.model_rebuild(force=True)  # also where it only holds others: it has their schemas
 
 
@@ -43,7 +43,8 @@ def _held(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _held(argument)
 
 
-def _meaning(model: type[BaseModel], field: str) -> str | None:
+def meaning_of(model: type[BaseModel], field: str) -> str | None:
+    """Return the docstring below a field of a model. None where it has none."""
     for base in model.__mro__:
         found = _docstrings(base.__module__).get(base.__qualname__, {}).get(field)
         if found is not None:

@@ -12,9 +12,10 @@ from pydantic import AfterValidator, Field
 
 from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
 from fleetledger.schemas.errors import InvalidValueError
+from fleetledger.schemas.message import Strict
 from fleetledger.schemas.settings_file import SettingsError, read_secret
 from fleetledger.transport.errors import PasswordFileError
-from fleetledger.transport.tls import TlsFiles
+from fleetledger.transport.tls import TlsFiles, TlsSettings
 
 MQTT_5 = 5
 MQTT_3_1_1 = 4
@@ -34,6 +35,20 @@ def read_host(text: str) -> str:
 
 BrokerHost = Annotated[str, Field(max_length=253), AfterValidator(read_host)]
 """A name or an IP address, of version 6 without brackets."""
+
+
+class BrokerSettings(Strict):
+    """`[broker]` of a settings file; relative paths begin at that file's folder."""
+
+    host: BrokerHost = "127.0.0.1"
+    """Name or address of the broker."""
+    port: int = Field(default=1883, ge=1, le=65535)
+    """Port of the broker; 8883 is the usual one with TLS."""
+    password_file: Path | None = Field(default=None, examples=["broker.password"])
+    """File with the broker's password on one line, readable by its owner alone (chmod 600). It is
+    read at every connection, so a new password needs no restart."""
+    tls: TlsSettings | None = None
+    """Encryption of the connection: docs/transport.md#tls. Left out, nothing is encrypted."""
 
 
 @dataclass(frozen=True)

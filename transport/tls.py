@@ -11,30 +11,23 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomli_w
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.errors import TlsError
 
-TLS_LINES = """\
-# [broker.tls]                     # encrypts the connection; see docs/transport.md
-# ca_file = "ca.pem"               # left out, the system's CAs are believed
-# certificate_file = "NAME.pem"    # where the broker asks for a certificate instead of a password
-# key_file = "NAME.key"            # mode 0600"""
-"""How a settings file shows the section to those who do not have it yet."""
-
 
 class TlsSettings(Strict):
     """`[broker.tls]` of a settings file; relative paths begin at that file's folder."""
 
-    ca_file: Path | None = None
+    ca_file: Path | None = Field(default=None, examples=["ca.pem"])
     """Certificates of the CAs that may have signed the broker's; left out, the system's."""
-    certificate_file: Path | None = None
-    """Our own certificate, for a broker that asks for one; its common name is the user name."""
-    key_file: Path | None = None
-    """The key of that certificate, without a password, readable by its owner alone."""
+    certificate_file: Path | None = Field(default=None, examples=["NAME.pem"])
+    """Our own certificate, for a broker that asks for one instead of a password; its common name is
+    the user name."""
+    key_file: Path | None = Field(default=None, examples=["NAME.key"])
+    """The key of that certificate, without a password, readable by its owner alone (mode 0600)."""
 
     @model_validator(mode="after")
     def _have_both_or_neither(self) -> Self:
@@ -44,11 +37,6 @@ class TlsSettings(Strict):
                 f"{missing} is missing; give certificate_file and key_file, or neither"
             )
         return self
-
-    def toml(self) -> str:
-        """Return the section as it stands in a settings file."""
-        files = self.model_dump(mode="json", exclude_none=True)
-        return tomli_w.dumps({"broker": {"tls": files}}).rstrip("\n")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from fleetledger.coordinator.settings import (
     LocalBrokerSettings,
     load,
 )
+from fleetledger.schemas.commented_toml import section_toml
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.settings_file import SettingsError
@@ -114,7 +115,8 @@ def _words(settings: CoordinatorSettings, what: BrokerFolder) -> Iterator[str]:
     )
     yield f"2. {_login(what)}"
     if what.local_port is not None and settings.broker.local is None:
-        section = LocalBrokerSettings(port=what.local_port).toml().replace("\n", "   ")
+        local = LocalBrokerSettings(port=what.local_port).model_dump(mode="json")
+        section = section_toml("broker.local", local).replace("\n", "   ")
         yield (
             "   A coordinator on the broker's host gets in when devices have taken all connections "
             f"of theirs, with this in its settings: {section}"

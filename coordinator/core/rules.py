@@ -11,40 +11,42 @@ from fleetledger.schemas.message import Strict
 
 
 class StageRules(Strict):
-    """Who opens stages; a stage closes on quorum and quiet time, or on its deadline."""
+    """When stages open and close: docs/coordinator.md#stages."""
 
     quorum: float = Field(default=1.0, gt=0, le=1)
     """Share of admitted devices that must have answered."""
     quiet_seconds: float = Field(default=30.0, ge=0)
-    """Time without a further answer, once the quorum is there."""
+    """Seconds without a further answer, once the quorum is there, after which a stage closes."""
     deadline_seconds: float = Field(default=3600.0, gt=0)
-    """Time after which the stage closes with whatever came."""
-    away_seconds: float | None = Field(default=None, gt=0, le=1e9)
-    """Seconds after which a stage closes without a device that is away. None waits for all; a
-    coordinator that serves waits for an hour then."""
+    """Seconds after which a stage closes with whatever came."""
+    away_seconds: float | None = Field(default=None, gt=0, le=1e9, examples=[3600])
+    """Seconds after which a stage closes without a device that is away, or never came, or is
+    silent: docs/trust.md#silence. Left out, an hour."""
     open: Literal["operator", "reports"] = "operator"
-    """`reports`: what devices report as new opens the next stage; the operator still can."""
+    """Who opens the next stage: "operator", or "reports", what devices report as new
+    (docs/detection.md); the operator still can."""
     reports_quorum: (
         Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)]
     ) = 0.5
-    """How many devices must have reported: a whole number of them, or a share such as 0.5. 1 is one
+    """Devices that must have reported: a whole number of them, or a share such as 0.5. 1 is one
     device, 1.0 all of them."""
-    reports_within_seconds: float | None = Field(default=None, ge=0, le=1e9)
-    """Seconds before the newest report within which doubts of devices count. None: as long as each
-    report says, the time in which its device looks at a tenth of `quiet_images`."""
+    reports_within_seconds: float | None = Field(default=None, ge=0, le=1e9, examples=[3600])
+    """Seconds before the newest report within which doubts of devices count. Left out, as long as
+    each report says, the time in which its device looks at a tenth of `quiet_images`:
+    docs/detection.md#what-the-coordinator-makes-of-it."""
     settle_seconds: float = Field(default=10.0, ge=0)
-    """Time without a further report before a stage opens by itself."""
+    """Seconds without a further report before a stage opens by itself."""
     gather_seconds: float = Field(default=60.0, ge=0, le=1e9)
-    """Time for devices to come back after a start of the coordinator; until then a stage of before
-    stays open for those that have not answered, whatever passed while it was away."""
+    """Seconds for devices to come back after a start of the coordinator. Until then an open stage
+    stays open for those that have not answered."""
 
 
 class RoundRules(Strict):
-    """Rounds of methods that train: who is asked, how long, how many answers are enough."""
+    """Rounds of methods that train networks: docs/rounds.md#settings."""
 
     per_stage: int = Field(default=10, ge=1, le=100_000)
-    """R, rounds of every stage."""
-    per_first_stage: int | None = Field(default=None, ge=1, le=100_000)
+    """Rounds of every stage."""
+    per_first_stage: int | None = Field(default=None, ge=1, le=100_000, examples=[50])
     """Rounds of the first stage, where it has more or fewer."""
     cohort: Annotated[int, Field(ge=1, le=1_000_000)] | Annotated[float, Field(gt=0, le=1)] = 1.0
     """Devices asked in a round: a whole number of them, or a share of those that are there. 1 is
@@ -81,15 +83,16 @@ _DOUBLINGS = 60
 
 
 class ModelRules(Strict):
-    """When models are solved and whether they go out by themselves."""
+    """When models are solved, and whether they go out by themselves."""
 
     automatic: bool = True
-    """Each solved model becomes desired for all devices."""
+    """Whether each solved model goes to all devices."""
     solve_every_seconds: float = Field(default=30.0, ge=0)
-    """Shortest time between two solves while contributions wait outside a stage's closing; twice as
-    long after each model since a stage was closed, a class was named or a part was retracted."""
+    """Shortest seconds between two solves while contributions wait outside a stage's closing; twice
+    as long after each model since a stage closed, a class was named or a part was retracted."""
     longest_pause_seconds: float = Field(default=86400.0, ge=0)
-    """What these pauses grow to; never less than `solve_every_seconds`."""
+    """What these pauses grow to, and never less than `solve_every_seconds`: a fleet that trickles
+    all year makes some 380 models."""
 
     def pause_seconds(self, models: int) -> float:
         """Return the pause after so many models without anything that makes the next one urgent."""
@@ -98,13 +101,13 @@ class ModelRules(Strict):
 
 
 class RolloutRules(Strict):
-    """How what the fleet learns goes out in a large fleet."""
+    """How models go out in a large fleet: docs/rollouts.md."""
 
     automatic_from: int = Field(default=20, ge=0, le=1_000_000_000)
     """Admitted devices from which on each solved model goes out as a rollout, and not to all at
     once; 0 for never."""
     plan: RolloutPlan = AUTOMATIC
-    """Of these rollouts."""
+    """Plan of these rollouts."""
 
     def is_large(self, devices: int) -> bool:
         """Whether a fleet of so many devices gets models group by group."""
@@ -112,12 +115,12 @@ class RolloutRules(Strict):
 
 
 class AdapterRules(Strict):
-    """An adapter on top of a solved model: who judges it, how it is trained, how it goes out."""
+    """An adapter on top of a solved model: docs/rounds.md#an-adapter-on-top-of-the-exact-head."""
 
     held_out: float = Field(default=0.2, gt=0, lt=1)
     """Share of the devices that no round asks, so that they measure what they did not make."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Of method `rounds`, whose preset is `adapter` where none is named."""
+    """Settings of method `rounds`, whose preset is "adapter" where none is named."""
     plan: RolloutPlan = ADAPTED
     """How the result goes out."""
 
@@ -125,23 +128,25 @@ class AdapterRules(Strict):
 class ReleaseRules(Strict):
     """How what goes out is released, in a fleet with a root."""
 
-    expire_days: float | None = Field(default=None, gt=0, le=36500)
+    expire_days: float | None = Field(default=None, gt=0, le=36500, examples=[90])
     """Days after which a release is not installed any more; left out, it always is."""
     first_number: int = Field(default=1, ge=1, lt=2**62)
-    """The least number of the next release. Set it above what devices have taken after the ledger
-    was restored from a backup."""
+    """Least number of the next release. Set it above what devices have taken after the ledger was
+    restored from a backup."""
 
 
 class IntakeRules(Strict):
-    """What one device may send, and how often it is told no."""
+    """What one device may send: docs/coordinator.md#quotas."""
 
     max_payload_mib: int = Field(default=256, ge=1, le=1024)
+    """Largest payload of one contribution in MiB, as it is before a network compresses it."""
     max_pending_per_device: int = Field(default=4, ge=1, le=100)
-    """Payloads of one device that may be under way to the store at a time."""
+    """Payloads of one device that may be under way to the store at a time; more hear "later"."""
     retry_seconds: float = Field(default=2.0, gt=0, le=3600)
+    """Seconds until a device that was told "later" asks again."""
     replacement_seconds: float = Field(default=150.0, ge=0, le=1e6)
-    """Time for which what another installation of a device gives waits, where the former one's
-    parts are held: one that is alive has come back by then, also after a takeover."""
+    """Seconds for which what another installation of a device gives waits, where the former one's
+    parts are held: one that is alive has come back by then."""
     refusals_per_minute: int = Field(default=60, ge=1)
     """Refusals sent to one device; more are dropped, since its outbox asks again."""
     messages_per_minute: int = Field(default=3000, ge=1, le=10_000_000)
@@ -149,25 +154,33 @@ class IntakeRules(Strict):
     mib_per_minute: int = Field(default=512, ge=1, le=1_000_000)
     """The same for bytes, with the payloads that are fetched from it."""
     json_mib_per_minute: int = Field(default=8, ge=1, le=1_000_000)
-    """The same for JSON that is read: the header lines of its messages, headers of its payloads,
-    and a 128th of what else is in these, unpacked; a check of a Gram matrix counts as some."""
+    """The same for the JSON that is read for it: what its messages and payloads cost, and not what
+    they weigh. The check of a Gram matrix counts as 0.1 MiB at 1,250 features, 6.3 at 5,000."""
 
 
 class DailyRules(Strict):
-    """What one device may add to the ledger in a day of UTC; what is beyond waits for the next."""
+    """What a device may add in a day of UTC: docs/coordinator.md#what-one-device-adds-in-a-day."""
 
     births: int = Field(default=1000, ge=1)
     """New runs of the agent."""
     comparisons: int = Field(default=500, ge=1)
+    """Comparisons of two models."""
     contributions: int = Field(default=2000, ge=1)
     """Parts of statistics, revisions among them; answers to rounds count as none."""
     evaluations: int = Field(default=500, ge=1)
+    """Measurements of a model."""
     key_changes: int = Field(default=20, ge=1)
+    """Enrolments and rotations of its key."""
     model_statuses: int = Field(default=1000, ge=1)
+    """What became of models on it."""
     nothings: int = Field(default=500, ge=1)
+    """Answers that it has nothing for a stage."""
     problems: int = Field(default=500, ge=1)
+    """What stands in its way."""
     transitions: int = Field(default=500, ge=1)
+    """What it noticed as new."""
     withdrawals: int = Field(default=2000, ge=1)
+    """Parts that it took back."""
     body_mib: int = Field(default=16, ge=1, le=1_000_000)
     """MiB of all these entries' bodies."""
     payload_mib: int = Field(default=1024, ge=1, le=1_000_000)
@@ -184,24 +197,25 @@ class SilenceRules(Strict):
 
 
 class BoundRules(Strict):
-    """What one device may weigh, whatever it says of its samples."""
+    """What one device may weigh: docs/coordinator.md#what-one-device-weighs."""
 
     max_samples_per_class: int = Field(default=100_000, ge=1, le=10**9)
     """Samples of one class that a device may give in a stage, or in one answer to a round."""
     max_share: float = Field(default=0.4, gt=0, le=1)
-    """Of the samples of a class in a stage; 1.0 is no bound."""
+    """Most of the samples of a class in a stage, as a share; 1.0 is no bound."""
     max_round_share: float = Field(default=0.5, gt=0, le=1)
-    """Of the samples of a round's answers; 1.0 is no bound."""
+    """Most of the samples of a round's answers, as a share; 1.0 is no bound."""
     max_residual: float = Field(default=4.0, gt=0)
-    """Mean squared residual of a device's new parts under the model of the others; parts above it
-    are set aside, as above the next two."""
+    """Most mean squared residual of a device's new parts under the model of the others; parts above
+    it, or above the next two, are set aside: docs/coordinator.md#what-is-set-aside."""
     max_pull: float = Field(default=1.8, gt=0)
-    """Move of the others' scores in units of the parts' share of samples, but for chance."""
+    """Most move of the others' scores in units of the parts' share of samples, but for chance."""
     max_move: float = Field(default=0.02, gt=0)
-    """Mean squared move of the others' scores, once `move_from_devices` others count."""
+    """Most mean squared move of the others' scores, once `move_from_devices` others count."""
     move_from_devices: int = Field(default=10, ge=1, le=1_000_000)
+    """Other devices that must count, with more samples than features, for `max_move` to hold."""
     share_from_devices: int = Field(default=3, ge=2, le=1_000_000)
-    """The share counts where so many devices give the class, or answer."""
+    """Devices that must give the class, or answer, for both shares to hold."""
 
 
 class Rules(Strict):

@@ -47,6 +47,7 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.releases.views import newest_root
+from fleetledger.schemas.commented_toml import section_toml
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.kits import (
     CA_FILE,
@@ -310,7 +311,7 @@ def _equip_coordinator(making: _Making) -> bool:
         make_private_folder(folder)
         write_secret(folder / CA_FILE, making.authority.certificate)
         _write_issued(making.authority.user(PROXY), certificate, key)
-    sections: list[TlsSettings | LocalBrokerSettings] = []
+    sections: dict[str, TlsSettings | LocalBrokerSettings] = {}
     if settings.broker.tls is None:
         write_secret(home / CA_FILE, making.authority.certificate)
         tls = TlsSettings(ca_file=Path(CA_FILE))
@@ -318,11 +319,11 @@ def _equip_coordinator(making: _Making) -> bool:
             names = Path(f"{COORDINATOR}.pem"), Path(f"{COORDINATOR}.key")
             _write_issued(making.authority.user(COORDINATOR), *(home / name for name in names))
             tls = TlsSettings(ca_file=Path(CA_FILE), certificate_file=names[0], key_file=names[1])
-        sections.append(tls)
+        sections["broker.tls"] = tls
     local = settings.broker.local
     if local is None and making.broker.local_port is not None:
         local = LocalBrokerSettings(port=making.broker.local_port)
-        sections.append(local)
+        sections["broker.local"] = local
     files = {settings.broker.password_file, None if local is None else local.password_file}
     for password in files - {None}:
         assert password is not None
@@ -332,7 +333,9 @@ def _equip_coordinator(making: _Making) -> bool:
         return False
     file = home / FILE_NAME
     mode = file.stat().st_mode & 0o777
-    text = "\n\n".join((file.read_text(encoding="utf-8").rstrip(), *(s.toml() for s in sections)))
+    text = file.read_text(encoding="utf-8").rstrip()
+    for name, section in sections.items():
+        text += f"\n\n{section_toml(name, section.model_dump(mode='json', exclude_none=True))}"
     write_secret(file, f"{text}\n")
     file.chmod(mode)
     return True

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from fleetledger.coordinator.core.rules import RoundRules
+from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
+from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.rollouts.gates import GATES
+from fleetledger.device_agent.settings import AgentSettings
 from fleetledger.schemas.describing import describe_fields
 from fleetledger.schemas.setting_faults import model_in
 from fleetledger.simulator.scenario.listing import shipped_rows
@@ -25,6 +30,7 @@ from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_study
 
+LINK = re.compile(r"docs/(?P<page>[\w/-]+)\.md(#(?P<part>[\w-]+))?")
 DOCS = Path(__file__).parents[2] / "docs"
 _BOUNDS = {
     "minimum": "≥ {}",
@@ -37,7 +43,8 @@ _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean":
 
 def field_tables() -> str:
     """Return a heading and a table for the top of a scenario and for each section."""
-    return "\n\n".join(_section(*section) for section in _sections(Scenario, ""))
+    sections = "\n\n".join(_section(*section) for section in _sections(Scenario, ""))
+    return _linked(sections, "scenarios")
 
 
 def shipped_table() -> str:
@@ -70,7 +77,59 @@ def gates_table() -> str:
     )
 
 
+def settings_table(model: type[BaseModel], page: str, *without: str) -> str:
+    """Return all settings of a program, or of one section, but for some sections."""
+    head = "| setting | allowed | default | meaning |\n" + "| --- " * 4 + "|\n"
+    return head + "\n".join(_settings(model, "", page, without))
+
+
+def _settings(
+    model: type[BaseModel], path: str, page: str, without: Collection[str]
+) -> Iterator[str]:
+    schema = model.model_json_schema()
+    heading = f"[{path}] " if path else ""
+    sections = {n: model_in(f.annotation) for n, f in model.model_fields.items()}
+    for name, below in sections.items():
+        if below is None and f"{path}.{name}".lstrip(".") not in without:
+            field = model.model_fields[name]
+            row = _row(f"{heading}{name}", field, schema["properties"][name], schema)
+            yield _linked(row, page)
+    for name, below in sections.items():
+        full = f"{path}.{name}".lstrip(".")
+        if below is not None and full not in without:
+            yield from _settings(below, full, page, without)
+
+
+def _linked(text: str, page: str) -> str:
+    """Return text with links in place of paths, which a settings file has for its reader."""
+    return LINK.sub(
+        lambda found: (
+            f"[{(found['part'] or found['page']).replace('-', ' ')}]"
+            f"({'' if found['page'] == page else found['page'] + '.md'}"
+            f"{'#' + found['part'] if found['part'] else ''})"
+        ),
+        text,
+    )
+
+
+def rounds_table() -> str:
+    """Return the settings of rounds."""
+    head = "| setting | allowed | default | meaning |\n" + "| --- " * 4 + "|\n"
+    return head + "\n".join(_settings(RoundRules, "rounds", "rounds", ()))
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "agent.md": {"settings": partial(settings_table, AgentSettings, "agent")},
+    "coordinator.md": {
+        "settings": partial(
+            settings_table,
+            CoordinatorSettings,
+            "coordinator",
+            *("rounds", "rollouts.plan", "adapter.plan", "broker.tls"),
+        )
+    },
+    "proxy.md": {"settings": partial(settings_table, ProxyHomeSettings, "proxy", "broker.tls")},
+    "rounds.md": {"settings": rounds_table},
     "rollouts.md": {"gates": gates_table},
     "scenarios.md": {
         "fields": field_tables,
@@ -137,7 +196,7 @@ def _default(field: FieldInfo) -> str:
         return "must be given"
     if default is None:
         return "left out"
-    return f"`{json.dumps(default)}`"
+    return f"`{json.dumps(default, default=str)}`"
 
 
 def _allowed(schema: dict[str, Any], whole: dict[str, Any]) -> str:
@@ -153,7 +212,7 @@ def _allowed(schema: dict[str, Any], whole: dict[str, Any]) -> str:
         return f"list of {_allowed(schema.get('items') or schema['prefixItems'][0], whole)}"
     if schema["type"] == "object":
         return "table"
-    bounds = [text.format(f"{schema[key]:g}") for key, text in _BOUNDS.items() if key in schema]
+    bounds = [text.format(f"{schema[key]:.9g}") for key, text in _BOUNDS.items() if key in schema]
     return " ".join([_TYPES[schema["type"]], ", ".join(bounds)]).strip()
 
 

@@ -24,9 +24,9 @@ METHOD = '[method]\nname = "stsa"\nsettings = {map_width = 150}\n'
 STAGES = {
     'open = "operator"': 'open = "reports"',
     "reports_quorum = 0.5": "reports_quorum = 1",
-    "settle_seconds = 10.0": "settle_seconds = 0.5",
-    "quiet_seconds = 30.0": "quiet_seconds = 0.5",
-    "solve_every_seconds = 30.0": "solve_every_seconds = 0.2",
+    "settle_seconds = 10\n": "settle_seconds = 0.5\n",
+    "quiet_seconds = 30\n": "quiet_seconds = 0.5\n",
+    "solve_every_seconds = 30\n": "solve_every_seconds = 0.2\n",
 }
 """One device's report of a new class opens a stage, soon."""
 IMAGES = 30

@@ -76,9 +76,7 @@ def proxys(home: Path, port: int, user: str = PROXY) -> Connection:
 
 
 def agents(home: Path, port: int, user: str = DEVICE) -> Connection:
-    file = write_home(home, NewHome(DEVICE, FLEET, host="localhost", port=port))
-    text = file.read_text(encoding="utf-8").replace("# [broker.tls] ", f"{tls_of(user).toml()} #")
-    file.write_text(text, encoding="utf-8")
+    write_home(home, NewHome(DEVICE, FLEET, host="localhost", port=port, tls=tls_of(user)))
     return agent_connect(AgentHome.open(home))("control", None)
 
 
