@@ -28,19 +28,20 @@ from fleetledger.export.graph import (
     write,
 )
 from fleetledger.export.incoming import (
-    as_it_takes,
     check_input,
-    check_output,
     close,
+    feeds_of,
     flat_pictures,
     free_batch,
     in_range,
+    in_usual_shape,
     outputs_of,
     with_usual_types,
 )
 from fleetledger.export.meaning import whole_of
 from fleetledger.export.noise import noise_inputs
-from fleetledger.export.one_by_one import ONE_BY_ONE, runs_one_by_one
+from fleetledger.export.one_by_one import remarks_on_batch
+from fleetledger.export.own_output import check_output
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
 from fleetledger.export.runtime import LoadedModel
@@ -82,10 +83,10 @@ def import_backbone(
     `pool` averages a feature map over its pixels; `domains` are the operator domains allowed.
     Raises `ModelFileError` naming what is wrong with the file and what to do about it.
     """
-    model = clean(in_range(read_model(data, domains)))
+    model = in_usual_shape(clean(in_range(read_model(data, domains))), preprocessing)
     check_input(model, preprocessing, _RESERVED)
     _check_output(model)
-    model = with_usual_types(model)
+    model = with_usual_types(model, preprocessing)
     layer = tuple(_remark_on_layer(model))
     prefix_names(model.graph, PREFIX, frozenset({preprocessing.input_name}))
     model, features = free_batch(model, preprocessing)
@@ -98,7 +99,7 @@ def import_backbone(
     check(result, domains)
     _compare_with_original(data, features, preprocessing, domains, pool=pool)
     remarks = (
-        *((ONE_BY_ONE,) if runs_one_by_one(model) else ()),
+        *remarks_on_batch(model),
         *layer,
         *flat_pictures(model, preprocessing).remarks,
         *remarks_on_units(preprocessing),
@@ -110,9 +111,10 @@ def _check_output(model: ModelProto) -> None:
     names = [value.name for value in model.graph.output]
     if len(names) != 1:
         raise ModelFileError(
-            f"output: the model has {len(names)} outputs {names}; keep only the features"
+            f"output: the model has {len(names)} outputs {names}; keep only the features, or say "
+            "which they are: `import-backbone --layer NAME`"
         )
-    check_output(model)
+    check_output(model, "--layer")
 
 
 def _remark_on_layer(model: ModelProto) -> Iterator[str]:
@@ -185,14 +187,16 @@ def _compare_with_original(
     pool: bool,
 ) -> None:
     """Run the file as it came, where this ONNX Runtime can, and compare one image's features."""
-    image = as_it_takes(clean(read_model(data, domains)), noise_inputs(preprocessing, 1))
+    came = clean(read_model(data, domains))
+    (feeds,) = feeds_of(came, preprocessing, noise_inputs(preprocessing, 1))
     try:
-        original = next(iter(LoadedModel(data).run({preprocessing.input_name: image}).values()))
+        original = next(iter(LoadedModel(data).run(feeds).values()))
     except ModelFileError:
-        return  # too new or of a fixed larger batch: there is nothing to compare with
+        return  # too new: there is nothing to compare with
     if pool and preprocessing.mode != "text":
         original = original.mean(axis=(2, 3) if preprocessing.layout == "NCHW" else (1, 2))
-    if not close(original, features[:1]):
+    first = features[:1]
+    if not close(original.ravel()[: first.size].reshape(first.shape), first):
         raise ModelFileError(
             "model: the imported network gives other features than the file; export it with an "
             f"opset from {MIN_OPSET} to {MAX_OPSET}"

@@ -8,13 +8,15 @@ give one by one.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx.version_converter
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from fleetledger.export.batch import batch_candidates
 from fleetledger.export.builder import typed_value
@@ -30,7 +32,9 @@ from fleetledger.export.graph import (
 )
 from fleetledger.export.noise import flat_inputs, noise_inputs
 from fleetledger.export.one_by_one import run_one_by_one
+from fleetledger.export.own_output import in_a_column, in_float32
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.export.token_masks import is_mask, made_of_ids
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing, levels_alone
 
 Values = npt.NDArray[np.float32]
@@ -38,11 +42,19 @@ _PROBES = 3
 _ROUNDING = 1e-3
 """Of the largest value: kernels for a batch may round otherwise than those for one image."""
 _CONVERTED_UP = 17
-_ONE_INPUT = "export it with exactly one, whose name the preprocessing gives"
+_ONE_INPUT = (
+    "export it with exactly one, whose name the preprocessing gives, or make constants of the "
+    "others (docs/push-models.md shows how)"
+)
 
 
 def in_range(model: ModelProto) -> ModelProto:
     """Return the model under an opset that we write; raise `ModelFileError`."""
+    if all(entry.domain not in {"", "ai.onnx"} for entry in model.opset_import):
+        result = ModelProto()
+        result.CopyFrom(model)  # of trees alone, as onnxmltools writes it
+        result.opset_import.append(helper.make_opsetid("", _CONVERTED_UP))
+        return result
     opset = opset_of(model)
     if MIN_OPSET <= opset <= MAX_OPSET:
         return model
@@ -56,28 +68,65 @@ def in_range(model: ModelProto) -> ModelProto:
         return onnx.version_converter.convert_version(once, target)
     except Exception as error:  # the converter raises RuntimeError and others of its own
         raise ModelFileError(
-            f"model: opset {opset} cannot be converted to {target} ({error}); export it again with "
-            f"an opset from {MIN_OPSET} to {MAX_OPSET}"
+            f"model: opset {opset} cannot be converted to {target}: {_fault(str(error))}"
         ) from error
 
 
-def as_pictures(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProto:
-    """Return a model that takes pictures; one that takes their numbers in a row lays them out.
+def _fault(told: str) -> str:
+    """Return what the converter found, and the way out."""
+    newer = re.search(r"No Previous Version of (\w+) exists", told)
+    if newer:
+        return f"operator {newer[1]!r} came later; export it again with opset_version={MAX_OPSET}"
+    kind = re.search(r"DataType \((\d+)\) .* of operator '(\w+)' is unallowed", told)
+    if kind:
+        name = TensorProto.DataType.Name(int(kind[1])).lower()
+        return (
+            f"operator {kind[2]!r} takes {name} since later; export or quantise it with other types"
+            " (8 bits: QuantType.QUInt8)"
+        )
+    return f"{told}; export it again with an opset from {MIN_OPSET} to {MAX_OPSET}"
 
-    A row has the order of the preprocessing's layout, as `Flatten` or NumPy's `reshape` gives it.
+
+def in_usual_shape(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProto:
+    """Return a model with one input that has an axis of samples, and pictures with all their axes.
+
+    Numbers in a row have the order of the preprocessing's layout, as `Flatten` or NumPy's `reshape`
+    gives it. Of texts, masks are made of the ids. Other models are returned as they are.
     """
-    if preprocessing.mode == "text" or len(model.graph.input) != 1:
+    model, _ = made_of_ids(model, preprocessing)
+    if len(model.graph.input) != 1:
         return model
     given = model.graph.input[0].type.tensor_type
-    if [axis.dim_value for axis in given.shape.dim][1:] != [math.prod(preprocessing.shape)]:
-        return model
+    axes = [axis.dim_value for axis in given.shape.dim]
+    row = [math.prod(preprocessing.shape)]
+    if preprocessing.mode != "text" and axes[1:] == row:
+        return _reading(
+            model, "in_a_row", row, axes[0] if axes[0] > 0 else BATCH, preprocessing.shape
+        )
+    if len(axes) == len(preprocessing.shape):
+        axes = [has if has > 0 else own for has, own in zip(axes, preprocessing.shape, strict=True)]
+        return _reading(model, "alone", axes, 1, axes)
+    return model
+
+
+def _reading(
+    model: ModelProto, how: str, own: Sequence[int], batch: int | str, shape: Sequence[int]
+) -> ModelProto:
+    """Return a model whose input is (batch, *shape), and becomes one sample's `own` or a batch's.
+
+    That is of one sample where `batch` is 1 and the model has no axis of samples.
+    """
     result = ModelProto()
     result.CopyFrom(model)
-    name, row = model.graph.input[0].name, f"{model.graph.input[0].name}/in_a_row"
-    _read_instead(result, name, row)
-    result.graph.node.insert(0, helper.make_node("Flatten", [name], [row], axis=1))
-    batch = given.shape.dim[0].dim_value or BATCH
-    result.graph.input[0].CopyFrom(typed_value(name, given.elem_type, batch, *preprocessing.shape))
+    name, inner = model.graph.input[0].name, f"{model.graph.input[0].name}/{how}"
+    _read_instead(result, name, inner)
+    target = numpy_helper.from_array(
+        np.array(own if how == "alone" else [-1, *own], np.int64), f"{inner}/shape"
+    )
+    result.graph.initializer.append(target)
+    result.graph.node.insert(0, helper.make_node("Reshape", [name, target.name], [inner]))
+    element = model.graph.input[0].type.tensor_type.elem_type
+    result.graph.input[0].CopyFrom(typed_value(name, element, batch, *shape))
     return result
 
 
@@ -177,7 +226,7 @@ _MODES = {1: "L", 3: "RGB"}
 
 def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPreprocessing) -> None:
     text, rank = preprocessing.mode == "text", len(shape)
-    kinds, axes = (_IDS, 2) if text else (tuple(_ELEMENTS.values()), 4)
+    kinds, axes = (_IDS, 2) if text else ((*_ELEMENTS.values(), TensorProto.DOUBLE), 4)
     kind = TensorProto.DataType.Name(element)
     if preprocessing.mode != "text" and element in kinds and rank == 2 and shape[1] > 0:
         raise ModelFileError(
@@ -189,7 +238,7 @@ def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPre
         wanted = (
             "INT64 token ids of rank 2"
             if text
-            else "a FLOAT, FLOAT16 or UINT8 image of rank 4, or its "
+            else "a FLOAT, FLOAT16, DOUBLE or UINT8 image of rank 4, or its "
             f"{math.prod(preprocessing.shape):,} numbers in a row"
         )
         raise ModelFileError(
@@ -214,12 +263,11 @@ _ELEMENTS: dict[str, int] = {
     "uint8": TensorProto.UINT8,
 }
 """Types of inputs of pictures, by their names in a preprocessing."""
-_IDS = (TensorProto.INT64, TensorProto.INT32)
-_TURNED = frozenset({TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16})
-"""Types of outputs that become float32."""
+_IDS = (TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT)
+"""Types of inputs of texts; Keras has floats where nothing else is said."""
 
 
-def with_usual_types(model: ModelProto) -> ModelProto:
+def with_usual_types(model: ModelProto, preprocessing: AnyPreprocessing) -> ModelProto:
     """Return a checked model whose input is float32, or int64 of texts, and its output float32.
 
     What it takes and gives in other precision goes through a `Cast`.
@@ -228,42 +276,54 @@ def with_usual_types(model: ModelProto) -> ModelProto:
     result.CopyFrom(model)
     graph = result.graph
     tensor = graph.input[0].type.tensor_type
-    usual = TensorProto.INT64 if tensor.elem_type in _IDS else TensorProto.FLOAT
+    usual = TensorProto.INT64 if preprocessing.mode == "text" else TensorProto.FLOAT
     if tensor.elem_type != usual:
         source, cast = graph.input[0].name, f"{graph.input[0].name}/as_it_takes"
         _read_instead(result, source, cast)
         turn = helper.make_node("Cast", [source], [cast], to=tensor.elem_type)
         graph.node.insert(0, turn)
         tensor.elem_type = usual
-    for output in graph.output:
-        given = output.type.tensor_type
-        if given.elem_type in _TURNED:
-            own = output.name
-            output.name = f"{own}/in_float32"
-            graph.node.append(helper.make_node("Cast", [own], [output.name], to=TensorProto.FLOAT))
-            given.elem_type = TensorProto.FLOAT
+    in_float32(result)
     return result
 
 
-def as_it_takes(model: ModelProto, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return preprocessed samples in the type of a file's own input, and in a row if it has one."""
-    tensor = next(value.type.tensor_type for value in model.graph.input)
-    if len(tensor.shape.dim) == 2:
+def feeds_of(
+    model: ModelProto, preprocessing: AnyPreprocessing, inputs: npt.NDArray[Any]
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """Return what a file as it came takes for each of some preprocessed samples.
+
+    That is of its own type, in a row where it takes one, repeated where it takes several samples at
+    once, and with a mask of tokens where it asks for one.
+    """
+    tensors = {value.name: value.type.tensor_type for value in model.graph.input}
+    name, count = preprocessing.input_name, samples_at_once(model, preprocessing)
+    if len(tensors[name].shape.dim) == 2:
         inputs = inputs.reshape(len(inputs), -1)
-    return inputs.astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    if count:
+        inputs = np.repeat(inputs[:, np.newaxis], count, axis=1)
+    kinds = {
+        name: helper.tensor_dtype_to_np_dtype(tensor.elem_type) for name, tensor in tensors.items()
+    }
+    pad = preprocessing.pad_id if preprocessing.mode == "text" else 0
+    return [
+        {
+            name: each.astype(kinds[name]),
+            **{
+                other: (is_mask(other) * (each != pad)).astype(kinds[other])
+                for other in tensors
+                if other != name
+            },
+        }
+        for each in inputs
+    ]
 
 
-def check_output(model: ModelProto) -> None:
-    """Raise `ModelFileError` where the output that counts is a sequence or the like, no tensor."""
-    output = model.graph.output[0]
-    kind = output.type.WhichOneof("value")
-    if kind in (None, "tensor_type"):
-        return
-    maker = next((node.op_type for node in model.graph.node if output.name in node.output), "")
-    raise ModelFileError(
-        f"output: {output.name!r} is a {kind.removesuffix('_type')}, made by {maker!r}; export the "
-        "tensor that goes into that, or leave that node out"
-    )
+def samples_at_once(model: ModelProto, preprocessing: AnyPreprocessing) -> int:
+    """Return how many samples a file takes: 1 if any number, 0 where they have no axis."""
+    given = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    axes = given[preprocessing.input_name]
+    alone = len(axes) == len(preprocessing.shape)
+    return 0 if alone else max(axes[0].dim_value, 1)
 
 
 def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[ModelProto, Values]:
@@ -275,19 +335,21 @@ def free_batch(model: ModelProto, preprocessing: AnyPreprocessing) -> tuple[Mode
     if not _scales_by_batch(model):
         for candidate in batch_candidates(model, preprocessing.shape):
             try:
-                return candidate, outputs_of(candidate, preprocessing)
+                return candidate, _in_rows(candidate, preprocessing)
             except ModelFileError as error:
                 first = first or error
         if isinstance(first, _MixedError):
             raise first
-    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    if batch > 1:
-        raise ModelFileError(
-            f"batch: fixed at {batch}, and cannot be freed; export it for one sample, or with a "
-            "dynamic batch axis"
-        ) from first
-    alone = run_one_by_one(model, preprocessing)
-    return alone, outputs_of(alone, preprocessing)
+    try:
+        alone = run_one_by_one(model, preprocessing)
+        return alone, _in_rows(alone, preprocessing)
+    except ModelFileError as error:
+        raise error from first
+
+
+def _in_rows(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
+    """Return what `outputs_of` does; a model that gives a number (N,) is made to give (N, 1)."""
+    return in_a_column(model, outputs_of(model, preprocessing))
 
 
 def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
@@ -304,6 +366,11 @@ def outputs_of(model: ModelProto, preprocessing: AnyPreprocessing) -> Values:
             "row of float32 numbers per image"
         )
     alone = [next(iter(loaded.run({name: image[None]}).values())) for image in inputs]
+    if any(one.shape != (1, *together.shape[1:]) for one in alone):
+        raise ModelFileError(
+            f"output: shape {alone[0].shape} for one image, and {together.shape} for {_PROBES}; "
+            "give one row of numbers per image"
+        )
     if not close(together, np.concatenate(alone)):
         raise _MixedError(
             "output: an image gives other numbers alone than in a batch; export the network in "

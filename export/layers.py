@@ -22,7 +22,7 @@ from fleetledger.export.builder import GraphBuilder, float_value
 from fleetledger.export.cutting import Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import BATCH, clean, opset_of, write
-from fleetledger.export.incoming import check_input, in_range, with_usual_types
+from fleetledger.export.incoming import check_input, in_range, in_usual_shape, with_usual_types
 from fleetledger.export.noise import noise_inputs
 from fleetledger.export.rules import check, read_model
 from fleetledger.export.runtime import LoadedModel
@@ -61,9 +61,9 @@ def looking_backbone(data: bytes, preprocessing: AnyPreprocessing, looking: Look
         return data
     if looking.mirror and preprocessing.mode == "text":
         raise ModelFileError("mirror: true, but the backbone reads texts; leave it out")
-    model = clean(in_range(read_model(data)))
+    model = in_usual_shape(clean(in_range(read_model(data))), preprocessing)
     check_input(model, preprocessing, (PREFIX,))
-    model = with_usual_types(model)
+    model = with_usual_types(model, preprocessing)
     if looking.layers:
         model = _with_layers(model, preprocessing, looking.layers)
     if looking.mirror:

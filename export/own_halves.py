@@ -13,7 +13,7 @@ from fleetledger.export.cutting import VALUES, Half
 from fleetledger.export.graph import BATCH, IR_VERSION, nodes_of, opset_of, write
 from fleetledger.export.meaning import Meaning
 from fleetledger.export.rules import check
-from fleetledger.schemas.models import FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
+from fleetledger.schemas.models import FEATURES, MAX_FEATURES, PROBABILITIES, SCORES, SMALL_SCORES
 
 _FEATURES, _SCORES = VALUES + "features", VALUES + "scores"
 _SMALL_SIDE = 64
@@ -26,6 +26,11 @@ class CutValue:
 
     name: str
     axes: tuple[int, ...]
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """Axes of the features that stand for it; an axis more where its first is too long."""
+        return self.axes if self.axes[0] <= MAX_FEATURES else (1, *self.axes)
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,12 @@ class OwnFiles:
         tail = GraphBuilder(VALUES)
         before = source if cut.name == source else _FEATURES
         flat = in_a_row and len(cut.axes) > 1
-        tail.add("Flatten" if flat else "Identity", before, output=FEATURES)
-        axes = (int(np.prod(cut.axes)),) if flat else cut.axes
+        if not flat and cut.features != cut.axes:
+            shape = tail.constant("shape", [-1, *cut.features], np.int64)
+            tail.add("Reshape", before, shape, output=FEATURES)
+        else:
+            tail.add("Flatten" if flat else "Identity", before, output=FEATURES)
+        axes = (int(np.prod(cut.axes)),) if flat else cut.features
         graph = half.named({source: source, cut.name: before})
         graph.input.append(self.model.graph.input[0])
         graph.output.append(float_value(FEATURES, BATCH, *axes))
@@ -103,13 +112,17 @@ class OwnFiles:
 
     def raw(self, half: Half, cut: CutValue, output: str, axes: Sequence[int]) -> bytes:
         """Return a head whose scores are an output with these axes, as it is."""
-        last = GraphBuilder(VALUES + "last/")
-        after = FEATURES if output == cut.name else _SCORES
+        first, last = GraphBuilder(VALUES + "first/"), GraphBuilder(VALUES + "last/")
+        before = FEATURES
+        if cut.features != cut.axes:
+            shape = first.constant("shape", [-1, *cut.axes], np.int64)
+            before = first.add("Reshape", FEATURES, shape, output=_FEATURES)
+        after = before if output == cut.name else _SCORES
         last.add("Identity", after, output=SCORES)
-        graph = half.named({cut.name: FEATURES, output: after})
-        graph.input.append(float_value(FEATURES, BATCH, *cut.axes))
+        graph = half.named({cut.name: before, output: after})
+        graph.input.append(float_value(FEATURES, BATCH, *cut.features))
         graph.output.append(float_value(SCORES, BATCH, *axes))
-        return self._written(graph, GraphBuilder(), last)
+        return self._written(graph, first, last)
 
     def _scores_of(self, last: GraphBuilder, value: str) -> str:
         """Return the scores (N, C, ...) that a value of the network's end means."""

@@ -29,21 +29,27 @@ from fleetledger.export.golden import build_golden, golden_inputs, write_golden_
 from fleetledger.export.graph import clean, nested_graphs, nodes_of, tensors_of, write
 from fleetledger.export.incoming import (
     Values,
-    as_it_takes,
-    as_pictures,
     check_input,
-    check_output,
+    feeds_of,
     flat_pictures,
     free_batch,
     in_range,
+    in_usual_shape,
     remarks_on_rows,
+    samples_at_once,
     with_usual_types,
 )
 from fleetledger.export.meaning import SAME, Meaning, meaning_of
 from fleetledger.export.network_head import NETWORK_RULES
 from fleetledger.export.noise import noise_inputs
-from fleetledger.export.one_by_one import ONE_BY_ONE, runs_one_by_one
+from fleetledger.export.one_by_one import answer_of, remarks_on_batch
 from fleetledger.export.own_halves import CutValue, OwnFiles
+from fleetledger.export.own_output import (
+    check_output,
+    choose_output,
+    declare_output,
+    with_classes_first,
+)
 from fleetledger.export.parity import DEFAULT_TOLERANCE, require_parity
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, read_model
@@ -121,6 +127,8 @@ class _Network:
     remarks: tuple[str, ...]
     own_output: str
     """The output that counts, as the file calls it."""
+    classes_last: bool
+    """Whether the file puts the classes of pixels behind their places."""
 
     @property
     def output(self) -> str:
@@ -178,7 +186,7 @@ def _cut_model(data: bytes, network: _Network, cut: CutValue, wanted: OwnModelRe
         head=head,
         golden=golden,
         golden_scores=write_golden_scores(scores) if small is None else write_dense_scores(small),
-        feature_width=int(np.prod(cut.axes)) if wanted.answers == "sample" else cut.axes[0],
+        feature_width=int(np.prod(cut.axes)) if wanted.answers == "sample" else cut.features[0],
         output_shape=network.axes if wanted.answers == "raw" else (),
         parity=parity,
         tolerance=max(limits.device_tolerance, network.least_tolerance),
@@ -195,18 +203,22 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
     model = clean(in_range(read_model(data, wanted.domains)))
     _check_numbers(model)
     in_a_row = remarks_on_rows(model, wanted.preprocessing)
-    model = as_pictures(model, wanted.preprocessing)
+    model = in_usual_shape(model, wanted.preprocessing)
     check_input(model, wanted.preprocessing, (VALUES,))
     if wanted.preprocessing.input_name in _RESERVED:
         raise ModelFileError(
             f"input_name: {wanted.preprocessing.input_name!r} is a name of the head's outputs; "
             "rename the input, for example to 'image'"
         )
-    _choose_output(model, wanted.output)
-    check_output(model)
+    others = choose_output(model, wanted.output)
+    check_output(model, "--output", others, whole=wanted.answers == "raw")
     own_output = model.graph.output[0].name
-    model = with_usual_types(model)
+    model = with_usual_types(model, wanted.preprocessing)
     model, given = _freed(model, wanted)
+    came = given.shape[1:]
+    if wanted.answers == "pixels" and wanted.preprocessing.mode != "text":
+        size, classes = wanted.preprocessing.size, len(wanted.class_names)
+        given = with_classes_first(model, given, size, classes)
     axes = given.shape[1:]
     if not np.isfinite(given).all():
         raise ModelFileError(
@@ -215,15 +227,20 @@ def _let_in(data: bytes, wanted: OwnModelRequest) -> _Network:
         )
     _check_axes(axes, wanted)
     flat = flat_pictures(model, wanted.preprocessing)
-    alone = (ONE_BY_ONE,) if runs_one_by_one(model) else ()
-    remarks = (*alone, *in_a_row, *flat.remarks, *remarks_on_units(wanted.preprocessing))
+    remarks = (
+        *remarks_on_batch(model),
+        *in_a_row,
+        *flat.remarks,
+        *remarks_on_units(wanted.preprocessing),
+    )
     cutting = Cutting(model.graph)
     if wanted.answers == "raw":
         told = "the file's numbers are passed on as they are"
-        return _Network(model, cutting, axes, None, (told, *remarks), own_output)
+        return _Network(model, cutting, axes, None, (told, *remarks), own_output, False)
     inputs = [*_looked_at(wanted), *flat.answered]
     meaning = meaning_of(model, cutting, inputs, len(wanted.class_names), wanted.gives)
-    return _Network(model, cutting, axes, meaning, (meaning.told, *remarks), own_output)
+    last = len(came) == 3 and came != axes
+    return _Network(model, cutting, axes, meaning, (meaning.told, *remarks), own_output, last)
 
 
 def _looked_at(wanted: OwnModelRequest) -> list[Inputs]:
@@ -252,23 +269,6 @@ _FLOATS = frozenset({1, 10, 11})
 """float32, float16 and float64 by their numbers in ONNX."""
 
 
-def _choose_output(model: ModelProto, wanted: str | None) -> None:
-    """Leave one output; raise `ModelFileError` where it is not clear which."""
-    outputs = {value.name: value for value in model.graph.output}
-    if wanted is None and len(outputs) > 1:
-        raise ModelFileError(
-            f"output: the model has {len(outputs)}, {', '.join(map(repr, outputs))}; say which one "
-            "counts with --output NAME"
-        )
-    if wanted is not None and wanted not in outputs:
-        raise ModelFileError(
-            f"output: {wanted!r} is none of the model's, which are {', '.join(map(repr, outputs))}"
-        )
-    kept = outputs[wanted or next(iter(outputs))]
-    del model.graph.output[:]
-    model.graph.output.append(kept)
-
-
 def _freed(model: ModelProto, wanted: OwnModelRequest) -> tuple[ModelProto, Values]:
     """Return the network for any number of samples, or for one, with what it gives of some."""
     try:
@@ -276,8 +276,9 @@ def _freed(model: ModelProto, wanted: OwnModelRequest) -> tuple[ModelProto, Valu
     except ModelFileError as error:
         if any(node.op_type == "NonMaxSuppression" for node in nodes_of(model.graph)):
             raise ModelFileError(
-                "output: 'NonMaxSuppression' gives as many rows as a picture has objects; export "
-                "the boxes before it, of a fixed number, and choose among them in your program"
+                "output: 'NonMaxSuppression' gives as many rows as a picture has objects; say "
+                "--output NAME of a value before it that has all boxes, or export the boxes before "
+                "it, of a fixed number, and choose among them in your program"
             ) from error
         axes = model.graph.input[0].type.tensor_type.shape.dim
         if wanted.answers == "sample" or axes[0].dim_value != 1:
@@ -318,10 +319,8 @@ def _check_axes(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
 
 def _check_pixels(axes: tuple[int, ...], wanted: OwnModelRequest) -> None:
     preprocessing, names = wanted.preprocessing, wanted.class_names
-    if preprocessing.mode == "text" or preprocessing.layout != "NCHW":
-        raise ModelFileError(
-            "answers: 'pixels' is for pictures of layout 'NCHW'; export the network so"
-        )
+    if preprocessing.mode == "text":
+        raise ModelFileError("answers: 'pixels' is for pictures; leave it out for texts")
     if len(axes) != 3 or any(
         side % small for side, small in zip(preprocessing.size, axes[1:], strict=True)
     ):
@@ -410,7 +409,7 @@ def _measured(network: _Network, name: str, wanted: OwnModelRequest) -> CutValue
     fits = {
         "sample": bool(axes) and 1 <= np.prod(axes) <= MAX_FEATURES,
         "pixels": len(axes) == 3 and axes[0] <= MAX_FEATURES and np.prod(axes) <= MAX_MAP_NUMBERS,
-        "raw": bool(axes) and axes[0] <= MAX_FEATURES and np.prod(axes) <= MAX_MAP_NUMBERS,
+        "raw": bool(axes) and np.prod(axes) <= MAX_MAP_NUMBERS,
     }
     if value.dtype != np.float32 or value.shape[:1] != (1,) or not fits[wanted.answers]:
         raise ModelFileError(
@@ -423,7 +422,7 @@ def _measured(network: _Network, name: str, wanted: OwnModelRequest) -> CutValue
 _FEATURES_OF = {
     "sample": f"features are float32, at most {MAX_FEATURES} of a sample",
     "pixels": f"features of pixels are float32 (1, M, h, w), at most {MAX_MAP_NUMBERS} numbers",
-    "raw": f"features are float32 (1, M, ...), M at most {MAX_FEATURES}",
+    "raw": f"features are float32 (1, ...), at most {MAX_MAP_NUMBERS} numbers",
 }
 
 
@@ -469,15 +468,18 @@ def _run_pair(
 
 def _original(data: bytes, network: _Network, inputs: Inputs, wanted: OwnModelRequest) -> Values:
     """Return what the file as it came gives of inputs, one by one."""
-    loaded = LoadedModel(data)
     output, came = network.own_output, clean(read_model(data, wanted.domains))
-    axes = came.graph.input[0].type.tensor_type.shape.dim
-    count = max(axes[0].dim_value, 1)
+    count = samples_at_once(came, wanted.preprocessing) or 1
+    shown = read_model(data, wanted.domains)
+    if all(value.name != output for value in shown.graph.output):
+        declare_output(shown, output)
+    loaded = LoadedModel(write(shown))
     given = [
-        loaded.run({network.cutting.source: np.repeat(each[np.newaxis], count, 0)}, [output])
-        for each in as_it_takes(came, inputs)
+        answer_of(loaded.run(feeds, [output])[output], count)
+        for feeds in feeds_of(came, wanted.preprocessing, inputs)
     ]
-    return np.stack([one[output][0] for one in given]).astype(np.float32)
+    found = np.stack(given).astype(np.float32)
+    return np.moveaxis(found, -1, 1) if network.classes_last else found
 
 
 def _allowed(meaning: Meaning | None, of_scores: float) -> float:

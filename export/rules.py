@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import onnx
-from onnx import ModelProto
+import onnx.inliner
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from fleetledger.export.errors import ModelFileError
-from fleetledger.export.graph import MAX_IR_VERSION, MAX_OPSET, opset_of
+from fleetledger.export.graph import MAX_IR_VERSION, MAX_OPSET, nested_graphs, opset_of
 from fleetledger.learning.errors import GraphFileError
-from fleetledger.learning.onnx_files.reading import read_onnx
+from fleetledger.learning.onnx_files.reading import has_functions, read_onnx
 
 STANDARD_DOMAINS = frozenset({""})
 _FIRST_BYTE = b"\x08"
@@ -31,17 +33,41 @@ def read_model(
     naming the rule that is broken and what to do.
     """
     try:
+        if not exported and has_functions(data):  # they are put where they are called
+            inlined = onnx.inliner.inline_local_functions(onnx.load_model_from_string(data))
+            data = bytes(inlined.SerializeToString())
         read_onnx(data, domains, exported=exported)
         model = onnx.load_model_from_string(data)
     except GraphFileError as error:
         raise ModelFileError(_told(data, str(error))) from error
     except Exception as error:  # protobuf's error, without importing protobuf here
         raise ModelFileError(_not_onnx(data)) from error
+    if not exported:
+        _without_erfc(model)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelFileError(f"model: not valid ONNX: {_shown(error)}") from error
     return model
+
+
+def _without_erfc(model: ModelProto) -> None:
+    """Write erfc(x) as 1 - erf(x): tf2onnx writes `Erfc`, which no opset has, for an exact GELU."""
+    for graph in nested_graphs(model.graph):
+        nodes = list[NodeProto]()
+        for node in graph.node:
+            if (node.domain, node.op_type) != ("", "Erfc"):
+                nodes.append(node)
+                continue
+            of, one = f"{node.output[0]}/erf", f"{node.output[0]}/one"
+            number = numpy_helper.from_array(np.float32(1), one)
+            nodes += [
+                helper.make_node("Constant", [], [one], value=number),
+                helper.make_node("Erf", node.input, [of]),
+                helper.make_node("Sub", [one, of], node.output, name=node.name),
+            ]
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def _shown(error: Exception) -> str:
@@ -51,8 +77,8 @@ def _shown(error: Exception) -> str:
         return f"{str(error).strip()}; export it again"
     operator, node = found.groups()
     return (
-        f"{operator!r}, of node {node!r}, is no operator of its opset; put another layer there (a "
-        "GELU in its tanh form, for Erfc), or export it by another tool or opset"
+        f"{operator!r}, of node {node!r}, is no operator of its opset; put another layer there, or "
+        "export it by another tool or opset"
     )
 
 

@@ -17,6 +17,16 @@ _PROVIDER = "CPUExecutionProvider"
 _FATAL_ONLY = 4
 _PLACE_IN_SOURCE = re.compile(r"\S*/onnxruntime\S*:\d+ .*?\)( const)? ")
 """Place in ONNX Runtime's own source that an error of it names, with the signature there."""
+_WAYS_OUT = {
+    "bfloat16": "in float32: `network.float()` before torch.onnx.export",
+    "Could not find an implementation": "in float32 (`network.float()` before torch.onnx.export), "
+    "or without that operator",
+    "bound to different types": "without that node in the conversion to float16 "
+    "(convert_float_to_float16(..., node_block_list=[NODE])), or import the file from before it",
+    "does not match expected type": "in float32 (skl2onnx: FloatTensorType)",
+}
+"""What to do, by a sign in the words of ONNX Runtime."""
+_ANOTHER_EXPORT = "with operators and shapes that this version knows"
 
 
 class LoadedModel:
@@ -61,7 +71,7 @@ def _failure(verb: str, error: Exception) -> ModelFileError:
     told = _PLACE_IN_SOURCE.sub("", str(error)).strip()
     return ModelFileError(
         f"model: ONNX Runtime {_runtime().__version__} cannot {verb} it: {told}; export it again "
-        "with operators and shapes that this version knows"
+        + next((way for sign, way in _WAYS_OUT.items() if sign in told), _ANOTHER_EXPORT)
     )
 
 

@@ -36,9 +36,13 @@ _ELSEWHERE = (
     "external_data=False), or onnx.save(onnx.load(FILE), ONE_FILE)"
 )
 _FUNCTIONS = (
-    "local functions; export it with functions inlined (onnx.inliner.inline_local_functions)"
+    "local functions; inline them: `import onnx.inliner`, then "
+    "onnx.save(onnx.inliner.inline_local_functions(onnx.load(FILE)), ONE_FILE)"
 )
-_MAP = "a map; export it with tensors only (skl2onnx: options={'zipmap': False})"
+_MAP = (
+    "a map; export it with tensors only (skl2onnx: options={'zipmap': False}; "
+    "onnxmltools: zipmap=False)"
+)
 _DEVICES = "settings of devices; export it without"
 _SPARSE = "a sparse tensor, whose size no data bounds; export it dense"
 _DOCUMENT, _METADATA = Field("doc_string"), _many("metadata_props")

@@ -49,6 +49,8 @@ MAX_NESTING = 8
 MAX_FIELDS = 1_000_000
 MAX_DEPTH = 40
 """Messages inside each other: eight graphs take 25, the rest is for types."""
+_FUNCTIONS = 25
+"""Number of a model's field that holds them."""
 _LONGEST_NAME = 4096
 _WIDTHS = {FIXED32: 4, FIXED64: 8}
 _DATA = ("raw_data", "float_data", "int32_data", "string_data", "int64_data")
@@ -103,6 +105,11 @@ def read_onnx(
     if not 0 < len(data) <= MAX_MODEL_BYTES:
         raise GraphFileError(f"{len(data)} bytes; a model has 1 to {MAX_MODEL_BYTES}")
     return _Reader(data, STANDARD_DOMAINS | domains, exported=exported).read()
+
+
+def has_functions(data: Octets) -> bool:
+    """Return whether a file has local functions; raise `GraphFileError` if it is no ONNX file."""
+    return any(number == _FUNCTIONS for number, *_ in Wire(data, MAX_FIELDS).fields(0, len(data)))
 
 
 class _Reader:
@@ -232,8 +239,7 @@ class _Reader:
         if domain not in self._domains:
             raise GraphFileError(
                 f"{what}domain {domain!r}; export with standard ONNX operators only, or allow the "
-                "domain by name: --domain of `model import`, and [model] domains in agent.toml. A "
-                "local function is inlined by onnx.inliner.inline_local_functions"
+                "domain by name: --domain of `model import`, and [model] domains in agent.toml"
             )
 
 

@@ -97,7 +97,8 @@ def pictures_for(preprocessing: Preprocessing, folder: Path) -> tuple[list[Path]
     for path, pixels in zip(paths, drawn, strict=True):
         Image.fromarray(pixels).save(path)
     mean, deviation = np.float32(preprocessing.mean), np.float32(preprocessing.deviation)
-    inputs = (drawn / np.float32(255) - mean) / deviation  # one bit more or less is seen in eight
+    divisor = np.float32(preprocessing.divide_by)
+    inputs = (drawn / divisor - mean) / deviation  # one bit more or less is seen in eight
     if preprocessing.layout == "NCHW":
         inputs = inputs.transpose(0, 3, 1, 2)
     assert inputs.dtype == np.float32

@@ -117,15 +117,29 @@ def test_a_fixed_batch_becomes_free_even_behind_a_reshape() -> None:
     assert np.array_equal(features[:1], run(data(fixed), inputs[:1]))
 
 
-def test_a_batch_that_cannot_be_freed_is_refused_with_a_way_out() -> None:
+def _of_two_images() -> onnx.ModelProto:
     nodes, constants = pooled()
-    constants.append(numpy_helper.from_array(np.zeros((2, WIDTH), np.float32), "offset"))
+    offset = np.array([[1], [5]], np.float32).repeat(WIDTH, 1)
+    constants.append(numpy_helper.from_array(offset, "offset"))
     nodes.append(helper.make_node("Add", ["flat", "offset"], ["sum"]))
-    fixed = network((nodes, constants), value("sum", [2, WIDTH]), value("image", [2, 3, 12, 10]))
-    with pytest.raises(
-        ModelFileError, match=r"fixed at 2, .* for one sample, or with a dynamic batch axis"
-    ):
-        import_backbone(data(fixed), COLOUR)
+    return network((nodes, constants), value("sum", [2, WIDTH]), value("image", [2, 3, 12, 10]))
+
+
+def test_a_network_for_two_images_alone_is_given_each_twice() -> None:
+    backbone = import_backbone(data(_of_two_images()), COLOUR)
+    assert "it takes 2 samples at once and no other number" in backbone.remarks[0]
+    inputs = noise_inputs(COLOUR, 5)
+    plain = [run(data(_of_two_images()), one[None].repeat(2, 0))[0] for one in inputs]
+    np.testing.assert_allclose(run(backbone.model, inputs), plain, rtol=1e-6)
+
+
+def test_a_network_whose_two_images_influence_each_other_is_refused() -> None:
+    model = _of_two_images()
+    model.graph.node.append(helper.make_node("ReduceMean", ["sum"], ["mean"], axes=[0], keepdims=1))
+    model.graph.node.append(helper.make_node("Sub", ["sum", "mean"], ["centred"]))
+    model.graph.output[0].name = "centred"
+    with pytest.raises(ModelFileError, match="fixed at 2, and its samples change each other's"):
+        import_backbone(data(model), COLOUR)
 
 
 def test_images_that_influence_each_other_are_refused() -> None:

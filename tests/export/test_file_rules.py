@@ -71,12 +71,14 @@ def test_a_compiled_context_is_refused() -> None:
     refuse(network((nodes, constants), value("x", None)), "'EPContext'")
 
 
-def test_local_functions_and_training_information_are_refused() -> None:
+def test_no_local_functions_and_no_training_information_go_out() -> None:
     model = pooled_network()
     node = helper.make_node("Relu", ["x"], ["y"])
     opsets = [helper.make_opsetid("", 17)]
     model.functions.append(helper.make_function("own", "F", ["x"], ["y"], [node], opsets))
-    refuse(model, "holds local functions; .* inlined")
+    with pytest.raises(ModelFileError, match="holds local functions; inline them"):
+        check(data(model))
+    assert import_backbone(data(model), COLOUR).feature_width == WIDTH  # and are put in their place
     model = pooled_network()
     model.training_info.add()
     refuse(model, "holds training information")

@@ -116,7 +116,7 @@ def test_a_model_of_text_passes_the_self_test_of_a_device(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("model", "pool", "message"),
     [
-        (encoder(TensorProto.FLOAT), False, r"FLOAT of rank 2 .* INT64 token ids of rank 2"),
+        (encoder(TensorProto.DOUBLE), False, r"DOUBLE of rank 2 .* INT64 token ids of rank 2"),
         (encoder(length=9), False, r"takes texts of shape \(9\), .*makes \(6,\); set length = 9"),
         (encoder(), True, "pool: the output has the shape"),
     ],
