@@ -49,6 +49,7 @@ from fleetledger.schemas.presence import CoordinatorDeath
 from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.schemas.wire import OWN, WireVersions
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock, steady_time
 from fleetledger.transport.interface import Connection, OutgoingMessage
@@ -75,6 +76,8 @@ class CoordinatorSurroundings:
     boot: BootId = field(default_factory=BootId.fresh)
     rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
     """By which it decides."""
+    wire: WireVersions = OWN
+    """Versions of the wire that it speaks."""
     workers: Sequence[WorkerPlan] = ()
     """Processes that hear the devices in its place."""
     live: Callable[[Path], SnapshotFile] | None = LiveFile
@@ -85,6 +88,10 @@ class CoordinatorSurroundings:
     snapshots: bool = True
     """Whether processes of their own keep the state beside the ledger; not where time is not the
     system's, since they do not wait for it."""
+
+    def decides(self, settings: CoordinatorSettings) -> Rules:
+        """Return the rules, with the versions of the wire."""
+        return self.rules(settings).model_copy(update={"wire": self.wire.range})
 
 
 @dataclass(frozen=True)
@@ -150,14 +157,14 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
     Raises what `open_office` raises, and what making the connections does.
     """
     with ExitStack() as stack:
-        office = open_office(home, around.clock, around.rules)
+        office = open_office(home, around.clock, around.decides)
         stack.callback(office.engine.close)
         if office.engine.ahead_ns > CALENDAR_TOLERANCE_NS:
             log.warning("%s", entries_ahead(office.engine.ahead_ns))
         inbox = around.inbox(home)
         stack.callback(inbox.close)
         topics, name = FleetTopics(office.settings.fleet), office.settings.broker.username
-        sender = Sender(topics.fleet, name, around.boot, signer=office.key)
+        sender = Sender(topics.fleet, name, around.boot, signer=office.key, wire=around.wire)
         control = _heard_by(
             around.workers, around.connect("control", _will(topics, sender)), office
         )
@@ -249,6 +256,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
             lambda: engine.core.state,
             invitations.secret,
             require_keys=settings.security.require_keys,
+            wire=links.sender.wire,
         ),
         clock=clock,
         quotas=Quotas(settings.intake),

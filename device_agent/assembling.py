@@ -37,6 +37,7 @@ from fleetledger.schemas.offers import DEFAULT_BLOCK_SIZE
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
+from fleetledger.schemas.wire import OWN, WireVersions
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.elsewhere import HttpsRules
 from fleetledger.transport.interface import Connection, OutgoingMessage
@@ -83,6 +84,8 @@ class AgentSurroundings:
     boot: BootId = field(default_factory=BootId.fresh)
     name_installation: Callable[[], BootId] = BootId.fresh
     capabilities: Capabilities = field(default_factory=find_capabilities)
+    wire: WireVersions = OWN
+    """Versions of the wire that it speaks."""
     rules: AgentRules | None = None
     """By which it decides; those of its settings if left out."""
     tells_status: bool = True
@@ -183,7 +186,7 @@ def _begun(
     formers, able = store.begin_run(boot), told_capabilities(around.capabilities, settings.files)
     keys = KeyRing.beside(home.folder, fleet, device)
     # The will may be told long after a key that waits has come to count.
-    sender = Sender(fleet, device, boot, signer=keys.newest)
+    sender = Sender(fleet, device, boot, signer=keys.newest, wire=around.wire)
     control = around.connect("control", make_will(topics, device, sender, around.clock))
 
     def exchange(topics: FleetTopics, https: HttpsRules | None = None) -> Exchange:
@@ -207,7 +210,9 @@ def _begun(
     worker = around.worker(bench.answer, control.wake)
     blocks.on_failure = worker.fail
     return AgentRun(
-        identity=DeviceIdentity(store.installation, boot, able, formers, settings.tags),
+        identity=DeviceIdentity(
+            store.installation, boot, able, formers, settings.tags, around.wire.range
+        ),
         rules=around.rules or _told_of(rules_of(home), around.machine),
         keys=keys,
         control=control,

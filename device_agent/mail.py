@@ -101,7 +101,7 @@ class AgentMail:
         the proxy, or is not signed by whom it must be, and `ComplaintError` with the text of the
         coordinator's own complaints.
         """
-        envelope = decode(message.payload)
+        envelope = decode(message.payload, wire=self._sender.wire)
         header = envelope.header
         from_proxy = message.topic in self.proxy_filters
         speaker = PROXY if from_proxy else COORDINATOR
@@ -125,9 +125,10 @@ class AgentMail:
             _check_receipt(event.receipt, speaker)
         return event
 
-    def refer_to(self, birth: Digest) -> None:
-        """Let what is said from here on refer to this birth of the coordinator."""
-        self._coordinator = birth
+    def refer_to(self, birth: Digest | None, version: int) -> None:
+        """Let messages refer to this birth of the coordinator, in its version of the wire."""
+        self._coordinator = birth or self._coordinator
+        self._sender.speaks = version
 
     def send(self, leaf: UpLeaf, body: Message, *, retain: bool = False) -> None:
         """Publish a message, its commands with the agent's home, which its reader does not know.

@@ -22,6 +22,7 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     coordinator = "there" if status.coordinator else "away"
     yield f"agent        {status.device} of fleet {status.fleet}: {state}"
     yield f"broker       {'connected' if status.connected else 'away'}, coordinator {coordinator}"
+    yield f"wire         {status.wire}"
     yield from _learned(status)
     yield f"outbox       {status.outbox} without a receipt, {status.dead_letters} refused"
     if status.key:

@@ -65,6 +65,7 @@ from fleetledger.device_agent.status import (
     describe_policy,
     describe_training,
     describe_trust,
+    describe_wire,
     is_settled,
     kept_as,
     part_states,
@@ -319,8 +320,8 @@ class Agent:
                 self._parts.exchange.cancel(digest)
             case CleanFiles(keep):
                 self._clean(keep)
-            case ReferTo(birth):
-                self._parts.mail.refer_to(birth)
+            case ReferTo(birth, version):
+                self._parts.mail.refer_to(birth, version)
             case AdoptKey():
                 assert self._parts.keys is not None, "only who has a key asks for one"
                 self._parts.keys.adopt()
@@ -509,6 +510,7 @@ class Agent:
             dead_letters=records.dead_letters,
             trust=describe_trust(state),
             silence=heard.describe(state),
+            wire=describe_wire(state),
             key="" if self._parts.keys is None else self._parts.keys.describe(),
             ledger_seen=None if records.seen is None else records.seen.size,
             refusals=tuple(item.reason for item in refusals),

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from fleetledger.device_agent.core.models import open_action, waits_for_hours
 from fleetledger.device_agent.core.policy import images_asked, refusal, withheld
+from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.releases import root_of
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.device_agent.round_traffic import RoundTraffic
@@ -48,6 +49,8 @@ class Status(Strict):
     connected: bool
     coordinator: bool
     """Whether the coordinator is there and has said what it holds."""
+    wire: str
+    """Version of the wire that is spoken with the coordinator, of those that both know."""
     stage: int | None
     method: str = ""
     """What the fleet learns with; empty before the coordinator was heard."""
@@ -177,6 +180,17 @@ def describe_model(state: AgentState) -> str:
         return "none was desired yet"
     reason = f": {status.reason}" if status.reason else ""
     return f"version {status.version} {status.state.replace('_', ' ')}{reason}"
+
+
+def describe_wire(state: AgentState) -> str:
+    """Return the versions of the wire that the agent and the coordinator speak."""
+    own, other = state.identity.wire, state.presence.wire
+    if other is None:
+        return f"speaks {own}; the coordinator was not heard yet"
+    common = own.common(other)
+    if common is None:
+        return wire_fault(own, other).partition(": ")[2]
+    return f"version {common}; this agent speaks {own}, the coordinator {other}"
 
 
 def describe_candidate(state: AgentState) -> str:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fleetledger.schemas.envelope import MAX_ATTACHMENT_BYTES, Sender, attached
 from fleetledger.schemas.errors import EnvelopeError
 from fleetledger.schemas.offers import MAX_BLOCKS, BlockData
-from fleetledger.schemas.seals import SCHEMA_VERSION
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
+from fleetledger.schemas.wire import SETTLED_VERSION
 
 _DIGEST = Digest.pattern.pattern
 _NUMBER = "0|[1-9][0-9]{0,17}"
@@ -29,7 +29,7 @@ _LINE = re.compile(
         f',"boot":"{BootId.pattern.pattern}","fleet":"({FleetId.pattern.pattern})","key":null'
         rf',"kind":"block\.data","refers_to":null,"sender":"({DeviceId.pattern.pattern})"'
         f',"sent_ms":(?:{_NUMBER}),"sequence":(?:{_NUMBER}),"signature":null'
-        f',"version":{SCHEMA_VERSION}}}\n'
+        f',"version":{SETTLED_VERSION}}}\n'
     ).encode()
 )
 
@@ -60,7 +60,7 @@ def write_block(
         f',"boot":"{sender.boot}","fleet":"{sender.fleet}","key":null'
         f',"kind":"block.data","refers_to":null,"sender":"{sender.name}"'
         f',"sent_ms":{sent_ms},"sequence":{sequence},"signature":null'
-        f',"version":{SCHEMA_VERSION}}}\n'
+        f',"version":{SETTLED_VERSION}}}\n'
     )
     return line.encode() + block
 

@@ -12,6 +12,9 @@ Size, digest and id are of the attachment as it is. Over a network it may travel
 where that is shorter (`compressed`): what is shorter than the header says, and begins as a frame,
 is one, and must hold what the header pins.
 
+A body is written in the version of the wire that its receiver speaks, and read into the form of the
+models (`schemas.wire`). The header keeps the version of the line.
+
 The laws: `decode(encode(envelope)) == envelope`, `decode(compressed(data)) == decode(data)`, and
 `encode(decode(data)) == data` for all data that `decode` accepts, unless a frame is in them.
 """
@@ -22,7 +25,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -32,7 +35,6 @@ from fleetledger.schemas.keys import KeyHash, SignatureText, SigningKey, VerifyK
 from fleetledger.schemas.message import Message, Strict, explain
 from fleetledger.schemas.seals import (
     DOMAIN,
-    SCHEMA_VERSION,
     Seal,
     bytes_to_sign,
     read_seal,
@@ -40,6 +42,7 @@ from fleetledger.schemas.seals import (
 )
 from fleetledger.schemas.topics import Topic
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId, ValidatedText
+from fleetledger.schemas.wire import MAX_VERSION, OWN, SETTLED_VERSION, WireVersions
 from fleetledger.schemas.zstd_frames import MAGIC, framed, unframed
 
 MAX_HEADER_BYTES = 128 * 1024
@@ -64,8 +67,8 @@ BodyType = TypeVar("BodyType", bound=Message)
 class Header(Strict):
     """What the first line says."""
 
-    version: Literal[2] = SCHEMA_VERSION
-    """Version of the envelope and of all bodies."""
+    version: int = Field(default=SETTLED_VERSION, ge=1, le=MAX_VERSION)
+    """Version of the wire in which the body is written."""
     kind: str = Field(min_length=1, max_length=40)
     """Which message the body is."""
     fleet: FleetId
@@ -159,6 +162,9 @@ class Sender:
     boot: BootId
     next_sequence: int = 0
     signer: SigningKey | None = None
+    wire: WireVersions = OWN
+    speaks: int | None = None
+    """Version of the wire that was agreed; None for the highest that this program speaks."""
 
     def seal(
         self,
@@ -168,10 +174,12 @@ class Sender:
         attachment: bytes = b"",
         refers_to: Digest | None = None,
         topic: Topic | None = None,
+        version: int | None = None,
     ) -> Envelope:
         """Wrap `body` (and `attachment`, at most 256 KiB) for sending.
 
-        Who has a signer must say on which `topic`; raises `EnvelopeError` otherwise.
+        `version` of the wire is that of the receiver; `speaks` if left out. Who has a signer must
+        say on which `topic`; raises `EnvelopeError` otherwise.
         """
         if len(attachment) > MAX_ATTACHMENT_BYTES:
             raise EnvelopeError(
@@ -179,7 +187,9 @@ class Sender:
                 "offer it and let the receiver fetch blocks"
             )
         signer = self.signer
+        written = self.wire.version_of(body.kind, self.speaks if version is None else version)
         header = Header(
+            version=written,
             kind=body.kind,
             fleet=self.fleet,
             sender=self.name,
@@ -187,7 +197,7 @@ class Sender:
             sequence=self.next_sequence,
             sent_ms=sent_ms,
             refers_to=refers_to,
-            body=body.model_dump(mode="json"),
+            body=self.wire.written(body.kind, body.model_dump(mode="json"), written),
             attachment_size=len(attachment),
             attachment_digest=Digest.of(attachment) if attachment else None,
             key=None if signer is None else KeyHash(signer.verify_key.key_hash.hex()),
@@ -214,13 +224,14 @@ def encode(envelope: Envelope) -> bytes:
     return line + b"\n" + envelope.attachment
 
 
-def decode(data: bytes, longest: int = MAX_HEADER_BYTES) -> Envelope:
+def decode(data: bytes, longest: int = MAX_HEADER_BYTES, wire: WireVersions = OWN) -> Envelope:
     """Read published bytes; raise `EnvelopeError` for anything that is not a whole envelope.
 
-    Who expects short headers says how long they are at most: what is longer is not read.
+    Who expects short headers says how long they are at most: what is longer is not read. The body
+    is translated into the form of the models by the reader's `wire`.
     """
     line, rest = split(data, longest)
-    header = _read_header(line)
+    header = _read_header(line, wire)
     attachment = bytes(attached(rest, header.attachment_size))
     _check_attachment(header, attachment)
     return _with_line(Envelope(header, attachment), line)
@@ -317,24 +328,17 @@ def _header_line(header: Header) -> bytes:
     return canonical_json(header.model_dump(mode="json"))
 
 
-def _read_header(line: bytes) -> Header:
+def _read_header(line: bytes, wire: WireVersions) -> Header:
     try:
         values = parse_json(line, MAX_HEADER_VALUES)
     except SchemaError as error:
         raise EnvelopeError(f"header: {error}") from error
-    version = values.get("version") if isinstance(values, dict) else SCHEMA_VERSION
-    if version != SCHEMA_VERSION:
-        raise EnvelopeError(
-            f"version: {shorten(version)} is unknown here; this program reads schema version "
-            f"{SCHEMA_VERSION}: update the older side"
-        )
     try:
         header = Header.model_validate(values, strict=True)
     except ValidationError as error:
         raise EnvelopeError(f"header: {explain(error)}") from error
-    # Nothing is converted, so what was parsed is what a header would be written from. Except for
-    # the version: 2.0 is equal to 2, and is another text.
-    whole = values.keys() == Header.model_fields.keys() and type(version) is int
+    # Nothing is converted, so what was parsed is what a header would be written from.
+    whole = values.keys() == Header.model_fields.keys()
     if not whole or write_checked(values) != line:
         raise EnvelopeError(
             "header: the line is not canonical JSON of all header fields; "
@@ -345,4 +349,5 @@ def _read_header(line: bytes) -> Header:
             f"signature: {shorten(header.signature)} by the key {shorten(header.key)}; "
             "give both or neither"
         )
-    return header
+    body = wire.read(header.kind, header.body, header.version)
+    return header if body is header.body else header.model_copy(update={"body": body})

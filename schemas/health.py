@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from fleetledger.schemas.message import Items, Message, Strict
+from fleetledger.schemas.message import Items, Strict
+from fleetledger.schemas.presence import PresenceMessage
 
 MAX_ZONES = 32
 """Thermal zones of one message."""
@@ -35,7 +36,7 @@ class HealthProblem(Strict):
     """Whether it does so now; left out where it does."""
 
 
-class DeviceHealth(Message):
+class DeviceHealth(PresenceMessage):
     """What a device says of its machine, every minute; what it cannot know it leaves out.
 
     Sent once, with QoS 0, and never stored in the ledger.

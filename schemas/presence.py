@@ -1,19 +1,21 @@
 """Who is there: births, deaths and heartbeats of devices; births and deaths of the coordinator.
 
-Birth and death of a device are retained on one topic and carry the boot id, so a death (the will
-of a lost connection) is ignored when a later boot has been born.
+These are read before two programs have agreed on a version of the wire, so readers ignore fields
+that they do not know. Birth and death of a device are retained on one topic and carry the boot id.
+So a death (the will of a lost connection) is ignored when a later boot has been born.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import FailFast, Field, PlainSerializer
+from pydantic import ConfigDict, FailFast, Field, PlainSerializer
 
 from fleetledger.schemas.contributions import HeldPart
 from fleetledger.schemas.message import Items, Message, Strict, is_absent
 from fleetledger.schemas.tags import Tags
 from fleetledger.schemas.values import BootId, Digest
+from fleetledger.schemas.wire import WireRange
 
 MAX_FORMER_RUNS = 20
 """Earlier runs of an installation that a birth names, newest first."""
@@ -23,8 +25,16 @@ MAX_HELD_PARTS = 500
 FeatureName = Annotated[str, Field(min_length=1, max_length=40)]
 
 
+class PresenceMessage(Message):
+    """A message that older programs read too: they ignore fields that they do not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class Capabilities(Strict):
     """What a device can run; the coordinator invites it only to that."""
+
+    model_config = ConfigDict(extra="ignore")
 
     agent_version: str = Field(max_length=40)
     python: str = Field(max_length=20)
@@ -48,7 +58,7 @@ class SeenCheckpoint(Strict):
     """Index of the first entry of that shard."""
 
 
-class Birth(Message):
+class Birth(PresenceMessage):
     """A device has connected; retained."""
 
     kind: ClassVar[str] = "birth"
@@ -64,16 +74,18 @@ class Birth(Message):
     same name, and goes on from another run than the original does."""
     tags: Tags = Field(default={}, exclude_if=is_absent)
     """What the device's owner says of it."""
+    wire: WireRange = WireRange()
+    """Versions of the wire that the device speaks; version 1 alone where it is left out."""
 
 
-class Death(Message):
+class Death(PresenceMessage):
     """A device has gone; retained. The envelope's boot id says which run of it."""
 
     kind: ClassVar[str] = "death"
     reason: str = Field(default="connection lost", max_length=200)
 
 
-class Heartbeat(Message):
+class Heartbeat(PresenceMessage):
     """Counters of a running agent, every few seconds; never stored in the ledger.
 
     It also says what the device has heard, so that the coordinator repeats what a broker lost.
@@ -114,11 +126,13 @@ MAX_BESIDE = 8
 """Other coordinators that one names."""
 
 
-class CoordinatorBirth(Message):
+class CoordinatorBirth(PresenceMessage):
     """The coordinator serves; retained. Devices hold back while it is away."""
 
     kind: ClassVar[str] = "coordinator.birth"
     ledger_size: int = Field(ge=0)
+    wire: WireRange = WireRange()
+    """Versions of the wire that it speaks; a device without one of them gives and gets nothing."""
     spread_seconds: int | None = Field(default=None, ge=1, le=3600, exclude_if=is_absent)
     """Over how long devices are to spread their births, where there are many of them: after this
     one, and after a broker that has forgotten them. No device beats more often than once in that
@@ -129,7 +143,7 @@ class CoordinatorBirth(Message):
     """Other runs of which something came, perhaps late: one that is alive answers by a birth."""
 
 
-class CoordinatorHeartbeat(Message):
+class CoordinatorHeartbeat(PresenceMessage):
     """The coordinator is there, told every hour: its ledger's size and its clock, as signed.
 
     A device with its key knows by it that nothing is kept back, and that it is not earlier.
@@ -143,7 +157,7 @@ class CoordinatorHeartbeat(Message):
     """How often its operator has set the calendar right; after that an earlier time counts."""
 
 
-class CoordinatorDeath(Message):
+class CoordinatorDeath(PresenceMessage):
     """The coordinator has gone; retained."""
 
     kind: ClassVar[str] = "coordinator.death"

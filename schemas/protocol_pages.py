@@ -77,10 +77,10 @@ another fleet, or for another purpose. `key` is the hash in the public key's tex
 | --- | --- |
 {fields}
 
-A reader refuses another schema version, an unknown field, a missing field, and an attachment of
-another size or digest, each with a text that says which. The body's fields depend on the kind:
-see [the table of messages](README.md). [envelope.schema.json](envelope.schema.json) is the JSON
-Schema of the header.
+A reader refuses a [version](../versions.md) of the wire that it does not speak, an unknown field, a
+missing field, and an attachment of another size or digest, each with a text that says which. The
+body's fields depend on the kind: see [the table of messages](README.md).
+[envelope.schema.json](envelope.schema.json) is the JSON Schema of the header.
 
 A heartbeat on the wire, {size} bytes in all (its message id is `{message_id}`):
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from fleetledger.schemas.errors import EnvelopeError, SignatureError, shorten
 from fleetledger.schemas.keys import KeyHash, SignatureText, VerifyKey
@@ -22,9 +21,6 @@ from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 
 DOMAIN = "fleetledger/envelope/1"
 """What signatures of envelopes are for, see `schemas.keys`."""
-SCHEMA_VERSION: Literal[2] = 2
-"""Version of the envelope and of all bodies. Since 2 digests of payloads are of plain bodies, and
-an attachment may travel as a zstd frame."""
 
 _LONGEST = 1024
 """Bytes after the body; the longest that can be are some 700."""
@@ -39,11 +35,10 @@ _END = re.compile(
         f',"sender":"(?P<sender>{DeviceId.pattern.pattern})"'
         f',"sent_ms":{_NUMBER},"sequence":(?P<sequence>{_NUMBER})'
         f',"signature":(?P<signature>null|"{SignatureText.pattern.pattern}")'
-        f',"version":{SCHEMA_VERSION}}}\\Z'
+        r',"version":[1-9][0-9]{0,2}}\Z'
     ).encode()
 )
-_BEHIND_SIGNATURE = b',"version":%d}' % SCHEMA_VERSION
-_VERSION = re.compile(rb'"version":([0-9A-Za-z.+-]{1,40})\}\Z')
+_BEHIND_SIGNATURE = re.compile(rb',"version":[1-9][0-9]{0,2}}\Z')
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ def bytes_to_sign(unsigned_line: bytes, topic: str, fleet: FleetId) -> bytes:
 def with_signature(unsigned_line: bytes, signature: SignatureText) -> bytes:
     """Return a header line with its signature, in the place of a null that this program wrote."""
     before, _null, end = unsigned_line.rpartition(b"null")
-    assert end == _BEHIND_SIGNATURE, "a header line ends with signature and version"
+    assert _BEHIND_SIGNATURE.match(end), "a header line ends with signature and version"
     return b'%s"%s"%s' % (before, signature.encode(), end)
 
 
@@ -114,12 +109,6 @@ def read_seal(line: bytes) -> Seal:
     end = line[-_LONGEST:]
     found = _END.search(end)
     if found is None:
-        version = _VERSION.search(end)
-        if version is not None and version[1] != b"%d" % SCHEMA_VERSION:
-            raise EnvelopeError(
-                f"version: {version[1].decode()} is unknown here; this "
-                f"program reads schema version {SCHEMA_VERSION}: update the older side"
-            )
         raise EnvelopeError(
             "header: the line does not end as one of canonical JSON with all header fields does; "
             "sort the keys, leave out spaces, write every field and no escapes"

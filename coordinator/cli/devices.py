@@ -56,15 +56,21 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
 def _draw(report: DevicesReport) -> None:
     since = [row.hindered_since for row in report.devices]
     told = any(when is not None for when in since)
+    # The column is there where devices speak different versions, or one is not led.
+    mixed = len({row.wire for row in report.devices} - {None}) > 1 or any(
+        row.state in {"too old", "too new"} for row in report.devices
+    )
     rows = [
         (
             *(row.name, row.state, told_tags(row.tags), row.active_version, row.pinned),
             row.agent_version,
+            *(("" if row.wire is None else row.wire.short,) if mixed else ()),
             *((None if when is None else iso_time(when),) if told else ()),
         )
         for row, when in zip(report.devices, since, strict=True)
     ]
-    columns = ("device", "state", "tags", "model", "pinned to", "program")
+    columns: tuple[str, ...] = ("device", "state", "tags", "model", "pinned to", "program")
+    columns = (*columns, "wire") if mixed else columns
     print_table("Devices", (*columns, "hindered since") if told else columns, rows)
     retired = [
         (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
@@ -104,6 +110,7 @@ def _draw_one(report: DeviceReport) -> None:
     desired = "" if one.desired_version is None else f", to run {one.desired_version}"
     typer.echo(f"model: {one.active_version or 'none'}{desired}")
     typer.echo(f"program: {one.agent_version or 'not known yet'}")
+    typer.echo(f"wire: {one.wire or 'not known yet'}")
     given = count_of(one.contributions, "contribution")
     typer.echo(f"gave: {given} of {count_of(one.samples, 'sample')}")
     if one.outbox is not None:

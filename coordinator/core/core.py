@@ -88,9 +88,7 @@ class Core:
         self.models = Models(rules, self.state, self.live, self.releases)
         self.rollouts = Rollouts(rules, self.state, self.live)
         self.twins = Twins(rules.intake, self.state, self.live)
-        self.devices = Devices(
-            rules.intake, self.state, self.live, self.models, self.intake, self.twins
-        )
+        self.devices = Devices(rules, self.state, self.live, self.models, self.intake, self.twins)
         self.enrolling = KeyRules(self.state)
         self.sharding = Sharding(rules.shard_entries, self.state)
         self.silence = Silence(rules.silence, self.state, self.live)

@@ -20,7 +20,7 @@ from fleetledger.coordinator.core.requests import (
     SendToDevice,
     TakeBack,
 )
-from fleetledger.coordinator.core.rules import IntakeRules
+from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
 from fleetledger.coordinator.topics.contributions.refusals import (
     told_of_newest_retraction,
@@ -67,7 +67,7 @@ class Devices:
 
     def __init__(
         self,
-        rules: IntakeRules,
+        rules: Rules,
         state: State,
         live: Live,
         models: Models,
@@ -134,7 +134,7 @@ class Devices:
             case Birth.kind if self._twins.comes_late(device, envelope.header):
                 return _SILENCE
             case Birth.kind:
-                return self._born(device, envelope.header.boot, envelope.read(Birth))
+                return self._born(device, envelope.header.boot, envelope.read(Birth), now_ns)
             case Death.kind:
                 return self._died(device, envelope.header.boot, now_ns)
             case Heartbeat.kind:
@@ -238,7 +238,7 @@ class Devices:
 
     def complain(self, device: DeviceId, text: str, now_ns: int) -> Decision:
         """Tell a device what is wrong with its message, not more often than it may be refused."""
-        if not self._live.device(device).may_refuse(now_ns, self._rules.refusals_per_minute):
+        if not self._live.device(device).may_refuse(now_ns, self._rules.intake.refusals_per_minute):
             return Decision()
         return ask(SendToDevice(device, "ctl", Problem(about="message", text=text[:500])))
 
@@ -374,25 +374,35 @@ class Devices:
             told += [_told(device, looks) for device in looking if device in chosen]
         return ask(*told)
 
-    def _born(self, device: DeviceId, boot: BootId, birth: Birth) -> Decision:
-        live = self._live.device(device)
-        live.here(boot, self._state.size)
-        live.answered(boot)
-        seen = birth.seen_checkpoint
-        live.seen_size = None if seen is None else seen.size
-        live.pending = NOTHING_PENDING
-        if self._state.devices.admitted[device].boot == boot or self._is_doubled(device):
-            # Known already, and perhaps retained by the broker since the device had another model.
-            return self._greet(device)
-        body = DeviceBorn(
+    def _born(self, device: DeviceId, boot: BootId, birth: Birth, now_ns: int) -> Decision:
+        live, known = self._live.device(device), self._state.devices.admitted[device]
+        refused_by = None
+        if self._rules.wire.common(birth.wire) is None:
+            refused_by = self._rules.wire
+        fits = (known.boot, known.wire, known.refused_by) == (boot, birth.wire, refused_by)
+        born = DeviceBorn(
             boot=boot,
             installation=birth.installation,
             capabilities=birth.capabilities,
             formers=birth.formers,
             tags=birth.tags,
+            wire=birth.wire,
+            refused_by=refused_by,
         )
+        if refused_by is not None:
+            # It reads nothing of what it would be told: for the rules it is away.
+            live.leave(now_ns)
+            return Decision() if fits else record_for(device, born)
+        live.here(boot, self._state.size)
+        live.answered(boot)
+        seen = birth.seen_checkpoint
+        live.seen_size = None if seen is None else seen.size
+        live.pending = NOTHING_PENDING
+        if fits or self._is_doubled(device):
+            # Known already, and perhaps retained by the broker since the device had another model.
+            return self._greet(device)
         # Which model it is to run depends on what it can: it is told once the state knows that.
-        came = record_for(device, body) + self._models.running(device, birth)
+        came = record_for(device, born) + self._models.running(device, birth)
         return came + self._greet(device, model=False, installation=birth.installation)
 
     def _died(self, device: DeviceId, boot: BootId, now_ns: int) -> Decision:
@@ -406,6 +416,8 @@ class Devices:
         live = self._live.device(device)
         live.beat = Beat.of(heartbeat)
         live.seen_size = heartbeat.seen_size
+        if not self._state.devices.admitted[device].led:
+            return _SILENCE
         if heartbeat.welcomed and boot in live.born:
             # Whatever came in between was late: the death that the broker told of a connection
             # before this one, or the birth of an earlier run.

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.topics.rollouts.plan import ADAPTED, AUTOMATIC, RolloutPlan
 from fleetledger.schemas.message import Strict
+from fleetledger.schemas.wire import OWN, WireRange
 
 
 class StageRules(Strict):
@@ -221,6 +222,8 @@ class BoundRules(Strict):
 class Rules(Strict):
     """All settings that the core decides by."""
 
+    wire: WireRange = OWN.range
+    """Versions of the wire that the coordinator speaks."""
     learning: bool = True
     """Whether the fleet learns; where it does not, models are only imported and pushed."""
     stages: StageRules = StageRules()

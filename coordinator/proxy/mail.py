@@ -25,6 +25,8 @@ class ProxyMail:
         self._branch = FleetTopics(fleet, "proxy")
         self._order = str(self._ordinary.down(PROXY, "assignment"))
         self._receipt = str(self._ordinary.down(PROXY, "rcpt"))
+        self._spoken: dict[DeviceId, int] = {}
+        """Version of the wire of what each device said last."""
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -33,7 +35,7 @@ class ProxyMail:
 
     def read(self, message: IncomingMessage) -> inputs.Input:
         """Return the input that a message means; raise `SchemaError` for what is not sent there."""
-        envelope = decode(message.payload)
+        envelope = decode(message.payload, wire=self._sender.wire)
         from_coordinator = message.topic in (self._order, self._receipt)
         speaker = COORDINATOR if from_coordinator else self._branch.parse(message.topic).device
         header = envelope.header
@@ -48,17 +50,18 @@ class ProxyMail:
             if receipt.about != "scored":
                 raise SchemaError(f"about: a receipt for {receipt.about}, of which none went out")
             return inputs.Acknowledged(receipt)
+        self._spoken[speaker] = header.version
         return inputs.Gradients(speaker, envelope.read(PrototypeGradients), envelope.attachment)
 
     def to_device(self, device: DeviceId, receipt: Receipt) -> OutgoingMessage:
         """Return a device's receipt as a message."""
-        return self._sealed(str(self._branch.down(device, "rcpt")), receipt)
+        version = self._spoken.get(device)
+        return self._sealed(str(self._branch.down(device, "rcpt")), receipt, version)
 
     def to_coordinator(self, body: Message) -> OutgoingMessage:
         """Return what the coordinator is told as a message."""
         return self._sealed(str(self._ordinary.up(PROXY, "msg")), body)
 
-    def _sealed(self, topic: str, body: Message) -> OutgoingMessage:
-        return OutgoingMessage(
-            topic, encode(self._sender.seal(body, sent_ms=self._clock.time_ms()))
-        )
+    def _sealed(self, topic: str, body: Message, version: int | None = None) -> OutgoingMessage:
+        sealed = self._sender.seal(body, sent_ms=self._clock.time_ms(), version=version)
+        return OutgoingMessage(topic, encode(sealed))

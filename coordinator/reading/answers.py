@@ -15,11 +15,15 @@ from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.shown import Report
 from fleetledger.schemas.times import IsoTime, iso_time
+from fleetledger.schemas.wire import WireRange
 from fleetledger.transport.brokers.log_watch import PasswordMisuse
 
-DeviceState = Literal["online", "away", "unknown", "never seen", "revoked", "doubled"]
+DeviceState = Literal[
+    "online", "away", "unknown", "never seen", "revoked", "doubled", "too old", "too new"
+]
 """`unknown` where no coordinator runs, so that nobody knows; `doubled` where two installations
-have its name."""
+have its name; `too old` and `too new` where it speaks no version of the wire that the coordinator
+speaks."""
 Urgency = Literal["now", "today"]
 
 
@@ -114,6 +118,10 @@ class FleetDevice(Strict):
     """The ONNX Runtime execution provider that it runs models on."""
     agent_version: str | None = None
     """Version of the program that it runs; None before its first birth."""
+    wire: WireRange | None = None
+    """Versions of the wire that it speaks; None before its first birth."""
+    refused_by: WireRange | None = None
+    """Versions that the coordinator speaks, where the device speaks none of them."""
     outbox: int | None = None
     """Messages that wait there for a receipt."""
     desired_version: int | None = None

@@ -210,6 +210,7 @@ def _stage(
         for item in facts
         if item.key != "revoked"
         and item.silent_ns is None
+        and item.refused_by is None
         and (item.features is None or method is None or can_learn_with(item.features, method))
     ]
     heard = contribution_views.contributors(ledger, stage.stage) | round_views.without_data(

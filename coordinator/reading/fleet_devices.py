@@ -59,6 +59,8 @@ def fleet_devices(
                 born_index=item.born_index,
                 provider=item.provider,
                 agent_version=item.agent_version,
+                wire=item.wire,
+                refused_by=item.refused_by,
                 outbox=None if now is None else now.outbox,
                 desired_version=desired,
                 active_version=item.active_version,
@@ -88,6 +90,8 @@ def _state(item: DeviceFacts, now: DeviceNow | None, *, doubled: bool, served: b
         return "revoked"
     if doubled:
         return "doubled"
+    if item.wire is not None and item.refused_by is not None:
+        return "too old" if item.wire.highest < item.refused_by.lowest else "too new"
     if now is not None and now.online:
         return "online"
     if item.boot is None and (now is None or now.heard_ns is None):

@@ -73,6 +73,7 @@ def needs(known: KnownFleet) -> tuple[Need, ...]:
         *absences(known.run, known.devices, known.stage, known.time_ns),
         *_of_models_on_devices(known),
         *_of_problems(known),
+        *_of_wire(known),
         *_of_programs(known),
         *_of_models_that_wait(known),
         *_of_parts_set_aside(known),
@@ -348,6 +349,27 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
             command="fleetledger agent doctor"
             if index is None
             else f"fleetledger ledger show {index}",
+        )
+
+
+def _of_wire(known: KnownFleet) -> Iterator[Need]:
+    """Yield one for each range of versions that has none in common with the coordinator's."""
+    others = defaultdict[tuple[str, str, str], list[str]](list)
+    for item in known.devices:
+        if item.state in {"too old", "too new"}:
+            others[item.state, str(item.wire), str(item.refused_by)].append(item.name)
+    for (state, theirs, ours), names in sorted(others.items()):
+        one = len(names) == 1
+        yield Need(
+            key=f"wire:{state}:{theirs}",
+            urgency="now",
+            sentence=f"{some(names)} {'is' if one else 'are'} {state}: "
+            f"{'it speaks' if one else 'they speak'} {theirs} of the wire, the coordinator {ours}. "
+            "Nothing waits for "
+            f"{'it' if one else 'them'}.",
+            more="Install the coordinator's version of fleetledger there, and restart the agent.",
+            devices=tuple(names),
+            command="fleetledger device list",
         )
 
 

@@ -18,6 +18,7 @@ from fleetledger.coordinator.topics.stages.views import ReportRow, StageRow
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.shown import Report
 from fleetledger.schemas.times import IsoTime
+from fleetledger.schemas.wire import WireRange
 
 ReplayState = Literal["equal", "within tolerance", "differs", "cannot be made again"]
 
@@ -64,6 +65,8 @@ class ListedDevice(Strict):
     """The version that it runs whatever is desired of others."""
     agent_version: str | None
     """Version of the program that it runs."""
+    wire: WireRange | None
+    """Versions of the wire that it speaks."""
     hindered_since: IsoTime | None
     """Since when something keeps it from giving or getting, by its own words."""
 
@@ -78,6 +81,7 @@ class ListedDevice(Strict):
             desired_version=device.desired_version,
             pinned=device.pinned,
             agent_version=device.agent_version,
+            wire=device.wire,
             hindered_since=device.hindered_since,
         )
 

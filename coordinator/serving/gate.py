@@ -46,6 +46,7 @@ from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.seals import Seal, read_seal
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.wire import OWN, WireVersions
 
 log = logging.getLogger("coordinator")
 
@@ -78,11 +79,13 @@ class Gate:
         secret: Secret,
         *,
         require_keys: bool = False,
+        wire: WireVersions = OWN,
     ) -> None:
         self._topics = topics
         self._state = state
         self._secret = secret
         self._require_keys = require_keys
+        self.wire = wire
         self._replayed = Replayed()
         self._births: deque[Digest] = deque(maxlen=_BIRTHS)
         self.refused: Counter[DeviceId] = Counter()
@@ -106,7 +109,7 @@ class Gate:
             self._admit(topic, spoken.device, seal)
         except SchemaError as error:
             return self._refuse(spoken.device, str(error))
-        message = _Message(topic, spoken.device, spoken.leaf, decode(payload))
+        message = _Message(topic, spoken.device, spoken.leaf, decode(payload, wire=self.wire))
         envelope = message.envelope
         try:
             match envelope.header.kind:

@@ -94,7 +94,9 @@ class Hearing:
         if seconds is None:
             return None
         try:
-            return inputs.MessagePutOff(spoken.device, decode(payload), seconds)
+            return inputs.MessagePutOff(
+                spoken.device, decode(payload, wire=self._gate.wire), seconds
+            )
         except SchemaError:
             return None
 

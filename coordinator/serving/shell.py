@@ -71,6 +71,7 @@ from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.service_manager import no_beat
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.wire import SETTLED
 from fleetledger.transport.clock import SYSTEM_CLOCK, Clock
 from fleetledger.transport.errors import BrokerLimitError, TransportError
 from fleetledger.transport.interface import (
@@ -499,12 +500,16 @@ class Shell:
             said = about("message.not_sent", device=request.device)
             log.warning("%s: %s is not sent: %s", request.device, body.kind, error, extra=said)
             return
+        version = self._version_for(request.device)
+        if version is None and body.kind not in SETTLED:
+            return  # the device could not read it; once it is led it is told everything
         topic = self._parts.topics.down(request.device, request.leaf)
         envelope = self._parts.sender.seal(
             body,
             sent_ms=self._parts.clock.time_ms(),
             refers_to=request.refers_to,
             topic=topic,
+            version=version,
         )
         try:
             data = encode(envelope)
@@ -512,6 +517,15 @@ class Shell:
             log.warning("%s: not sent: %s", request.device, error, extra=about("message.not_sent"))
             return
         self._publish(body.kind, OutgoingMessage(topic, data, qos=1, retain=request.retain))
+
+    def _version_for(self, device: DeviceId) -> int | None:
+        """Return the version of the wire in which a device is told something; None for none.
+
+        The proxy is of this release, and who is not admitted has told no range.
+        """
+        spoken = self._parts.sender.wire.range
+        known = self._parts.engine.core.state.devices.admitted.get(device)
+        return spoken.highest if known is None else spoken.common(known.wire)
 
     def _announce(self, ledger_size: int) -> None:
         """Publish the coordinator's birth, now or soon: all devices hear each of them."""
@@ -524,6 +538,7 @@ class Shell:
         self._publish_state(
             CoordinatorBirth(
                 ledger_size=ledger_size,
+                wire=self._parts.sender.wire.range,
                 spread_seconds=spread,
                 beside=self._rivals.names,
                 heard=self._rivals.asked,

@@ -26,6 +26,7 @@ from fleetledger.schemas.contributions import HeldPart, PartKey, held_digest
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem
+from fleetledger.schemas.wire import WireRange
 
 
 def connected(state: AgentState, event: inputs.AgentConnected, now: float) -> AgentDecision:
@@ -64,11 +65,14 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
         return _doubted(state, event)
     if event.birth.beside:
         return change(replace(presence, coordinator=None, beside=(event.boot, *event.birth.beside)))
-    presence = replace(presence, beside=())
-    refers = NOTHING_TO_DO if event.said is None else ask(ReferTo(event.said))
+    presence = replace(presence, beside=(), wire=event.birth.wire)
+    version = state.identity.wire.common(event.birth.wire)
+    if version is None:
+        return _not_led(state, presence)
+    refers = ask(ReferTo(event.said, version))
     spread = float(event.birth.spread_seconds or 0)
     if event.boot == presence.coordinator:
-        if spread == presence.spread_seconds:
+        if spread == presence.spread_seconds and presence == state.presence:
             return refers
         return refers + change(replace(presence, spread_seconds=spread))
     presence = replace(presence, coordinator=event.boot, spread_seconds=spread)
@@ -81,6 +85,26 @@ def coordinator_born(state: AgentState, event: inputs.CoordinatorBorn, now: floa
     files: Files = replace(state.files, tries={})
     greeted = change(presence, files, *ask_anew(state, now)) + heard.born(state, event)
     return refers + greeted + _ledger_is_shorter(state, event)
+
+
+def _not_led(state: AgentState, presence: PresenceState) -> AgentDecision:
+    """Give and ask for nothing where a coordinator speaks no version of the wire that is known."""
+    noted = change(replace(presence, coordinator=None))
+    if state.presence.wire == presence.wire:
+        return noted
+    return noted + ask(Say(wire_fault(state.identity.wire, presence.wire)))
+
+
+def wire_fault(own: WireRange, other: WireRange | None) -> str:
+    """Return why this agent is not led, with the way out; empty where it is, or may be."""
+    if other is None or own.common(other) is not None:
+        return ""
+    old = own.highest < other.lowest
+    return (
+        f"wire: this agent speaks {own}, its coordinator {other}; it is too "
+        f"{'old' if old else 'new'}: install the coordinator's release of fleetledger here, and "
+        "restart the agent"
+    )
 
 
 def _doubted(state: AgentState, event: inputs.CoordinatorBorn) -> AgentDecision:
@@ -190,6 +214,7 @@ def make_birth(state: AgentState) -> Birth:
         seen_checkpoint=state.records.seen,
         formers=state.identity.formers,
         tags=dict(state.identity.tags),
+        wire=state.identity.wire,
     )
 
 

@@ -16,6 +16,7 @@ from fleetledger.schemas.rollouts import Mode, ModelComparison
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import BootId, ClassName, Digest
 from fleetledger.schemas.variants import VariantName
+from fleetledger.schemas.wire import WireRange
 
 RESTLESS_SCANS = 10
 """Of so many scans in a row that find files being written, the last one is counted anyway."""
@@ -247,6 +248,8 @@ class PresenceState:
     """Boot of the coordinator that serves; None while it is away."""
     beside: tuple[BootId, ...] = ()
     """Boots of coordinators that run side by side, of which none is believed to lead."""
+    wire: WireRange | None = None
+    """Versions of the wire that the coordinator speaks; None if it was not heard."""
     held_by: BootId | None = None
     """Boot of the coordinator that `held` is from."""
     welcomed_by: BootId | None = None

@@ -61,9 +61,10 @@ class SendHealth:
 
 @dataclass(frozen=True)
 class ReferTo:
-    """Let what is said from here on refer to this birth of the coordinator."""
+    """Let messages refer to this birth of the coordinator, in its version of the wire."""
 
-    birth: Digest
+    birth: Digest | None
+    version: int
 
 
 @dataclass(frozen=True)

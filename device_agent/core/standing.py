@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fleetledger.device_agent.core import heard
+from fleetledger.device_agent.core.presence import wire_fault
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.problems import PATIENCE_SECONDS, OpenProblem
@@ -80,6 +81,7 @@ def _troubles(state: AgentState) -> Iterator[OpenProblem]:
         ("work", state.work.trouble),
         ("training", state.training.trouble),
         ("coordinator", heard.describe(state)),
+        ("wire", wire_fault(state.identity.wire, state.presence.wire)),
     ):
         if text:
             yield OpenProblem(about, text, hinders=True, key="trouble")

@@ -43,6 +43,7 @@ from fleetledger.schemas.roots import SignedRoot
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from fleetledger.schemas.variants import VariantName
+from fleetledger.schemas.wire import OWN, WireRange
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class DeviceIdentity:
     """The runs of this installation before this one, newest first."""
     tags: Mapping[TagName, TagValue] = field(default_factory=dict)
     """What the owner says of it."""
+    wire: WireRange = OWN.range
+    """Versions of the wire that it speaks."""
 
 
 @dataclass

@@ -166,6 +166,7 @@ def status_of(home: AgentHome, process: int = 1, **changes) -> Status:
         "written_ns": time.time_ns(),
         "connected": True,
         "coordinator": True,
+        "wire": "version 1; this agent speaks version 1, the coordinator version 1",
         "stage": 2,
         "provider": "CPUExecutionProvider",
         "active_version": 3,
@@ -193,6 +194,7 @@ def test_status_is_told_in_lines(home: AgentHome) -> None:
     text = "\n".join(status_lines(status_of(home), age=1.0, running=True))
     for words in (
         "bench-3 of fleet workshop: running",
+        "wire         version 1; this agent speaks version 1, the coordinator version 1",
         "2 accepted, 1 waiting",
         "1 without a receipt, 1 refused",
         "version 3 (" + Digest.of(b"manifest").short,

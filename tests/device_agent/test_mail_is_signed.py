@@ -128,7 +128,7 @@ def test_what_is_said_refers_to_the_birth_that_was_believed_last() -> None:
         event = post.read(birth, topic)
         assert isinstance(event, inputs.CoordinatorBorn)
         assert event.said == birth.message_id
-        post.mail.refer_to(event.said)
+        post.mail.refer_to(event.said, 1)
         post.mail.send("msg", Nothing(stage=1))
         assert post.heard()[1].header.refers_to == birth.message_id
 

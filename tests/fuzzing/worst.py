@@ -98,7 +98,7 @@ def raw_lines(size: int) -> Iterator[tuple[str, bytes]]:
         (
             b',"boot":"0123456789abcdef","fleet":"harbour","key":null,"kind":"nothing",'
             b'"refers_to":null,"sender":"crane-7","sent_ms":0,"sequence":0,"signature":null,'
-            b'"version":2}'
+            b'"version":1}'
         ),
     )
     room = size - len(before) - len(after)

@@ -72,7 +72,7 @@ def test_a_frame_of_more_than_the_block_is_none() -> None:
         (b'"section":"data"', b'"section":"date"'),
         (b'"kind":"block.data"', b'"kind":"blockXdata"'),
         (b'"attachment_size":7', b'"attachment_size":8'),
-        (b'"version":2', b'"version":1'),
+        (b'"version":1', b'"version":2'),
         (b'"key":null', b'"key":"x"'),
         (b"block\n\x00", b"block\n\x01"),
         (b"block\n\x00", b""),

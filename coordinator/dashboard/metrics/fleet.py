@@ -29,6 +29,12 @@ GROUP BY program ORDER BY devices DESC, program
 """
 
 
+_NOT_LED = """
+SELECT count(*) FROM device WHERE refused_by IS NOT NULL
+AND device NOT IN (SELECT device FROM device_key WHERE state = 'revoked')
+"""
+
+
 def device_states(ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int) -> dict[str, str]:
     """Return the state of every admitted device; unknown where no coordinator serves."""
     rows: list[tuple[str, int]] = ledger.db.execute(_ADMITTED).fetchall()
@@ -57,7 +63,7 @@ def fleet_families(
         ("state",),
         {(state,): counts[state] for state in STATES},
     )
-    yield _by_program(ledger)
+    yield from _by_version(ledger)
     known = _devices(live) if live else {}
     there = [known[name] for name, state in states.items() if state == "connected"]
     healths = [device.health for device in there if device.health is not None]
@@ -126,8 +132,13 @@ SELECT device, active_version,
 """
 
 
-def _by_program(ledger: LedgerReader) -> Metric:
-    return gauges(
+def _by_version(ledger: LedgerReader) -> Iterator[Metric]:
+    yield gauge(
+        "devices_not_led",
+        "Admitted devices that speak no version of the wire that the coordinator speaks.",
+        ledger.db.execute(_NOT_LED).fetchone()[0],
+    )
+    yield gauges(
         "devices_by_program",
         "Admitted devices by the version of the program that they began to run last; beyond the "
         f"{_PROGRAMS} most frequent versions they are `other`, before their first run `none`.",

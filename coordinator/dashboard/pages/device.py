@@ -119,6 +119,8 @@ def title(device: FleetDevice, fleet: FleetNow, accuracy: AccuracyByClass | None
         "doubled": "runs twice: two installations have its name",
         "never seen": "was admitted and has never been seen",
         "away": "is away",
+        "too old": "is too old to be led",
+        "too new": "is too new to be led",
     }
     said = words.get(device.state, "needs a look")
     because = device.problems[0].about if device.problems and device.state == "online" else ""

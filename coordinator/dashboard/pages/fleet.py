@@ -183,6 +183,8 @@ def _states(fleet: FleetNow) -> list[CountLine]:
         "away": "Away",
         "never seen": "Never seen",
         "doubled": "Two installations",
+        "too old": "Too old to be led",
+        "too new": "Too new to be led",
         "revoked": "Shut out",
     }
     counts = Counter(device.state for device in fleet.devices)

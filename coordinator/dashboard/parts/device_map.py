@@ -233,6 +233,8 @@ def _states_key(fleet: FleetNow) -> list[KeyLine]:
         ("away", "a", "away, with what was seen last"),
         ("never seen", "–", "never seen"),
         ("doubled", "2", "with two installations"),
+        ("too old", "<", "too old to be led"),
+        ("too new", ">", "too new to be led"),
         ("revoked", "×", "shut out"),
     ):
         if states[state]:  # type: ignore[index]

@@ -30,7 +30,7 @@ def needs_look(device: FleetDevice) -> bool:
     return bool(
         device.problems
         or device.silent_since is not None
-        or device.state in {"away", "doubled"}
+        or device.state in {"away", "doubled", "too old", "too new"}
         or device.model_state in {"failed", "rolled_back"}
         or _machine(device)
     )
@@ -46,6 +46,8 @@ def _presence(device: FleetDevice, now_ns: int) -> list[str]:
         return ["shut out by the operator"]
     if device.state == "doubled":
         return ["two installations run under this name"]
+    if device.refused_by is not None:
+        return [f"{device.state}: it speaks {device.wire} of the wire, not {device.refused_by}"]
     if device.state == "never seen":
         return ["admitted, and never seen"]
     if device.silent_since is not None:

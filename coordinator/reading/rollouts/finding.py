@@ -195,14 +195,17 @@ def _open_group(
     )
 
 
+_LEFT_OUT = """
+SELECT device FROM device_key WHERE state = 'revoked'
+UNION SELECT device FROM device WHERE refused_by IS NOT NULL
+"""
+
+
 def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
-    revoked = {
-        name
-        for (name,) in ledger.db.execute("SELECT device FROM device_key WHERE state = 'revoked'")
-    }
+    left_out = {name for (name,) in ledger.db.execute(_LEFT_OUT)}
     pinned = dict(ledger.db.execute("SELECT device, version FROM pin WHERE pinned").fetchall())
     for name, tags in device_views.tags(ledger).items():
-        yield KnownDevice(name, tags, pinned.get(name), revoked=name in revoked)
+        yield KnownDevice(name, tags, pinned.get(name), revoked=name in left_out)
 
 
 def offers(ledger: LedgerReader) -> dict[str, int]:

@@ -26,6 +26,7 @@ from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
 from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.schemas.wire import WireRange
 
 MAX_REASON = 300
 MAX_NAMED = 1000
@@ -84,15 +85,21 @@ class DeviceBorn(EntryBody):
     """The runs of its installation before this one, newest first."""
     tags: Tags = Field(default={}, exclude_if=is_absent)
     """What its owner says of it."""
+    wire: WireRange = WireRange()
+    """Versions of the wire that it speaks."""
+    refused_by: WireRange | None = Field(default=None, exclude_if=is_absent)
+    """Versions that the coordinator speaks, where the device speaks none of them."""
 
 
 def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
     device = devices.admitted[at.maker]
-    device.former_boot = device.boot
+    if body.boot != device.boot:
+        device.former_boot = device.boot
     device.boot, device.installation = body.boot, body.installation
     device.formers = body.formers
     device.capabilities = _shared(body.capabilities)
     device.owners_tags = body.tags or NO_TAGS
+    device.wire, device.refused_by = _shared_range(body.wire), body.refused_by
 
 
 @lru_cache(maxsize=256)
@@ -101,12 +108,23 @@ def _shared(capabilities: Capabilities) -> Capabilities:
     return capabilities
 
 
+@lru_cache(maxsize=256)
+def _shared_range(wire: WireRange) -> WireRange:
+    return wire
+
+
 def _say_born(body: DeviceBorn, at: Place) -> str:
     able = body.capabilities
     torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
-    return (
+    told = (
         f"Device {at.device} connected (boot {body.boot}): {able.machine}, Python "
         f"{able.python}, ONNX Runtime provider {able.provider or 'none'}, {torch}."
+    )
+    if body.refused_by is None:
+        return told
+    return (
+        f"{told} It speaks {body.wire} of the wire and this coordinator {body.refused_by}, so it "
+        "is not led."
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import BootId, DeviceId
+from fleetledger.schemas.wire import WireRange
 
 _NOBODY: Mapping[BootId, bool] = {}
+_FIRST_WIRE = WireRange()
 NO_TAGS: Mapping[TagName, TagValue] = {}
 
 
@@ -47,6 +49,15 @@ class Device:
     """As its newest birth said them."""
     operators_tags: Mapping[TagName, TagValue | None] = field(default_factory=lambda: NO_TAGS)
     """What the operator put over them; None for an owner's tag that does not count."""
+    wire: WireRange = _FIRST_WIRE
+    """Versions of the wire that it speaks, by its newest birth."""
+    refused_by: WireRange | None = None
+    """Versions that the coordinator speaks, where the device speaks none of them."""
+
+    @property
+    def led(self) -> bool:
+        """Whether the coordinator and the device have a version of the wire in common."""
+        return self.refused_by is None
 
     @property
     def tags(self) -> Mapping[TagName, TagValue]:

@@ -28,6 +28,7 @@ from fleetledger.coordinator.topics.models.views import OF_DEVICES
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
+from fleetledger.schemas.wire import WireRange
 
 
 def _device_admitted(db: Database, entry: Entry) -> None:
@@ -56,14 +57,19 @@ def _device_retired(db: Database, entry: Entry) -> None:
     db.execute("DELETE FROM device WHERE device = ?", known)
 
 
+_FIRST_WIRE = WireRange().model_dump()
+
+
 def _device_born(db: Database, entry: Entry) -> None:
-    able = entry.body["capabilities"]
+    able, refused_by = entry.body["capabilities"], entry.body.get("refused_by")
     values = (
         entry.body["boot"],
         entry.body["installation"],
         able["provider"],
         able["agent_version"],
         json_text(able["features"]),
+        json_text(entry.body.get("wire", _FIRST_WIRE)),
+        None if refused_by is None else json_text(refused_by),
         entry.time_ns,
         entry.index,
         entry.device,
@@ -74,7 +80,7 @@ def _device_born(db: Database, entry: Entry) -> None:
 # Plain SQL: a fleet of 100,000 is born in one commit, and to look up the table's columns each time
 # costs more than all else.
 _BORN = """UPDATE device SET boot = ?, installation = ?, provider = ?, agent_version = ?,
-    features = ?, born_ns = ?, born_index = ? WHERE device = ?"""
+    features = ?, wire = ?, refused_by = ?, born_ns = ?, born_index = ? WHERE device = ?"""
 
 
 def _devices_silent(db: Database, entry: Entry) -> None:
@@ -98,6 +104,8 @@ DEVICE = Projection(
         "provider": str,
         "agent_version": str,
         "features": str,
+        "wire": str,
+        "refused_by": str,
         "born_ns": int,
         "born_index": int,
         "silent_ns": int,
@@ -231,6 +239,10 @@ class DeviceFacts:
     """The program that it runs; None before its first birth."""
     features: frozenset[str] | None
     """What it can run; None before its first birth."""
+    wire: WireRange | None
+    """Versions of the wire that it speaks; None before its first birth."""
+    refused_by: WireRange | None
+    """Versions that the coordinator speaks, where it is not led."""
     key: str
     """Hash of its key, `invited` or `revoked`; empty where it has none."""
     silent_ns: int | None
@@ -290,6 +302,8 @@ def facts(ledger: LedgerReader) -> list[DeviceFacts]:
             provider=row["provider"],
             agent_version=row["agent_version"],
             features=None if row["features"] is None else frozenset(json.loads(row["features"])),
+            wire=_wire(row["wire"]),
+            refused_by=_wire(row["refused_by"]),
             key=_key(row),
             silent_ns=None if row["key_state"] == "revoked" else row["silent_ns"],
             silent_index=row["silent_index"],
@@ -307,6 +321,11 @@ def facts(ledger: LedgerReader) -> list[DeviceFacts]:
         )
         for row in ledger.db.query(_FACTS)
     ]
+
+
+def _wire(text: str | None) -> WireRange | None:
+    said = json.loads(text or "null")
+    return None if said is None else WireRange(**said)
 
 
 def birth(ledger: LedgerReader, index: int) -> DeviceBorn:

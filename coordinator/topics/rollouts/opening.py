@@ -84,7 +84,7 @@ def concerned(state: State, plan: RolloutPlan) -> Iterator[DeviceId]:
     """Yield every device that a rollout is about."""
     for device, known in state.devices.admitted.items():
         kept_out = device in state.models.pinned or state.keys.of(device).revoked
-        if not kept_out and all_fit(plan.tags, known.tags):
+        if known.led and not kept_out and all_fit(plan.tags, known.tags):
             yield device
 
 

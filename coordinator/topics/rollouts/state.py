@@ -194,7 +194,8 @@ class RolloutsState:
         """Return what the active rollout offers a device; None where it is no member."""
         if self.active is None or self.keys.of(device).revoked:
             return None
-        if device not in self.devices.admitted:
+        known = self.devices.admitted.get(device)
+        if known is None or not known.led:
             return None
         desired = self.models.desired_for(device)
         if desired is None or desired.group is None:

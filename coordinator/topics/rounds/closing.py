@@ -44,12 +44,12 @@ class RoundClosing:
         return Decision()
 
     def _awaited(self, current: Round) -> frozenset[DeviceId]:
-        """Return the devices of a cohort that still take part."""
+        """Return the devices of a cohort that take part and are led."""
         admitted, keys = self._state.devices.admitted, self._state.keys
         return frozenset(
             device
             for device in current.cohort
-            if device in admitted and not keys.of(device).revoked
+            if device in admitted and admitted[device].led and not keys.of(device).revoked
         )
 
     def _close(self, current: Round, why: str) -> Decision:

@@ -68,8 +68,8 @@ class Cohorts:
         if (now_ns - self._live.since_ns) / NANOSECONDS >= self._rules.gather_seconds:
             return False
         return any(
-            self._live.seen(device).boot is None and self._can_train(device)
-            for device in self._state.devices.admitted
+            known.led and self._live.seen(device).boot is None and self._can_train(device)
+            for device, known in self._state.devices.admitted.items()
         )
 
     def _drawn(self, able: list[DeviceId], number: int) -> Devices:

@@ -208,7 +208,7 @@ class Stages:
             return False
         known = self._state.devices.admitted[device]
         capabilities = known.capabilities
-        if known.silent:
+        if known.silent or not known.led:
             return False
         if capabilities is None or lineage is None:
             return True

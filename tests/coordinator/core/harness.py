@@ -30,6 +30,7 @@ from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Birth, Capabilities
 from fleetledger.schemas.receipts import Receipt
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
+from fleetledger.schemas.wire import WireRange
 
 FLEET = FleetId("test-fleet")
 SECOND = 1_000_000_000
@@ -142,9 +143,15 @@ class Bench:
         self.command(ImportBackbone(backbone=BACKBONE))
         self.command(OpenStage(class_names=names(*classes)))
 
-    def born(self, device: str, *, capabilities: Capabilities = CAPABLE) -> list[Request]:
+    def born(
+        self,
+        device: str,
+        *,
+        capabilities: Capabilities = CAPABLE,
+        wire: WireRange = WireRange(),  # noqa: B008 - frozen
+    ) -> list[Request]:
         self.senders[DeviceId(device)] = Sender(FLEET, DeviceId(device), BootId.fresh())
-        birth = Birth(installation=BootId("0123456789abcdef"), capabilities=capabilities)
+        birth = Birth(installation=BootId("0123456789abcdef"), capabilities=capabilities, wire=wire)
         return self.message(device, birth)
 
     def give(self, device: str, body: Contribution) -> Receipt:

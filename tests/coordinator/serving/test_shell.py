@@ -159,9 +159,9 @@ def test_bytes_that_are_no_envelope_are_answered_with_what_is_wrong(
     device.send_bytes(b"\x00\x01")
     assert "header" in device.wait_for(Problem).text
     data = device.send(Nothing(stage=1))
-    device.send_bytes(data.replace(b'"version":2', b'"version":9'))
+    device.send_bytes(data.replace(b'"version":1', b'"version":9'))
     problem = device.wait_for(Problem, count=2)
-    assert "version: 9 is unknown" in problem.text
+    assert "version: 9 of 'nothing' is unknown" in problem.text
     assert "update the older side" in problem.text
     assert coordinator.kinds().count("nothing.reported") == 1
 

@@ -1,12 +1,14 @@
 """Births, welcomes, reinstallation and a restored coordinator, through the real rules and store."""
 
-from fleetledger.device_agent.core import inputs
+from fleetledger.device_agent.core import inputs, requests
 from fleetledger.device_agent.core.requests import Send, SendHeartbeat
 from fleetledger.device_agent.core.standing import standing_problems
+from fleetledger.device_agent.status import describe_wire
 from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.values import BootId
+from fleetledger.schemas.wire import WireRange
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
@@ -327,3 +329,34 @@ def test_nothing_is_given_while_two_coordinators_run(ready: Driven) -> None:
     ready.give(inputs.CoordinatorBorn(one, making.born()))
     assert ready.state.presence.coordinator == one
     assert ready.state.records.outbox, "nothing was lost"
+
+
+def test_versions_of_the_wire_are_agreed_by_the_coordinators_birth(agent: Driven) -> None:
+    agent.give(inputs.AgentConnected())
+    (birth,) = (request.body for request in births(agent))
+    assert birth.wire == WireRange()
+    for highest in (1, 3):
+        wide = making.born().model_copy(update={"wire": WireRange(highest=highest)})
+        agent.give(inputs.CoordinatorBorn(BootId.fresh(), wide, making.digest("birth")))
+        (referred,) = agent.take(requests.ReferTo)
+        assert (referred.birth, referred.version) == (making.digest("birth"), 1)
+        assert describe_wire(agent.state).startswith("version 1;")
+
+
+def test_an_agent_without_a_common_version_gives_nothing_and_says_so_once(ready: Driven) -> None:
+    ready.put(a="cat/1")
+    newer = making.born().model_copy(update={"wire": WireRange(lowest=2, highest=3)})
+    for _ in range(2):
+        ready.give(inputs.CoordinatorBorn(making.LATER_COORDINATOR, newer))
+    (told,) = ready.take(requests.Say)
+    assert told.text.startswith("wire: this agent speaks version 1, its coordinator versions 2 to")
+    births(ready)
+    ready.wait(3600)
+    assert not births(ready)
+    assert ready.messages() == []
+    (problem,) = [one for one in standing_problems(ready.state) if one.about == "wire"]
+    assert problem.hinders
+    assert "too old: install the coordinator's release" in problem.text
+    ready.give(inputs.CoordinatorBorn(BootId.fresh(), making.born()))
+    assert births(ready)
+    assert "wire" not in {one.about for one in standing_problems(ready.state)}
