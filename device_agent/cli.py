@@ -19,7 +19,7 @@ from fleetledger.schemas.keys import read_verify_key
 from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
 from fleetledger.schemas.log_setup import FORMAT_VARIABLE, LEVEL_VARIABLE
-from fleetledger.schemas.showing import ActionReport, AsJson, show_action, show_report
+from fleetledger.schemas.showing import ActionReport, AsJson, show, show_action
 from fleetledger.schemas.shown_commands import ON_DEVICES, remember_home, with_homes
 from fleetledger.schemas.values import DeviceId, FleetId
 
@@ -320,11 +320,7 @@ def predict(
 
     with RunningModel.open(home) as model:
         report = predicting.predict(model.loaded(), files, most)
-    show_report(
-        report,
-        lambda shown: typer.echo("\n".join(predicting.prediction_lines(shown))),
-        as_json=as_json,
-    )
+    show(report, as_json=as_json)
     if report.faults:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -388,13 +384,8 @@ def label(  # noqa: PLR0913, PLR0917 - each is one option of the command line
 def doctor(home: Home = HOME, as_json: AsJson = False) -> None:
     """Say what this device can run, what is missing, and the command that mends it."""
     from fleetledger.device_agent.doctor import DoctorReport, examine  # noqa: PLC0415 - what an agent runs on
-    from fleetledger.device_agent.report import finding_lines  # noqa: PLC0415
 
     report = DoctorReport.of(examine(home))
-    show_report(
-        report,
-        lambda shown: _say("\n".join(finding_lines(shown.findings))),
-        as_json=as_json,
-    )
+    show(report, as_json=as_json)
     if not report.ready:
         raise typer.Exit(ExitCode.FAILED)

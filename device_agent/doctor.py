@@ -44,6 +44,7 @@ LITTLE_SPACE = 500 << 20
 BROKER_SECONDS = 8.0
 """How long to wait for the broker: enough to try both versions of MQTT."""
 _TORCH = "torch"
+_MARKS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 
 Verdict = Literal["ok", "note", "missing"]
 
@@ -71,6 +72,13 @@ class DoctorReport(Report):
         """Return the report of all that was looked at."""
         ready = all(finding.verdict != "missing" for finding in findings)
         return cls(ready=ready, findings=tuple(findings))
+
+    def above(self) -> Iterator[str]:
+        """Return each finding, and what mends it."""
+        for finding in self.findings:
+            yield f"{_MARKS[finding.verdict]} {finding.about}: {finding.text}"
+            if finding.way_out:
+                yield f"        -> {finding.way_out}"
 
 
 def examine(home_folder: Path) -> list[Finding]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fleetledger.device_agent.status import MIB, Status
 from fleetledger.schemas.counted import count_of
 
-if TYPE_CHECKING:
-    from fleetledger.device_agent.doctor import Finding
-
 SHOWN_PAST = 5
 """Problems that are over, of which a line is shown; `--json` has all."""
-_MARKS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 
 
 def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
@@ -95,14 +91,6 @@ def _inference(status: Status) -> Iterator[str]:
         yield f"inference    95 % within {milliseconds:.1f} ms for a sample{told}"
     elif status.conditions:
         yield f"machine      {status.conditions}"
-
-
-def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield what `agent doctor` prints."""
-    for finding in findings:
-        yield f"{_MARKS[finding.verdict]} {finding.about}: {finding.text}"
-        if finding.way_out:
-            yield f"        -> {finding.way_out}"
 
 
 def _model(status: Status) -> str:

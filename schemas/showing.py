@@ -50,6 +50,20 @@ def show_report(report: Shown, draw: Callable[[Shown], None], *, as_json: bool) 
         write_plain(report, form)
 
 
+def draw(report: Report) -> None:
+    """Print a report for people: sentences and tables."""
+    from fleetledger.schemas.console import console_for_people  # noqa: PLC0415 - rich is heavy
+    from fleetledger.schemas.tables import drawn  # noqa: PLC0415 - as above
+
+    console = console_for_people()
+    console.print(drawn(report, console.width), soft_wrap=True)
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    """Print a report: for people on a terminal, else as TSV, or JSON."""
+    show_report(report, draw, as_json=as_json)
+
+
 def show_action(report: ActionReport, tell: Callable[[str], None], *, as_json: bool) -> None:
     """Print what was done: a line of `tell` for each sentence, also on a pipe, or JSON."""
     if output_form(as_json=as_json) == "json":

@@ -12,7 +12,8 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel
@@ -25,11 +26,54 @@ OUTPUT_VARIABLE = "FLEETLEDGER_OUTPUT"
 OutputForm = Literal["table", "tsv", "json"]
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column of the table for people, declared on a field: `Annotated[str, Column("device")]`."""
+
+    head: str
+    text: Callable[[Any], object] = str
+    """Returns the cell of a value that is not None."""
+    of: str = ""
+    """The attribute that is shown instead, or a method that takes the report."""
+    last: bool = False
+    """Whether it stands behind those of the other fields."""
+    sparse: bool = False
+    """Whether it is left out where no line has anything in it."""
+    only: str = ""
+    """Field of the report; the column is left out where that is false."""
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A title, the heads of columns, and the cells of each line."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
 class Report(Strict):
-    """What a command shows."""
+    """What a command shows. Fields of lines declare the columns of its tables."""
 
     lines_field: ClassVar[str | None] = None
     """The field whose items are the lines of its tab-separated values."""
+    titles: ClassVar[Mapping[str, str]] = {}
+    """Titles of the tables that people see, by the field that holds the lines."""
+
+    def above(self) -> Iterable[str]:
+        """Return the sentences above the tables."""
+        return ()
+
+    def below(self) -> Iterable[str]:
+        """Return the sentences below the tables."""
+        return ()
+
+    def tables(self) -> Iterator[ShownTable]:
+        """Return the tables; one without lines is shown only where it is the `lines_field`."""
+        for name, title in self.titles.items():
+            lines = getattr(self, name)
+            if lines or name == self.lines_field:
+                yield _table(self, name, title, lines)
 
 
 class VersionReport(Report):
@@ -38,6 +82,28 @@ class VersionReport(Report):
     fleetledger: str | None
     """Version that is installed; null where it runs from a source folder."""
     python: str
+
+
+def _table(report: Report, name: str, title: str, lines: Sequence[Any]) -> ShownTable:
+    (line,) = filter(_has_fields, typing.get_args(_hints(type(report))[name]))
+    told = [
+        (field, column)
+        for field, hint in typing.get_type_hints(line, include_extras=True).items()
+        for column in getattr(hint, "__metadata__", ())
+        if isinstance(column, Column) and (not column.only or getattr(report, column.only))
+    ]
+    told.sort(key=lambda item: item[1].last)
+    cells = [[_told(one, field, column, report) for one in lines] for field, column in told]
+    kept = [at for at, (_, column) in enumerate(told) if not column.sparse or any(cells[at])]
+    rows = [tuple(cells[at][row] for at in kept) for row in range(len(lines))]
+    return ShownTable(title, tuple(told[at][1].head for at in kept), rows)
+
+
+def _told(line: object, field: str, column: Column, report: Report) -> object:
+    value = getattr(line, column.of or field)
+    if callable(value):
+        value = value(report)
+    return None if value is None else column.text(value)
 
 
 def output_form(*, as_json: bool = False) -> OutputForm:

@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.schemas.tables import print_table
 from fleetledger.simulator.scenario.listing import shipped_rows, shipped_table
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_docs import all_commands

@@ -8,12 +8,11 @@ import typer
 
 from fleetledger.coordinator import completing
 from fleetledger.coordinator.cli.common import command
-from fleetledger.coordinator.cli.tables import print_table
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.reading.reports import ClassesReport
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
-from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.showing import AsJson, show
 from fleetledger.schemas.values import ClassName
 
 app = typer.Typer(no_args_is_help=True, help="Names of classes: one index each, once.")
@@ -24,12 +23,7 @@ Name = Annotated[str, typer.Argument(help="Name of a class.", autocompletion=com
 @app.command("list")
 def list_classes(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every class with its index, its other names and its number of images."""
-    show_report(ClassesReport(classes=tuple(class_views.classes(home))), _draw, as_json=as_json)
-
-
-def _draw(report: ClassesReport) -> None:
-    rows = [(row.index, row.name, ", ".join(row.aliases), row.samples) for row in report.classes]
-    print_table("Classes", ("index", "name", "other names", "samples"), rows)
+    show(ClassesReport(classes=tuple(class_views.classes(home))), as_json=as_json)
 
 
 @app.command()

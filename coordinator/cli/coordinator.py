@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -16,7 +15,6 @@ from fleetledger.coordinator.cli.common import class_names, command, confirm, do
 from fleetledger.coordinator.cli.keys import enrol, revoke, settle
 from fleetledger.coordinator.cli.provision import provision
 from fleetledger.coordinator.cli.status import status
-from fleetledger.coordinator.cli.tables import print_table
 from fleetledger.coordinator.cli.trust import FirstRoot
 from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.errors import QuestionError
@@ -32,15 +30,13 @@ from fleetledger.coordinator.settings import (
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.proxy import views as proxy_views
-from fleetledger.coordinator.topics.proxy.views import OldModelRow
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds
-from fleetledger.coordinator.topics.rounds.views import RoundRow
 from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
-from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas.showing import AsJson, show
 from fleetledger.schemas.shown_commands import PROGRAM
 from fleetledger.schemas.values import DeviceId, FleetId
 from fleetledger.transport.mqtt_settings import read_host
@@ -239,19 +235,7 @@ def stages(home: Home = HOME, as_json: AsJson = False) -> None:
     report = StagesReport(
         stages=tuple(stage_views.stages(home)), reported=tuple(stage_views.reports(home))
     )
-    show_report(report, _draw_stages, as_json=as_json)
-
-
-def _draw_stages(report: StagesReport) -> None:
-    rows = [
-        (row.stage, ", ".join(row.class_names), row.contributions, row.opened, row.closed)
-        for row in report.stages
-    ]
-    print_table("Stages", ("stage", "classes", "contributions", "opened", "closed"), rows)
-    reported = [(row.device, row.text, ", ".join(row.class_names)) for row in report.reported]
-    if reported:
-        title = "Reported since the last stage was opened"
-        print_table(title, ("device", "report", "unknown classes"), reported)
+    show(report, as_json=as_json)
 
 
 @app.command()
@@ -263,60 +247,4 @@ def rounds(home: Home = HOME, as_json: AsJson = False) -> None:
         stopped=round_views.stopped(home),
         old_models=tuple(proxy_views.old_models(home)),
     )
-    show_report(report, _draw_rounds, as_json=as_json)
-
-
-def _draw_rounds(report: RoundsReport) -> None:
-    found = report.rounds
-    rows = [
-        (
-            row.number,
-            row.stage,
-            row.round_of_stage,
-            row.phase if row.follows is None else f"{row.phase}, after {row.follows}",
-            row.asked,
-            row.counted,
-            row.missing,
-            row.images,
-            None if row.drift is None else f"{row.drift:.3f}",
-            _kilobytes(row),
-            row.state,
-        )
-        for row in found
-    ]
-    columns = ("round", "stage", "of stage", "phase", "asked", "counted", "missing", "samples")
-    print_table("Rounds", (*columns, "drift", "kB down/up", "state"), rows)
-    looked = [(row.number, row.looking, row.seen) for row in found if row.looking or row.seen]
-    if looked:
-        print_table("Looked at their images", ("round", "only looked", "what they saw"), looked)
-    declined = [(row.round, row.device, row.reason) for row in report.declined]
-    if declined:
-        print_table("Gave no answer", ("round", "device", "why"), declined)
-    if report.stopped is not None:
-        say(f"stopped: {report.stopped}")
-    _old_models(report.old_models)
-
-
-def _old_models(found: Iterable[OldModelRow]) -> None:
-    """Show what a proxy chose, where the fleet has one; models are named by their rounds."""
-    chosen = [
-        (
-            row.round,
-            row.state,
-            None if row.score is None else f"{row.score:.3f}",
-            row.compared,
-            row.best,
-            row.previous,
-            row.current,
-        )
-        for row in found
-    ]
-    if chosen:
-        columns = ("round", "proxy", "score", "compared", "best", "old model", "for the next task")
-        print_table("Old models, by the round that gave them", columns, chosen)
-
-
-def _kilobytes(row: RoundRow) -> str:
-    """Return the size of the weights that each device was given, and of an answer."""
-    up = "-" if row.bytes_up is None else f"{row.bytes_up / 1000:.0f}"
-    return f"{row.bytes_down / 1000:.0f}/{up}"
+    show(report, as_json=as_json)

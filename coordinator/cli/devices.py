@@ -16,8 +16,6 @@ from fleetledger.coordinator.cli.common import (
     for_each,
     show_action,
 )
-from fleetledger.coordinator.cli.tables import print_table
-from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -26,13 +24,13 @@ from fleetledger.coordinator.provisioning.broker_access import close_access
 from fleetledger.coordinator.reading.fleet import fleet_now, narrowed
 from fleetledger.coordinator.reading.reports import DeviceReport, DevicesReport, ListedDevice
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
-from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, told_tags
+from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices
-from fleetledger.schemas.showing import AsJson, show_report
+from fleetledger.schemas import showing
+from fleetledger.schemas.showing import AsJson
 from fleetledger.schemas.tags import TagName, TagValue
-from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId
 
 app = typer.Typer(no_args_is_help=True, help="Devices: list them, tag them, pin them, retire them.")
@@ -50,33 +48,7 @@ def list_devices(tag: Tagged = None, home: Home = HOME, as_json: AsJson = False)
         devices=tuple(map(ListedDevice.of, fleet.devices)),
         retired=fleet.retired if choice.is_open else (),
     )
-    show_report(report, _draw, as_json=as_json)
-
-
-def _draw(report: DevicesReport) -> None:
-    since = [row.hindered_since for row in report.devices]
-    told = any(when is not None for when in since)
-    # The column is there where devices speak different versions, or one is not led.
-    mixed = len({row.wire for row in report.devices} - {None}) > 1 or any(
-        row.state in {"too old", "too new"} for row in report.devices
-    )
-    rows = [
-        (
-            *(row.name, row.state, told_tags(row.tags), row.active_version, row.pinned),
-            row.agent_version,
-            *(("" if row.wire is None else row.wire.short,) if mixed else ()),
-            *((None if when is None else iso_time(when),) if told else ()),
-        )
-        for row, when in zip(report.devices, since, strict=True)
-    ]
-    columns: tuple[str, ...] = ("device", "state", "tags", "model", "pinned to", "program")
-    columns = (*columns, "wire") if mixed else columns
-    print_table("Devices", (*columns, "hindered since") if told else columns, rows)
-    retired = [
-        (row.name, iso_time(row.since), row.contributions, row.reason) for row in report.retired
-    ]
-    if retired:
-        print_table("Retired", ("device", "since", "contributions", "reason"), retired)
+    showing.show(report, as_json=as_json)
 
 
 @app.command()
@@ -98,25 +70,7 @@ def show(
         raise CommandError(
             f"device: {device!r} is not admitted; `fleetledger device list` names those that are"
         )
-    show_report(DeviceReport(device=found), _draw_one, as_json=as_json)
-
-
-def _draw_one(report: DeviceReport) -> None:
-    one = report.device
-    since = one.online_since or one.absent_since
-    typer.echo(f"{one.name}: {one.state}" + (f" since {iso_time(since)}" if since else ""))
-    if one.last_seen is not None:
-        typer.echo(f"heard: {iso_time(one.last_seen)}")
-    desired = "" if one.desired_version is None else f", to run {one.desired_version}"
-    typer.echo(f"model: {one.active_version or 'none'}{desired}")
-    typer.echo(f"program: {one.agent_version or 'not known yet'}")
-    typer.echo(f"wire: {one.wire or 'not known yet'}")
-    given = count_of(one.contributions, "contribution")
-    typer.echo(f"gave: {given} of {count_of(one.samples, 'sample')}")
-    if one.outbox is not None:
-        typer.echo(f"outbox: {count_of(one.outbox, 'message')}")
-    for problem in one.problems:
-        typer.echo(f"problem {problem}")
+    showing.show(DeviceReport(device=found), as_json=as_json)
 
 
 @app.command()

@@ -55,6 +55,7 @@ from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
+from fleetledger.schemas import showing
 from fleetledger.schemas.console import console_for_people
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError, SchemaError
@@ -272,7 +273,7 @@ def audit(
         report = _audited(exported, FleetId(fleet), read_verify_key(key))
     except (AuditError, SchemaError) as error:
         stop(f"does not hold: {error}", ExitCode.FAILED)
-    show_report(report, _draw_audited, as_json=as_json)
+    showing.show(report, as_json=as_json)
 
 
 def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
@@ -292,12 +293,6 @@ def _audited(exported: str, fleet: FleetId, key: VerifyKey) -> AuditReport:
         entry=entry,
         sentence=str(found),
     )
-
-
-def _draw_audited(report: AuditReport) -> None:
-    if report.entry is not None:
-        typer.echo(report.entry.what)
-    typer.echo(report.sentence)
 
 
 def _verified(home: Path, size: int, jobs: int, *, resume: bool) -> VerificationReport:

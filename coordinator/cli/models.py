@@ -18,9 +18,7 @@ from fleetledger.coordinator.cli.common import (
     done,
     say,
 )
-from fleetledger.coordinator.cli.tables import print_table
 from fleetledger.coordinator.cli.variants import variants
-from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -44,9 +42,9 @@ from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.trust.offline_releases import signed_version
 from fleetledger.coordinator.trust.release_key import waits_for_key
 from fleetledger.export.output_file import check_place
+from fleetledger.schemas import showing
 from fleetledger.schemas.models import Answers, Gives
-from fleetledger.schemas.showing import AsJson, show_report
-from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.showing import AsJson
 
 app = typer.Typer(no_args_is_help=True, help="Models: list, show, push out, hold, take back.")
 
@@ -67,37 +65,7 @@ def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
         held=model_queries.held(home),
         canaries=model_queries.canaries(home),
     )
-    show_report(report, _draw, as_json=as_json)
-
-
-def _draw(report: ModelsReport) -> None:
-    rows = [
-        (
-            *(row.version, _state(row), len(row.class_names), _accuracy(row)),
-            *(row.contributions, row.running_on),
-        )
-        for row in report.models
-    ]
-    columns = ("version", "state", "classes", "accuracy", "contributions", "runs on")
-    print_table("Models", columns, rows)
-    for line in model_queries.told_canaries(report.canaries):
-        say(line)
-    if report.held:
-        say(model_queries.HELD)
-
-
-def _accuracy(row: model_queries.ListedModel) -> str:
-    if row.accuracy is None:
-        return ""
-    return f"{100 * row.accuracy:.1f} % on {count_of(row.measured_on)}"
-
-
-def _state(row: model_queries.ListedModel) -> str:
-    """Return the state: whether it waits for its release, and whose retracted answers are in it."""
-    state = f"{row.state}, waits for `model sign`" if row.waits_for_release else row.state
-    if row.source is not None:
-        return f"{state}, imported from {row.source}"
-    return f"{state}, descends from {', '.join(row.descends)}" if row.descends else state
+    showing.show(report, as_json=as_json)
 
 
 @app.command()
@@ -107,20 +75,7 @@ def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     with ledger_of(home) as ledger:
         wait = version_wait(ledger, read_live(home), time.time_ns(), version)
     told = {"wait": None if wait is None else wait.sentence}
-    show_report(report.model_copy(update=told), _draw_one, as_json=as_json)
-
-
-def _draw_one(report: model_queries.ModelReport) -> None:
-    descends = f"from answers of {', '.join(report.descends)}, retracted"
-    words = {
-        "solved": iso_time(report.solved),
-        "class_names": ", ".join(report.class_names),
-        "running_on": ", ".join(report.running_on) or "no device",
-        "descends": descends if report.descends else None,
-    }
-    for name, value in {**dict(report), **words}.items():
-        if value is not None:
-            say(f"{name:>17}  {value}")
+    showing.show(report.model_copy(update=told), as_json=as_json)
 
 
 @app.command()

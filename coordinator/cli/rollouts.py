@@ -12,7 +12,6 @@ import typer
 
 from fleetledger.coordinator import completing
 from fleetledger.coordinator.cli.common import Yes, confirm, say
-from fleetledger.coordinator.cli.tables import print_table
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.home_option import HOME, Home
@@ -25,12 +24,9 @@ from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summar
 from fleetledger.coordinator.reading.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
 from fleetledger.coordinator.reading.rollouts.preview import RolloutPreview, preview
 from fleetledger.coordinator.reading.rollouts.report import (
-    DEVICE_STAGES,
-    GateLine,
     RolloutAnswer,
-    RolloutReport,
+    RolloutByDevices,
     RolloutsReport,
-    RolloutSummary,
 )
 from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.serving.operator import CommandAnswer, carried_out, here
@@ -42,9 +38,10 @@ from fleetledger.coordinator.topics.rollouts.commands import (
     ResumeRollout,
     StartRollout,
 )
-from fleetledger.coordinator.topics.rollouts.verifying import RolloutVerifyReport, verify_rollout
+from fleetledger.coordinator.topics.rollouts.verifying import verify_rollout
 from fleetledger.coordinator.trust.offline_releases import signed_group
 from fleetledger.coordinator.trust.release_key import waits_for_key
+from fleetledger.schemas import showing
 from fleetledger.schemas.counted import agree
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.schemas.showing import AsJson, show_report
@@ -112,12 +109,16 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         found = preview(ledger, version, chosen, online, now_ns, unsigned=waits_for_key(home))
     if not dry_run:
         if start and not as_json:
-            _draw_preview(found)
+            showing.draw(found)
         _sure(f"Start rollout {found.rollout}?", yes=yes or not start)
         answer = _carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
         told = {"planned": True, "answer": answer.text, "entries": answer.entries}
         found = found.model_copy(update=told)
-    show_report(found, _draw_answer if start and not dry_run else _draw_preview, as_json=as_json)
+    show_report(found, _answered if start and not dry_run else showing.draw, as_json=as_json)
+
+
+def _answered(found: RolloutPreview) -> None:
+    say(found.answer)
 
 
 @app.command("list")
@@ -125,7 +126,7 @@ def list_rollouts(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every rollout, newest first: how it stands, and on how many devices."""
     with ledger_of(home) as ledger:
         report = RolloutsReport(rollouts=tuple(summaries(ledger, time.time_ns(), limit=1000)))
-    show_report(report, _draw_list, as_json=as_json)
+    showing.show(report, as_json=as_json)
 
 
 @app.command()
@@ -140,7 +141,8 @@ def show(
     """Show one rollout: why it stands where it stands, its gates by group, devices by state."""
     with ledger_of(home) as ledger, ledger.snapshot():
         report = one_rollout(ledger, number, time.time_ns())
-    show_report(report, lambda found: _draw(found, devices=devices), as_json=as_json)
+    shown = RolloutByDevices(**dict(report)) if devices else report
+    showing.show(shown, as_json=as_json)
 
 
 @app.command()
@@ -236,7 +238,7 @@ def verify(
     """Make every verdict of a rollout again from the entries it names; it only reads."""
     with _entries_of(ledger, home) as entries:
         report = verify_rollout(entries, number)
-    show_report(report, _draw_verified, as_json=as_json)
+    showing.show(report, as_json=as_json)
     if not report.equal:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -261,11 +263,8 @@ def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:
     answer = _carried_out(home, body)
     with ledger_of(home) as ledger:
         rollout = one_rollout(ledger, number, time.time_ns()).rollout
-    show_report(
-        RolloutAnswer(said=answer.text, entries=answer.entries, rollout=rollout),
-        _draw_said,
-        as_json=as_json,
-    )
+    report = RolloutAnswer(said=answer.text, entries=answer.entries, rollout=rollout)
+    showing.show(report, as_json=as_json)
 
 
 def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool) -> None:
@@ -285,105 +284,3 @@ def _end(home: Path, number: int, body: EndRollout, *, yes: bool, as_json: bool)
 
 def _sure(question: str, *, yes: bool) -> None:
     confirm(question, yes=yes, way_out="say --yes")
-
-
-def _draw_preview(found: RolloutPreview) -> None:
-    for sentence in found.sentences:
-        say(sentence)
-    for warning in found.warnings:
-        say(f"Careful: {warning}.")
-    rows = [
-        (group.number, group.size, group.devices, group.in_all, group.images, _shadow(group.shadow))
-        for group in found.groups
-    ]
-    columns = ("group", "size", "devices", "in all", "held-out images", "measured before")
-    print_table("Groups", columns, rows)
-    _draw_answer(found)
-
-
-def _shadow(shadow: bool) -> str:
-    return "yes" if shadow else "no"
-
-
-def _draw_answer(found: RolloutPreview) -> None:
-    say(found.answer or "This would be planned; nothing was recorded.")
-
-
-def _draw_said(report: RolloutAnswer) -> None:
-    say(report.said)
-    if report.rollout.wait is not None:
-        say(report.rollout.wait.sentence)
-
-
-def _draw_list(report: RolloutsReport) -> None:
-    rows = [
-        (
-            one.number,
-            one.stage.replace("_", " "),
-            one.version,
-            _progress(one),
-            one.ran,
-            one.sentence,
-        )
-        for one in report.rollouts
-    ]
-    print_table("Rollouts", ("rollout", "state", "model", "group", "ran it", "how it stands"), rows)
-
-
-def _state(one: RolloutSummary) -> str:
-    return one.stage.replace("_", " ")
-
-
-def _progress(one: RolloutSummary) -> str:
-    return f"{one.group or 0} of {one.groups}"
-
-
-def _draw(report: RolloutReport, *, devices: bool) -> None:
-    one, verdict = report.rollout, report.verdict
-    say(one.sentence)
-    if one.wait is not None:
-        say(one.wait.sentence)
-    for sentence in report.lead:
-        say(sentence)
-    if verdict is not None:
-        say("")
-        for sentence in (verdict.sentence, *verdict.more):
-            say(sentence)
-        reports = count_of(len(verdict.entries), "report")
-        say(f"(entry {verdict.index}, made of {reports} of devices)")
-    opened = [group for group in report.groups if group.stage != "ahead"]
-    columns = ("gate", *(f"group {group.number}" for group in opened))
-    found = {(line.gate, line.group): line for line in report.gates}
-    rows = [
-        (rule.title, *(_cell(found.get((rule.gate, group.number))) for group in opened))
-        for rule in report.rules
-    ]
-    print_table("Gates", columns, rows if opened else [])
-    for stage, text in DEVICE_STAGES:
-        if report.counts.get(stage):
-            say(f"{report.counts[stage]:>6}  {text.lower()}")
-    if devices:
-        lines = [(d.device, d.group, d.stage.replace("_", " "), d.reason) for d in report.devices]
-        print_table("Devices", ("device", "group", "state", "reason"), lines)
-    say(f"`fleetledger rollout verify {one.number}` makes the verdicts again")
-
-
-def _cell(line: GateLine | None) -> str:
-    return "" if line is None else f"{line.outcome}: {line.short}"
-
-
-def _draw_verified(report: RolloutVerifyReport) -> None:
-    for one in report.verdicts:
-        came = "equal" if one.equal else "DIFFERS"
-        shadow = " in the shadow" if one.mode == "shadow" else ""
-        say(
-            f"entry {one.index}: group {one.group}{shadow}, {one.outcome}, of "
-            f"{count_of(one.reports, 'report')} on {count_of(one.devices)}: {came}"
-        )
-        for difference in one.differences:
-            say(f"  {difference}")
-    counted = sum(one.equal for one in report.verdicts)
-    say(
-        f"rollout {report.rollout}: {counted} of {len(report.verdicts)} verdicts came out as "
-        f"recorded, from {count_of(report.entries, 'entry', 'entries')}"
-    )

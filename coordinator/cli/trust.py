@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fleetledger.coordinator.cli.common import done, say, show_action
-from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.coordinator.cli.common import done, show_action
 from fleetledger.coordinator.errors import LedgerError, TrustError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.keys import coordinator_key
@@ -34,10 +33,10 @@ from fleetledger.coordinator.trust.root_drafts import (
     without_key,
     write_root,
 )
+from fleetledger.schemas import showing
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
 from fleetledger.schemas.roots import RootDocument, SignedRoot
-from fleetledger.schemas.showing import ActionReport, AsJson, show_report
-from fleetledger.schemas.times import iso_time
+from fleetledger.schemas.showing import ActionReport, AsJson
 
 app = typer.Typer(
     no_args_is_help=True, help="Root, release and coordinator keys: make, show, change, sign."
@@ -146,7 +145,7 @@ def show(
         found = found.model_copy(update=described(root, _former_of(root, former)))
     if found.published:
         found = found.model_copy(update=_released(home))
-    show_report(found, _draw, as_json=as_json)
+    showing.show(found, as_json=as_json)
 
 
 def _released(home: Path) -> dict[str, object]:
@@ -159,34 +158,6 @@ def _released(home: Path) -> dict[str, object]:
         ),
         "waiting": tuple(WaitingRelease.of(push) for push in release_views.waiting(home)),
     }
-
-
-def _draw(report: RootReport) -> None:
-    if report.version is None:
-        say("no root is published: models go out unsigned")
-        return
-    for name, value in _facts(report):
-        say(f"{name:>14}  {value}")
-    if not report.published:
-        return
-    rows = [(row.number, row.version, row.key, row.index) for row in report.releases]
-    print_table("Releases", ("number", "model", "key", "entry"), rows)
-    for push in report.waiting:
-        sign = f"`fleetledger model sign {push.version} --key FILE`"
-        say(f"model {push.version} for {push.whom} waits: {sign}")
-
-
-def _facts(report: RootReport) -> Iterator[tuple[str, object]]:
-    yield "fleet", report.fleet
-    yield "version", report.version
-    yield "digest", report.digest
-    yield "root keys", f"{report.threshold} of {', '.join(report.root_keys)}"
-    yield "release keys", ", ".join(report.release_keys)
-    yield "coordinator", ", ".join(report.coordinator_keys) or "none"
-    yield "expires", "never" if report.expires is None else iso_time(report.expires)
-    yield "signed by", ", ".join(report.signed_by) or "nobody"
-    if report.missing:
-        yield "missing", f"signatures of root keys: {report.missing}"
 
 
 @app.command()

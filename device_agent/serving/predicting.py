@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,6 +43,11 @@ class PredictReport(Report):
         """How many files have no answer."""
         return sum(bool(item.fault) for item in self.predictions)
 
+    def above(self) -> Iterator[str]:
+        """Return a line for each file, and by which model."""
+        yield from map(_line, self.predictions)
+        yield f"by model version {self.version}"
+
 
 def predict(model: LeasedModel, files: Sequence[Path], most: int) -> PredictReport:
     """Return at most `most` classes of each file, all by one version; raise `ModelError`."""
@@ -68,12 +73,6 @@ def _predict(model: LeasedModel, file: Path, most: int) -> Prediction:
 
 def _named(file: Path, fault: str) -> str:
     return fault if fault.startswith(str(file)) else f"{file}: {fault}"
-
-
-def prediction_lines(report: PredictReport) -> list[str]:
-    """Return the lines that people read."""
-    lines = [_line(item) for item in report.predictions]
-    return [*lines, f"by model version {report.version}"]
 
 
 def _line(item: Prediction) -> str:

@@ -12,7 +12,7 @@ from fleetledger.device_agent.cli import app
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.execution.jetson import Jetson
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.report import finding_lines, status_lines
+from fleetledger.device_agent.report import status_lines
 from fleetledger.device_agent.slots import ModelSlots, Slot
 from fleetledger.device_agent.status import Status, is_running, read_status, write_status
 from fleetledger.schemas.exit_codes import ExitCode
@@ -146,7 +146,7 @@ def test_little_space_is_a_finding(home: AgentHome, monkeypatch: pytest.MonkeyPa
 
 def test_findings_are_printed_with_their_way_out() -> None:
     found = doctor.Finding("disk", "missing", "3 MiB free", "free 500 MiB")
-    assert list(finding_lines([found])) == [
+    assert list(doctor.DoctorReport.of([found]).above()) == [
         "MISSING disk: 3 MiB free",
         "        -> free 500 MiB",
     ]

@@ -14,7 +14,7 @@ from tests.test_architecture import ROOT
 WORDS = " ".join(f"word-{number}" for number in range(60))
 PROGRAM = f"""
 from fleetledger.coordinator.cli.common import say
-from fleetledger.coordinator.cli.tables import print_table
+from fleetledger.schemas.tables import print_table
 say({WORDS!r})
 print_table("Rows", ("name", "text"), [("one", {WORDS!r})])
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from fleetledger.coordinator.core.formatting import count_of, some, span
 from fleetledger.coordinator.errors import CommandError
@@ -16,7 +16,7 @@ from fleetledger.coordinator.topics.rollouts.membership import Membership, membe
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import SHADOW
-from fleetledger.schemas.shown import Report
+from fleetledger.schemas.shown import Column, Report
 
 _HOUR_NS = 3600 * 10**9
 _NAMED = 3
@@ -25,18 +25,18 @@ _NAMED = 3
 class PlannedGroup(Strict):
     """A group, as far as one can tell before it opens."""
 
-    number: int
-    size: str
+    number: Annotated[int, Column("group")]
+    size: Annotated[str, Column("size")]
     """As it was asked for: `1 device`, `5 %`."""
-    devices: int
+    devices: Annotated[int, Column("devices")]
     """That would be in it, those of the groups before it not among them."""
-    in_all: int
+    in_all: Annotated[int, Column("in all")]
     """With those before it."""
-    images: int
+    images: Annotated[int, Column("held-out images")]
     """Held-out images that these measured a model on last, with those before it."""
     named: tuple[str, ...]
     """Its devices, where they are few."""
-    shadow: bool
+    shadow: Annotated[bool, Column("measured before", {False: "no", True: "yes"}.get)]
     """Measured beside the active model before it is run."""
 
 
@@ -44,6 +44,7 @@ class RolloutPreview(Report):
     """What `rollout plan` shows."""
 
     lines_field: ClassVar[str | None] = "groups"
+    titles: ClassVar[Mapping[str, str]] = {"groups": "Groups"}
     rollout: int
     """The number that it has, or would have."""
     planned: bool
@@ -61,6 +62,15 @@ class RolloutPreview(Report):
     """What the coordinator said to it."""
     entries: tuple[int, ...] = ()
     """Indices of the entries of the ledger that planning made."""
+
+    def above(self) -> Iterator[str]:
+        """Return what will happen, and what may keep it from passing."""
+        yield from self.sentences
+        yield from (f"Careful: {warning}." for warning in self.warnings)
+
+    def below(self) -> Iterator[str]:
+        """Return what the coordinator said."""
+        yield self.answer or "This would be planned; nothing was recorded."
 
 
 def preview(

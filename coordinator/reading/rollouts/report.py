@@ -5,8 +5,10 @@ Indices are those of entries in the ledger, so that every statement leads to wha
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
+from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.rollouts.gates import GateName
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
@@ -14,7 +16,7 @@ from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStage
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import Mode
-from fleetledger.schemas.shown import Report
+from fleetledger.schemas.shown import Column, Report, ShownTable
 from fleetledger.schemas.times import IsoTime
 
 OPEN: tuple[RolloutStage, ...] = ("planned", "approved", "running", "soaking", "paused")
@@ -37,22 +39,27 @@ GroupStage = Literal["ahead", "open", "passed", "stopped"]
 Waits = Literal["start", "approval", "signature"]
 
 
+def words_of(stage: str) -> str:
+    """Return a stage as people read it: `rolled back`."""
+    return stage.replace("_", " ")
+
+
 class RolloutSummary(Strict):
     """A rollout in a list."""
 
-    number: int
-    version: int
+    number: Annotated[int, Column("rollout")]
+    version: Annotated[int, Column("model")]
     former: int | None
     """What it goes back to."""
-    stage: RolloutStage
-    sentence: str
+    stage: Annotated[RolloutStage, Column("state", words_of)]
+    sentence: Annotated[str, Column("how it stands", last=True)]
     """How it stands, for people."""
-    group: int | None
+    group: Annotated[int | None, Column("group", of="progress")]
     """The newest that was opened."""
     groups: int
     devices: int
     """Of the groups that were opened."""
-    ran: int
+    ran: Annotated[int, Column("ran it")]
     """Devices that have ever run the version since it was planned."""
     failed: int
     unreached: int
@@ -71,11 +78,17 @@ class RolloutSummary(Strict):
     newest_index: int
     """The entry that changed its stage last."""
 
+    @property
+    def progress(self) -> str:
+        """How many groups were opened, of all."""
+        return f"{self.group or 0} of {self.groups}"
+
 
 class RolloutsReport(Report):
     """What `rollout list` shows."""
 
     lines_field: ClassVar[str | None] = "rollouts"
+    titles: ClassVar[Mapping[str, str]] = {"rollouts": "Rollouts"}
     rollouts: tuple[RolloutSummary, ...]
     """Newest first."""
 
@@ -89,6 +102,12 @@ class RolloutAnswer(Report):
     """Indices of the entries of the ledger that it made."""
     rollout: RolloutSummary
     """As it stands then."""
+
+    def above(self) -> Iterator[str]:
+        """Return what was done, and what the rollout waits for."""
+        yield self.said
+        if self.rollout.wait is not None:
+            yield self.rollout.wait.sentence
 
 
 class RolloutStep(Strict):
@@ -189,11 +208,11 @@ class GroupEvidence(Strict):
 class RolloutDevice(Strict):
     """What became of a device in a rollout."""
 
-    device: str
-    group: int | None
+    device: Annotated[str, Column("device")]
+    group: Annotated[int | None, Column("group")]
     """The first that it is in."""
-    stage: DeviceStage
-    reason: str = ""
+    stage: Annotated[DeviceStage, Column("state", words_of)]
+    reason: Annotated[str, Column("reason")] = ""
     since: IsoTime | None = None
     index: int | None = None
     """The entry that says so."""
@@ -271,3 +290,39 @@ class RolloutReport(Report):
     """Devices by what became of them."""
     devices: tuple[RolloutDevice, ...]
     """By group, then by name."""
+
+    def above(self) -> Iterator[str]:
+        """Return how it stands, and what decided."""
+        yield self.rollout.sentence
+        if self.rollout.wait is not None:
+            yield self.rollout.wait.sentence
+        yield from self.lead
+        if self.verdict is not None:
+            yield from ("", self.verdict.sentence, *self.verdict.more)
+            reports = count_of(len(self.verdict.entries), "report")
+            yield f"(entry {self.verdict.index}, made of {reports} of devices)"
+
+    def tables(self) -> Iterator[ShownTable]:
+        """Return each gate's finding in each group that was opened."""
+        opened = [group.number for group in self.groups if group.stage != "ahead"]
+        found = {(one.gate, one.group): f"{one.outcome}: {one.short}" for one in self.gates}
+        rows: list[tuple[object, ...]] = [
+            (rule.title, *(found.get((rule.gate, group), "") for group in opened))
+            for rule in self.rules
+        ]
+        heads = ("gate", *(f"group {group}" for group in opened))
+        yield ShownTable("Gates", heads, rows if opened else [])
+        yield from super().tables()
+
+    def below(self) -> Iterator[str]:
+        """Return what became of devices, and how to make the verdicts again."""
+        for stage, text in DEVICE_STAGES:
+            if self.counts.get(stage):
+                yield f"{self.counts[stage]:>6}  {text.lower()}"
+        yield f"`fleetledger rollout verify {self.rollout.number}` makes the verdicts again"
+
+
+class RolloutByDevices(RolloutReport):
+    """The same, with a table of all devices."""
+
+    titles: ClassVar[Mapping[str, str]] = {"devices": "Devices"}

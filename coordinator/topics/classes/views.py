@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from sqlite_utils import Database
 
@@ -11,6 +12,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.projections import Projection
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
+from fleetledger.schemas.shown import Column
 
 
 def _class_named(db: Database, entry: Entry) -> None:
@@ -46,10 +48,10 @@ CLASS = Projection(
 class ClassRow:
     """A registered class."""
 
-    index: int
-    name: str
-    aliases: tuple[str, ...]
-    samples: int
+    index: Annotated[int, Column("index")]
+    name: Annotated[str, Column("name")]
+    aliases: Annotated[tuple[str, ...], Column("other names", ", ".join)]
+    samples: Annotated[int, Column("samples")]
 
 
 def classes(home: Path) -> list[ClassRow]:

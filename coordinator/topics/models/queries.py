@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.shown import Report
-from fleetledger.schemas.times import IsoTime
+from fleetledger.schemas.shown import Column, Report
+from fleetledger.schemas.times import IsoTime, iso_time
 from fleetledger.schemas.values import Digest
 
 HELD = (
@@ -26,12 +26,12 @@ HELD = (
 class ListedModel(Strict):
     """A version of the model."""
 
-    version: int
-    state: str
+    version: Annotated[int, Column("version")]
+    state: Annotated[str, Column("state", of="state_told")]
     waits_for_release: bool
-    class_names: tuple[str, ...]
-    contributions: int
-    running_on: int
+    class_names: Annotated[tuple[str, ...], Column("classes", len)]
+    contributions: Annotated[int, Column("contributions", last=True)]
+    running_on: Annotated[int, Column("runs on", last=True)]
     """Number of devices."""
     descends: tuple[str, ...]
     """Devices of whose retracted answers to rounds it descends."""
@@ -39,8 +39,24 @@ class ListedModel(Strict):
     """The ONNX file that it was imported from; null where the fleet learned it."""
     measured_on: int
     """Devices that have tried it on their held-out samples."""
-    accuracy: float | None
+    accuracy: Annotated[float | None, Column("accuracy", of="accuracy_told")]
     """Share of all of these that it was right for, 0 to 1; of pixels the mean IoU."""
+
+    @property
+    def accuracy_told(self) -> str:
+        """How well it does, and on how many devices that was measured."""
+        if self.accuracy is None:
+            return ""
+        return f"{100 * self.accuracy:.1f} % on {count_of(self.measured_on)}"
+
+    @property
+    def state_told(self) -> str:
+        """Its state, whether it waits for its release, and whose retracted answers are in it."""
+        waits = ", waits for `model sign`" if self.waits_for_release else ""
+        state = f"{self.state}{waits}"
+        if self.source is not None:
+            return f"{state}, imported from {self.source}"
+        return f"{state}, descends from {', '.join(self.descends)}" if self.descends else state
 
 
 @dataclass(frozen=True)
@@ -139,6 +155,19 @@ class ModelReport(Report):
     """Name of the ONNX file that it was imported from; null where the fleet learned it."""
     wait: str | None = None
     """What keeps it from going out by itself, in a sentence."""
+
+    def above(self) -> Iterator[str]:
+        """Return all that is known, a line each."""
+        descends = f"from answers of {', '.join(self.descends)}, retracted"
+        words = {
+            "solved": iso_time(self.solved),
+            "class_names": ", ".join(self.class_names),
+            "running_on": ", ".join(self.running_on) or "no device",
+            "descends": descends if self.descends else None,
+        }
+        for name, value in {**dict(self), **words}.items():
+            if value is not None:
+                yield f"{name:>17}  {value}"
 
 
 def model_facts(home: Path, version: int) -> ModelReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from sqlite_utils import Database
 
@@ -11,6 +12,7 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.projections import Projection
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
+from fleetledger.schemas.shown import Column
 
 
 def _old_model_chosen(db: Database, entry: Entry) -> None:
@@ -64,15 +66,15 @@ OLD_MODEL = Projection(
 class OldModelRow:
     """What the proxy made of what a round gave; models are named by the rounds that gave them."""
 
-    round: int
-    state: str
-    score: float | None
-    compared: int | None
-    best: int | None
+    round: Annotated[int, Column("round")]
+    state: Annotated[str, Column("proxy")]
+    score: Annotated[float | None, Column("score", "{:.3f}".format)]
+    compared: Annotated[int | None, Column("compared")]
+    best: Annotated[int | None, Column("best")]
     """The one with the best score of the present task."""
-    previous: int | None
+    previous: Annotated[int | None, Column("old model")]
     """The old model of devices in the present task."""
-    current: int | None
+    current: Annotated[int | None, Column("for the next task")]
     """The old model of devices that enter the next one."""
 
 

@@ -1,12 +1,17 @@
-"""Gates on what the model takes on devices: time, memory, heat; and on devices where it failed."""
+"""Gates on what the model takes on devices: time, memory, heat; and on devices where it failed.
+
+Groups follow from a hash of the rollout and a device's name. So a share of all devices is in a
+group as if drawn by chance. Numbers are binomial tails, to 50 digits on every machine.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 
 from fleetledger.coordinator.core.formatting import count_of, some
-from fleetledger.coordinator.topics.rollouts.chance import most_by_chance
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gate import Finding
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
@@ -17,6 +22,9 @@ from fleetledger.schemas.values import DeviceId
 
 MIN_LATENCIES = 100
 """Samples of either model, of fewer of which a p95 says nothing."""
+UNLIKELY = Decimal(1) / 200
+"""Chance with which more devices than `most_by_chance` report it."""
+_DIGITS = Context(prec=50)
 
 
 def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
@@ -162,3 +170,22 @@ class _Allowed:
 
 def _named(devices: set[DeviceId]) -> str:
     return f": {some(sorted(devices))}" if devices else ""
+
+
+@lru_cache(1024)
+def most_by_chance(devices: int, share: Fraction) -> int:
+    """Return how many devices report something by chance in all but one of 200 groups.
+
+    Each of `devices` does so with the probability `share`, independently of the others.
+    """
+    if share >= 1:
+        return devices
+    with localcontext(_DIGITS):
+        chance = Decimal(share.numerator) / Decimal(share.denominator)
+        term = (1 - chance) ** devices
+        more, count = 1 - term, 0
+        while more > UNLIKELY:
+            term *= (devices - count) * chance / ((count + 1) * (1 - chance))
+            more -= term
+            count += 1
+    return count

@@ -142,6 +142,22 @@ class RolloutVerifyReport(Report):
     verdicts: tuple[VerdictAgain, ...]
     """In the order of the ledger."""
 
+    def above(self) -> Iterator[str]:
+        """Return each verdict, how it differs, and how many came out as recorded."""
+        for one in self.verdicts:
+            came = "equal" if one.equal else "DIFFERS"
+            shadow = " in the shadow" if one.mode == "shadow" else ""
+            yield (
+                f"entry {one.index}: group {one.group}{shadow}, {one.outcome}, of "
+                f"{count_of(one.reports, 'report')} on {count_of(one.devices, 'device')}: {came}"
+            )
+            yield from (f"  {difference}" for difference in one.differences)
+        counted = sum(one.equal for one in self.verdicts)
+        yield (
+            f"rollout {self.rollout}: {counted} of {len(self.verdicts)} verdicts came out as "
+            f"recorded, from {count_of(self.entries, 'entry', 'entries')}"
+        )
+
 
 def verify_rollout(entries: Iterable[Entry], number: int) -> RolloutVerifyReport:
     """Return every verdict of a rollout made again, of all entries of a ledger from the first on.

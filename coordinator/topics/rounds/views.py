@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sqlite_utils import Database
 
@@ -28,6 +28,7 @@ from fleetledger.coordinator.topics.rounds.entries import (
     WeightsAveraged,
 )
 from fleetledger.coordinator.topics.stages.entries import BOUNDS
+from fleetledger.schemas.shown import Column
 
 _SECOND_NS = 1_000_000_000
 
@@ -231,36 +232,47 @@ ORDER BY number
 class RoundRow:
     """A round of training: who was asked, what counted, what came of it."""
 
-    number: int
-    stage: int
-    round_of_stage: int
-    phase: str
+    number: Annotated[int, Column("round")]
+    stage: Annotated[int, Column("stage")]
+    round_of_stage: Annotated[int, Column("of stage")]
+    phase: Annotated[str, Column("phase", of="phase_told")]
     follows: int | None
     """The round whose answers a later phase goes on from."""
-    asked: int
-    counted: int | None
-    missing: int | None
-    images: int | None
-    drift: float | None
+    asked: Annotated[int, Column("asked")]
+    counted: Annotated[int | None, Column("counted")]
+    missing: Annotated[int | None, Column("missing")]
+    images: Annotated[int | None, Column("samples")]
+    drift: Annotated[float | None, Column("drift", "{:.3f}".format)]
     """Mean distance of the answers from their mean, relative to the length of the step."""
-    bytes_down: int
+    bytes_down: Annotated[int, Column("kB down/up", of="kilobytes")]
     """The weights that each device of the cohort was given."""
     bytes_up: int | None
     """The mean size of the answers, late ones among them; None before the first."""
-    state: str
-    looking: int
+    state: Annotated[str, Column("state")]
+    looking: Annotated[int, Column("only looked", int, sparse=True)]
     """Devices that were asked only to look at their images."""
-    seen: str
+    seen: Annotated[str, Column("what they saw", sparse=True)]
     """What devices saw that looked, in words; empty where none did."""
+
+    @property
+    def phase_told(self) -> str:
+        """The phase, and the round whose answers it goes on from."""
+        return self.phase if self.follows is None else f"{self.phase}, after {self.follows}"
+
+    @property
+    def kilobytes(self) -> str:
+        """Size of the weights that each device was given, and of an answer."""
+        up = "-" if self.bytes_up is None else f"{self.bytes_up / 1000:.0f}"
+        return f"{self.bytes_down / 1000:.0f}/{up}"
 
 
 @dataclass(frozen=True)
 class DeclinedRow:
     """A device that gave no answer to a round, and said why."""
 
-    round: int
-    device: str
-    reason: str
+    round: Annotated[int, Column("round")]
+    device: Annotated[str, Column("device")]
+    reason: Annotated[str, Column("why")]
 
 
 def rounds(home: Path) -> list[RoundRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sqlite_utils import Database
 
@@ -18,6 +18,7 @@ from fleetledger.coordinator.topics.stages.entries import (
     TransitionReported,
 )
 from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.shown import Column
 
 
 def _stage_opened(db: Database, entry: Entry) -> None:
@@ -103,20 +104,20 @@ TRANSITION = Projection(
 class StageRow:
     """A stage, with why it was opened and closed."""
 
-    stage: int
-    class_names: tuple[str, ...]
-    contributions: int
-    opened: str
-    closed: str
+    stage: Annotated[int, Column("stage")]
+    class_names: Annotated[tuple[str, ...], Column("classes", ", ".join)]
+    contributions: Annotated[int, Column("contributions")]
+    opened: Annotated[str, Column("opened")]
+    closed: Annotated[str, Column("closed")]
 
 
 @dataclass(frozen=True)
 class ReportRow:
     """Something new that a device reported."""
 
-    device: str
-    text: str
-    class_names: tuple[str, ...]
+    device: Annotated[str, Column("device")]
+    text: Annotated[str, Column("report")]
+    class_names: Annotated[tuple[str, ...], Column("unknown classes", ", ".join)]
     index: int
 
 

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from fleetledger.coordinator.topics.rollouts.chance import most_by_chance
+from fleetledger.coordinator.topics.rollouts.cost_gates import most_by_chance
 
 
 def slow(devices: int, share: Fraction) -> int:

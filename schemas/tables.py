@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fleetledger.schemas.console import console_for_people
+from fleetledger.schemas.shown import Report
+from fleetledger.schemas.shown_commands import with_homes
 
 Rows = Sequence[Sequence[str]]
 _IN_FRAMES, _PLAIN = 3, 2
@@ -25,6 +27,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     console = console_for_people()
     drawn = table_of(title, columns, rows, console.width)
     console.print(drawn, soft_wrap=True)
+
+
+def drawn(report: Report, width: int) -> RenderableType:
+    """Return a report for people. Texts are not markup, because devices wrote some of them."""
+    parts: list[RenderableType] = [Text(with_homes(line)) for line in report.above()]
+    parts += [table_of(one.title, one.heads, one.rows, width) for one in report.tables()]
+    return Group(*parts, *(Text(with_homes(line)) for line in report.below()))
 
 
 def table_of(
