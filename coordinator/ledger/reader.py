@@ -73,7 +73,7 @@ class LedgerReader:
             raise LedgerError(f"{path}: no ledger there; start the coordinator, or give its --home")
         try:
             db = connect(path, writing=False)
-            schema.check_version(db, path)
+            schema.check_layout(db.conn, path)
         except sqlite3.Error as error:
             raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from error
         return LedgerReader(db, path, projections or Projections())

@@ -285,7 +285,7 @@ class Ledger(LedgerReader):
         try:
             return self.nodes_of(shard).frontier(super().size - shard.first)
         except LookupError:
-            return Frontier()  # of a program without nodes, or not whole
+            return Frontier()  # not whole
 
     def _edge_by_leaves(self) -> Frontier:
         query = "SELECT leaf FROM entry WHERE idx >= ? ORDER BY idx"
@@ -313,8 +313,7 @@ def _open_database(path: Path, busy_seconds: float) -> Database:
         raise LedgerError(f"{path}: its file system has no write-ahead log; use a local disk")
     db.execute("PRAGMA synchronous=FULL")
     db.execute(f"PRAGMA wal_autocheckpoint={_LOGGED_PAGES}")
-    schema.MIGRATIONS.apply(db)
-    schema.check_version(db, path)
+    schema.make_tables(db.conn, path)
     fsync_folder(path.parent)
     return db
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
 
 from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy.records import (
@@ -33,42 +32,36 @@ from fleetledger.coordinator.proxy.records import (
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.proxy import Scored
 from fleetledger.schemas.receipts import Accepted
+from fleetledger.schemas.table_layout import lay_out
 from fleetledger.schemas.values import DeviceId, Digest
 
-MIGRATIONS = Migrations("coordinator.proxy")
 _FINAL: TypeAdapter[Final] = TypeAdapter(Final)
+LAYOUT = 1
+_TABLES = """
+CREATE TABLE letter (
+    stage INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    payload TEXT NOT NULL,
+    device TEXT,
+    method TEXT NOT NULL,
+    lineage TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    answer TEXT,
+    data BLOB,
+    PRIMARY KEY (stage, part, payload)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE scored (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    answer TEXT NOT NULL,
+    stage INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    lineage TEXT NOT NULL,
+    weights TEXT NOT NULL,
+    task INTEGER NOT NULL,
+    state BLOB NOT NULL
+) STRICT;
+"""
 _WHERE = "stage = ? AND part = ? AND payload = ?"
-
-
-@MIGRATIONS()
-def letters_and_the_last_score(db: Database) -> None:
-    """Make the first tables."""
-    db.execute(
-        """CREATE TABLE letter (
-            stage INTEGER NOT NULL,
-            part INTEGER NOT NULL,
-            payload TEXT NOT NULL,
-            device TEXT,
-            method TEXT NOT NULL,
-            lineage TEXT NOT NULL,
-            size INTEGER NOT NULL,
-            answer TEXT,
-            data BLOB,
-            PRIMARY KEY (stage, part, payload)
-        ) STRICT, WITHOUT ROWID"""
-    )
-    db.execute(
-        """CREATE TABLE scored (
-            one INTEGER PRIMARY KEY CHECK (one = 1),
-            answer TEXT NOT NULL,
-            stage INTEGER NOT NULL,
-            part INTEGER NOT NULL,
-            lineage TEXT NOT NULL,
-            weights TEXT NOT NULL,
-            task INTEGER NOT NULL,
-            state BLOB NOT NULL
-        ) STRICT"""
-    )
 
 
 class ProxyStore:
@@ -83,7 +76,12 @@ class ProxyStore:
             self._db.execute("PRAGMA journal_mode=WAL").fetchall()
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA secure_delete=ON").fetchall()
-            MIGRATIONS.apply(self._db)
+            found = lay_out(self._db.conn, _TABLES, LAYOUT)
+        if found != LAYOUT:
+            raise ProxyError(
+                f"{path}: layout {found} of another release, this one has {LAYOUT}; run the "
+                "release that wrote it, or move the file away: gradients of this task are lost then"
+            )
 
     def close(self) -> None:
         """Close the database."""

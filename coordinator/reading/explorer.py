@@ -147,7 +147,7 @@ _UNITS: Mapping[str, Mapping[str, str]] = {
     "entry": {"time_ns": "nanosecond"},
     "round": {"weights_bytes": "byte", "opened_ns": "nanosecond", "closed_ns": "nanosecond"},
 }
-_INNER = ("node", "projection", "checkpoint", "blob", "_sqlite_migrations")
+_INNER = ("node", "projection", "checkpoint", "blob")
 
 
 def metadata(fleet: str) -> dict[str, object]:

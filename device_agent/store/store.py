@@ -16,12 +16,13 @@ from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import HeldError, StoreError
 from fleetledger.device_agent.store.rows import load_records, read_attached, write_draft
-from fleetledger.device_agent.store.schema import MIGRATIONS
+from fleetledger.device_agent.store.schema import LAYOUT, TABLES
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.presence import MAX_FORMER_RUNS
 from fleetledger.schemas.problems import HELD
 from fleetledger.schemas.receipts import RETRACTED
+from fleetledger.schemas.table_layout import lay_out
 from fleetledger.schemas.values import BootId
 
 HELD_SECONDS = 3600.0
@@ -45,7 +46,7 @@ def make_blank_store(path: Path) -> Path:
     """Make a database with all tables and no installation, of which copies can be opened."""
     if not path.exists():
         db = Database(str(path))
-        MIGRATIONS.apply(db)
+        lay_out(db.conn, TABLES, LAYOUT)
         db.close()
     return path
 
@@ -79,8 +80,7 @@ class AgentStore:
             # What is deleted is overwritten: messages may tell of images.
             self._db.execute(f"PRAGMA secure_delete={'ON' if durable else 'OFF'}").fetchall()
             if known is None:
-                self._refuse_newer()
-                MIGRATIONS.apply(self._db)
+                self._lay_out()
         self.installation = known if known is not None else self._installation()
 
     def close(self) -> None:
@@ -160,12 +160,12 @@ class AgentStore:
             self._db.execute("INSERT INTO installation (name) VALUES (?)", [fresh])
             return fresh
 
-    def _refuse_newer(self) -> None:
-        known = {step.name for step in MIGRATIONS.pending(Database(memory=True))}
-        newer = {step.name for step in MIGRATIONS.applied(self._db)} - known
-        if newer:
+    def _lay_out(self) -> None:
+        found = lay_out(self._db.conn, TABLES, LAYOUT)
+        if found != LAYOUT:
             raise StoreError(
-                f"{self._path}: written by a newer agent ({min(newer)}); update this one"
+                f"{self._path}: layout {found} of another release, this one has {LAYOUT}; run the "
+                "release that wrote it, or move the file away to begin as a new installation"
             )
 
     @contextmanager

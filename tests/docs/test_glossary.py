@@ -28,7 +28,6 @@ class Definitions:
     gone through by every later garbage collection of the process."""
 
     top: frozenset[str]
-    every: frozenset[str]
     public_classes: tuple[str, ...]
 
 
@@ -39,7 +38,6 @@ def definitions_in(path: Path) -> Definitions:
     classes = (node.name for node in every if isinstance(node, ast.ClassDef))
     return Definitions(
         frozenset(node.name for node in tree.body if isinstance(node, Named)),
-        frozenset(node.name for node in every),
         tuple(name for name in classes if not name.startswith("_")),
     )
 
@@ -61,8 +59,6 @@ TERMS = [
     for row in table(heading)
     for name in quoted(row[3])
 ]
-FORMER = [name for row in table("Former names in the code") for name in quoted(row[0])]
-PRESENT = [name for row in table("Former names in the code") for name in quoted(row[1])]
 
 
 def exists(name: str) -> bool:
@@ -88,20 +84,6 @@ def definitions() -> dict[str, list[str]]:
 @pytest.mark.parametrize(("word", "name"), TERMS, ids=str)
 def test_what_the_page_names_is_in_the_code(word: str, name: str) -> None:
     assert exists(name), f"docs/glossary.md says that {word!r} lives in {name}; there is none"
-
-
-def test_former_names_do_not_come_back() -> None:
-    back = []
-    for path in product_files():
-        names = definitions_in(path).every & set(FORMER)
-        back += [f"{path.relative_to(ROOT)}: {name}" for name in names]
-        back += [str(path.relative_to(ROOT))] if path.stem in FORMER else []
-    assert not back, f"docs/glossary.md has other names for these: {back}"
-
-
-@pytest.mark.parametrize("name", PRESENT)
-def test_names_that_took_their_place_are_in_the_code(name: str) -> None:
-    assert name in definitions() or any(path.stem == name for path in product_files())
 
 
 def test_no_public_class_has_the_name_of_another() -> None:

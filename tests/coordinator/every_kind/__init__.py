@@ -1,1 +1,1 @@
-"""A ledger with an entry of every kind, by a former version of the program."""
+"""A stored ledger with an entry of every kind."""

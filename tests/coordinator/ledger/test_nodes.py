@@ -64,17 +64,6 @@ def test_a_group_that_is_not_stored_leaves_no_node(path: Path) -> None:
     assert _nodes(path) == before
 
 
-def test_a_ledger_of_a_program_without_nodes_gets_them(path: Path) -> None:
-    before = _nodes(path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE node")
-        connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'create_node'")
-    connection.close()
-    with Ledger.open(path) as ledger:
-        ledger.inclusion_proof(3, SIZE)
-    assert _nodes(path) == before
-
-
 @pytest.mark.parametrize(
     ("sql", "named"),
     [

@@ -128,15 +128,14 @@ def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
         AgentStore(path)
 
 
-def test_a_database_of_a_newer_agent_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [0, 2])
+def test_a_database_of_another_release_is_refused(tmp_path: Path, layout: int) -> None:
     path = tmp_path / "agent.db"
     AgentStore(path).close()
     with sqlite3.connect(path) as db:
-        db.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
-            " VALUES ('agent', 'create_time_travel', '2099')"
-        )
-    with pytest.raises(StoreError, match="create_time_travel"):
+        db.execute(f"PRAGMA user_version = {layout}")
+    text = f"layout {layout} of another release, this one has 1; run the release that wrote it"
+    with pytest.raises(StoreError, match=text):
         AgentStore(path)
 
 
