@@ -1,6 +1,6 @@
 """Names that the shell completes: devices, versions, classes, tags, rollouts, stages of a home.
 
-They are read from the ledger's tables without anything else of the coordinator, and without a word
+They are read from the ledger without anything else of the coordinator, and without a word
 where there is no ledger or it cannot be read now.
 """
 
@@ -23,14 +23,20 @@ _BUSY_SECONDS = 0.2
 
 _DEVICES = "SELECT device FROM device ORDER BY device"
 _VERSIONS = "SELECT version FROM model ORDER BY version DESC"
-_CLASSES = "SELECT name FROM class ORDER BY class_index IS NULL, class_index, name"
+_CLASSES = (
+    "SELECT coalesce(json_extract(body, '$.name'), json_extract(body, '$.new')) FROM entry "
+    "WHERE kind IN ('class.named', 'class.renamed') GROUP BY 1 ORDER BY min(idx)"
+)
 _TAG_NAMES = "SELECT DISTINCT name FROM device_tag WHERE hidden = 0 ORDER BY name"
 _TAG_VALUES = (
     "SELECT DISTINCT name || '=' || value FROM device_tag WHERE hidden = 0 AND value != '' "
     "ORDER BY name, value"
 )
 _ROLLOUTS = "SELECT number FROM rollout ORDER BY number DESC"
-_STAGES = "SELECT stage || '/' FROM stage ORDER BY stage DESC"
+_STAGES = (
+    "SELECT json_extract(body, '$.stage') || '/' FROM entry WHERE kind = 'stage.opened' "
+    "ORDER BY idx DESC"
+)
 
 
 def _named(*queries: str) -> Complete:

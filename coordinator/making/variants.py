@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -20,7 +20,6 @@ from fleetledger.coordinator.topics.lineages.entries import (
     MadeVariant,
     VariantSet,
 )
-from fleetledger.coordinator.topics.lineages.views import newest_variants
 from fleetledger.export.golden import read_golden
 from fleetledger.export.package import LineageVariants
 from fleetledger.export.runtime import describe_runtime
@@ -118,9 +117,9 @@ def shown(home: Path) -> Iterator[str]:
     store = BlobStore(load(home).blobs or blob_folder(home))
     with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
         backbone = _leading(ledger)
-        made = newest_variants(ledger, backbone.frozen.digest)
+        made = state_of(ledger).lineages.variants
         newest = _newest_head(ledger, backbone, Blobs(ledger, store).get)
-    if made is None or not made.variants:
+    if made is None:
         yield f"frozen model {backbone.frozen.digest.short} ({backbone.name}) has no variants"
         return
     for item in made.variants:
@@ -184,15 +183,13 @@ def _files_of(made: VariantSet) -> tuple[VariantFile, ...]:
 
 def _leading(ledger: LedgerReader) -> BackboneImported:
     """Return the frozen model that leads; raise `CommandError` where none does."""
-    row = ledger.db.execute("SELECT idx FROM lineage ORDER BY idx DESC LIMIT 1").fetchone()
-    entry = None if row is None else ledger.entry(int(row[0]))
-    body = None if entry is None else read_entry(entry.kind, entry.body)
-    if not isinstance(body, BackboneImported):
+    backbone = state_of(ledger).lineages.backbone
+    if backbone is None:
         raise CommandError(
             "variants: the fleet learns on no frozen model now, so there is none to make variants "
             "of; `fleetledger model import-backbone FILE --preprocessing FILE` brings one"
         )
-    return body
+    return backbone
 
 
 @dataclass(frozen=True)

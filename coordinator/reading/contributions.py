@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.message import Strict
 
@@ -190,39 +191,24 @@ def class_facts(
     ledger: LedgerReader, counts: dict[str, tuple[int, int]], first: dict[str, int]
 ) -> list[ClassFacts]:
     """Return every class in the order of its index; `counts` and `first` go by present names."""
-    rows = ledger.db.execute("SELECT name, class_index, meaning FROM class").fetchall()
-    meanings = {name: meaning for name, _, meaning in rows}
+    known = state_of(ledger).classes
     samples: dict[str, list[int]] = {}
     given_of = ledger.db.execute(
         "SELECT name, sum(c.samples), count(*) FROM contribution_class AS c"
         " JOIN contribution USING (idx) WHERE state IN ('held', 'answer') GROUP BY name"
     )
     for name, count, parts in given_of.fetchall():
-        found = samples.setdefault(_meant(meanings, name), [0, 0])
+        found = samples.setdefault(known.present(name), [0, 0])
         found[0], found[1] = found[0] + count, found[1] + parts
-    others: dict[str, list[str]] = {}
-    for name in meanings:
-        others.setdefault(_meant(meanings, name), []).append(name)
-    return sorted(
-        (
-            ClassFacts(
-                index,
-                name,
-                tuple(sorted(set(others[name]) - {name})),
-                samples.get(name, [0, 0])[0],
-                samples.get(name, [0, 0])[1],
-                first.get(name),
-                counts.get(name, (0, 0))[0],
-                counts.get(name, (0, 0))[1],
-            )
-            for name, index, meaning in rows
-            if meaning is None
-        ),
-        key=lambda item: item.index,
-    )
-
-
-def _meant(meanings: dict[str, str | None], name: str) -> str:
-    while (meaning := meanings.get(name)) is not None:
-        name = meaning
-    return name
+    return [
+        ClassFacts(
+            known.indices[name],
+            name,
+            known.aliases_of(name),
+            samples.get(name, [0, 0])[0],
+            samples.get(name, [0, 0])[1],
+            first.get(name),
+            *counts.get(name, (0, 0)),
+        )
+        for name in known.names
+    ]

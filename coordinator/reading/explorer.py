@@ -118,7 +118,6 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     "devices": ("Devices", "Every admitted device, and what it runs."),
     "tags": ("Tags", "What devices are told apart by, and who says so."),
     "stages": ("Stages", "What the fleet was asked to learn, and when."),
-    "classes": ("Classes", "Names, their numbers, what they mean since renames and merges."),
     "contributions": ("Contributions", "What devices gave, part by part."),
     "rounds": ("Rounds", "Rounds of training: who was asked, what counted."),
     "models": ("Models", "Every version, where it runs, how well it does."),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
@@ -35,7 +36,6 @@ from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.contributions import views as contribution_views
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.views import DeviceFacts
-from fleetledger.coordinator.topics.lineages.views import current_method
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
@@ -204,7 +204,8 @@ class _Clock:
 def _stage(
     ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts], clock: _Clock
 ) -> StageNow:
-    method = current_method(ledger)
+    lineage = state_of(ledger).lineages.current
+    method = None if lineage is None else lineage.method
     able = [
         item.device
         for item in facts

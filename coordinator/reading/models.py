@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
 
@@ -105,7 +106,7 @@ def class_pairs(ledger: LedgerReader, version: int, before: int) -> tuple[int, l
         " WHERE measured.version = ? AND before.version = ?",
         [version, before],
     ).fetchone()[0]
-    meanings = dict(ledger.db.execute("SELECT name, meaning FROM class").fetchall())
+    meanings = state_of(ledger).classes.meanings
     counts: dict[str, list[int]] = {}
     for name, now, correct, total in ledger.db.execute(_PAIRED, [before, version]):
         place = 0 if now else 2

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 
 
@@ -131,7 +132,7 @@ def first_stages(ledger: LedgerReader) -> dict[str, int]:
 
 
 def _meanings(ledger: LedgerReader) -> Mapping[str, str | None]:
-    return dict(ledger.db.execute("SELECT name, meaning FROM class").fetchall())
+    return state_of(ledger).classes.meanings
 
 
 def _meant(meanings: Mapping[str, str | None], name: str) -> str:

@@ -44,13 +44,6 @@ _VIEWS = {
             ISO(closed_ns) AS closed, closed_because, answered, expected,
             opened_index AS entry
         FROM stage""",
-    "classes": """
-        SELECT name, class_index AS number, meaning AS means,
-            (SELECT coalesce(sum(contribution_class.samples), 0) FROM contribution_class
-                JOIN contribution USING (idx)
-                WHERE contribution_class.name = class.name
-                AND state IN ('held', 'answer')) AS samples
-        FROM class""",
     "contributions": """
         SELECT contribution.idx AS entry, ISO(entry.time_ns) AS time,
             contribution.device, stage, part, revision, state, samples, payload_bytes AS bytes,
@@ -111,9 +104,6 @@ REFERENCES: Mapping[str, str] = {
     "action": "entry.idx",
     "stage": "stage.stage",
     "round": "round.number",
-    "best_round": "round.number",
-    "previous_round": "round.number",
-    "current_round": "round.number",
     "follows": "round.number",
     "rollout": "rollout.number",
     "version": "model.version",
@@ -122,7 +112,6 @@ REFERENCES: Mapping[str, str] = {
     "evaluated_version": "model.version",
     "model_version": "model.version",
     "release_number": "release.number",
-    "contribution_class.name": "class.name",
     "root.version": "",
     "contribution_class.idx": "contribution.idx",
 }

@@ -11,7 +11,6 @@ from dataclasses import replace
 from fleetledger.coordinator.ledger.projections import Projection, Projections
 from fleetledger.coordinator.reading.sql_views import REFERENCES, SQL_VIEWS
 from fleetledger.coordinator.reading.troubles import TROUBLE
-from fleetledger.coordinator.topics.classes.views import CLASS
 from fleetledger.coordinator.topics.contributions.views import (
     CONTRIBUTION,
     CONTRIBUTION_CLASS,
@@ -27,7 +26,6 @@ from fleetledger.coordinator.topics.devices.views import (
     DEVICE_TWINS,
 )
 from fleetledger.coordinator.topics.keys.views import DEVICE_KEY
-from fleetledger.coordinator.topics.lineages.views import LINEAGE
 from fleetledger.coordinator.topics.models.views import (
     CANARY,
     DESCENT,
@@ -40,7 +38,6 @@ from fleetledger.coordinator.topics.models.views import (
     PIN,
     TEMPERATURE,
 )
-from fleetledger.coordinator.topics.proxy.views import OLD_MODEL
 from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
 from fleetledger.coordinator.topics.rounds.views import (
@@ -74,8 +71,6 @@ TABLES = Projections(
             DEVICE_TWINS,
             DEVICE_PROBLEM,
             DEVICE_TAG,
-            LINEAGE,
-            CLASS,
             STAGE,
             CONTRIBUTION,
             CONTRIBUTION_CLASS,
@@ -87,7 +82,6 @@ TABLES = Projections(
             DECLINED,
             NO_DATA,
             OBSERVATION,
-            OLD_MODEL,
             MODEL,
             MODEL_FAILED,
             FLEET_MODEL,

@@ -47,6 +47,21 @@ class ClassRegistry:
         """Names under which devices may contribute: registered ones and aliases, sorted."""
         return tuple(sorted((*self.indices, *self.aliases)))
 
+    @property
+    def meanings(self) -> dict[str, str | None]:
+        """Accepted names, each with the name that took its place; None for that of a class."""
+        return {name: self.aliases.get(name) for name in self.accepted_names}
+
+    def present(self, name: str) -> str:
+        """Return the name of the class that a name means; a strange name as it is."""
+        while name in self.aliases:
+            name = self.aliases[ClassName(name)]
+        return name
+
+    def aliases_of(self, name: ClassName) -> tuple[ClassName, ...]:
+        """Return the other names of a class, sorted."""
+        return tuple(alias for alias in sorted(self.aliases) if self.resolve(alias) == name)
+
     def resolution(self) -> dict[ClassName, ClassName]:
         """Every accepted name with the class that it means."""
         return {name: self.resolve(name) for name in self.accepted_names}

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from sqlite_utils import Database
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.projections import Projection, json_text
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
@@ -182,28 +183,20 @@ class UnseenClasses:
 
 def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
     """Return the classes of the newest stage that nobody has images of, once it is closed."""
-    row = ledger.db.execute(
-        "SELECT stage, class_names, closed_index FROM stage ORDER BY stage DESC LIMIT 1"
-    ).fetchone()
-    if row is None or row[2] is None:
+    state = state_of(ledger)
+    number, classes = state.stages.current, state.classes
+    index = None if number is None else state.stages.by_number[number].closed_index
+    if number is None or index is None:
         return None
-    stage, names, index = row
     given = ledger.db.execute(
         "SELECT DISTINCT name FROM contribution JOIN contribution_class USING (idx)"
         " WHERE stage = ? AND state IN ('held', 'answer', 'late')",
-        [stage],
+        [number],
     ).fetchall()
-    meant = dict(ledger.db.execute("SELECT name, meaning FROM class").fetchall())
-    seen = {_class_of(name, meant) for (name,) in given}
-    unseen = tuple(name for name in json.loads(names) if _class_of(name, meant) not in seen)
-    return UnseenClasses(stage, unseen, index) if unseen else None
-
-
-def _class_of(name: str, meant: dict[str, str | None]) -> str:
-    """Return the class that a name means after renames and merges."""
-    while (meaning := meant.get(name)) is not None:
-        name = meaning
-    return name
+    seen = {classes.present(name) for (name,) in given}
+    names = state.stages.by_number[number].class_names
+    unseen = tuple(name for name in names if classes.present(name) not in seen)
+    return UnseenClasses(number, unseen, index) if unseen else None
 
 
 def reports(home: Path) -> list[ReportRow]:

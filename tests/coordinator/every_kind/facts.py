@@ -23,6 +23,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
+from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import Welcome
@@ -98,8 +99,9 @@ def read(home: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def columns(home: Path) -> dict[str, list[str]]:
-    """Return the columns of every table that is made from entries."""
-    names = sorted(name for (name,) in read(home, "SELECT name FROM projection"))
+    """Return the columns of every table that is made from entries, also by this program."""
+    made = {table.name for table in TABLES.tables}
+    names = sorted({name for (name,) in read(home, "SELECT name FROM projection")} & made)
     return {name: [row[1] for row in read(home, f'PRAGMA table_info("{name}")')] for name in names}
 
 

@@ -35,6 +35,7 @@ from fleetledger.schemas.rollouts import (
     place_of,
 )
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
+from tests.coordinator.core.harness import BACKBONE
 
 BEGIN_NS = 1_763_629_080 * 10**9
 """20 November 2025, 08:58 UTC."""
@@ -64,6 +65,7 @@ class Tale:
 
     def begin(self) -> None:
         """Admit everybody; two models are there."""
+        self.say(BACKBONE)
         for device in self.devices:
             self.say(DeviceAdmitted(device=device), actor="operator")
         for version, classes in ((11, OLD), (12, (*OLD, *NEW))):
