@@ -28,7 +28,7 @@ from fleetledger.coordinator.serving.broker_folders import certificate_watch
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.file_urls import file_urls
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.live_writer import LiveWriter, SnapshotFile
 from fleetledger.coordinator.serving.operator import OperatorInbox
@@ -251,7 +251,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         files=files,
         store=office.store,
         invitations=invitations,
-        gate=Gate(
+        gate=Authenticator(
             topics,
             lambda: engine.core.state,
             invitations.secret,

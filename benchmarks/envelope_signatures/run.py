@@ -4,7 +4,7 @@ Two messages (a heartbeat, and a contribution with 3 KB attached), two steps, tw
 alternating order:
 
     sealed     `Sender.seal` and `encode`, as an agent does for every message
-    taken in   `decode` and `Gate.take`, as the coordinator does: of an enrolled device the
+    taken in   `decode` and `Authenticator.take`, as the coordinator does: of an enrolled device the
                signature is checked and the number noted, of one without a key neither
 
     python -m benchmarks.envelope_signatures.run [--rounds 15]
@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.machine import describe_machine
 from fleetledger.coordinator.core.inputs import DeviceMessage
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.topics.devices.state import Device
 from fleetledger.coordinator.topics.keys.state import DeviceKeys
 from fleetledger.schemas.contributions import Contribution, PartKey
@@ -89,7 +89,7 @@ def take_in(name: str, data: Sequence[bytes], key: SigningKey | None) -> None:
     state = State()
     state.devices.admitted[DEVICE] = Device(0)
     state.keys.by_device[DEVICE] = DeviceKeys(key=None if key is None else key.verify_key)
-    gate = Gate(TOPICS, lambda: state, lambda _: None)
+    gate = Authenticator(TOPICS, lambda: state, lambda _: None)
     gate.born(BIRTH)
     topic = TOPICS.up(DEVICE, MESSAGES[name][2])
     for item in data:

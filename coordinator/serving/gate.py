@@ -69,7 +69,7 @@ class _Message:
     envelope: Envelope
 
 
-class Gate:
+class Authenticator:
     """Lets messages of devices pass, or not."""
 
     def __init__(

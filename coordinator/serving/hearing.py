@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 
 from fleetledger.coordinator.core import inputs
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.quotas import Quotas
 from fleetledger.coordinator.serving.workers.connection import CheckedMessage
 from fleetledger.schemas.contributions import Contribution
@@ -31,7 +31,9 @@ class Hearing:
     What is beyond the quota is not read, except for the few short messages that may be answered.
     """
 
-    def __init__(self, topics: FleetTopics, gate: Gate, quotas: Quotas, clock: Clock) -> None:
+    def __init__(
+        self, topics: FleetTopics, gate: Authenticator, quotas: Quotas, clock: Clock
+    ) -> None:
         self._topics = topics
         self._gate = gate
         self._quotas = quotas

@@ -40,7 +40,7 @@ from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.making.workshop import ModelWorkshop
 from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
 from fleetledger.coordinator.serving.file_server import FileServer
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.hearing import Hearing
 from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.journal import Journal
@@ -133,7 +133,7 @@ class CoordinatorParts:
     files: FileServer
     store: BlobStore
     invitations: Invitations
-    gate: Gate
+    gate: Authenticator
     clock: Clock = SYSTEM_CLOCK
     quotas: Quotas = field(default_factory=Quotas)
     meters: Meters = field(default_factory=Meters)

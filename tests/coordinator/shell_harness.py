@@ -26,7 +26,7 @@ from fleetledger.coordinator.making.workshop import Workshop
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.serving.quotas import Quotas
@@ -112,7 +112,7 @@ class MemoryCoordinator:
         self.blobs = Blobs(self.engine.ledger, store)
         maker = ModelMaker(home, store)
         invitations = Invitations(home)
-        self.gate = Gate(TOPICS, lambda: self.engine.core.state, invitations.secret)
+        self.gate = Authenticator(TOPICS, lambda: self.engine.core.state, invitations.secret)
         self.quotas = Quotas(rules.intake)
         self.meters = Meters()
         self.shell = Shell(

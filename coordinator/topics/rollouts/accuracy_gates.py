@@ -28,7 +28,7 @@ from fleetledger.coordinator.topics.rollouts.evalues import (
     signs,
 )
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
-from fleetledger.coordinator.topics.rollouts.gate import Finding
+from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import of_one
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
@@ -40,7 +40,7 @@ evidence by at most 5."""
 _MOST_TEXT = 1000
 
 
-def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
+def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult | None:
     """Return whether the candidate is shown to be worse on what the active model knows.
 
     A person is asked where most devices are worse off, though not by enough to fail, and where it
@@ -53,7 +53,7 @@ def retention(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | N
     return judged.finding(evidence, scope)
 
 
-def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
+def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult | None:
     """Return whether it is shown to be worse on any one class, each against a higher threshold.
 
     With the threshold times the number of classes, all of them together raise a false alarm as
@@ -81,7 +81,7 @@ def no_class_lost(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding
     return finding.model_copy(update={"text": text[:_MOST_TEXT]})
 
 
-def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """Return whether the candidate is shown to be better on what the active model knows.
 
     Only the devices that had no part in it count, where some had. It passes by the evidence of
@@ -115,7 +115,7 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
         text += f" {_needs(counts.devices, needed)} So it is not shown to be better."
     elif not shown:
         text += " So it is not shown to be better."
-    return Finding(
+    return GateResult(
         outcome="pass" if shown else "inconclusive",
         value=round(evident, 3),
         limit=round(log_of(threshold), 3),
@@ -131,7 +131,7 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     )
 
 
-def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """Return whether enough images of new classes are right.
 
     It passes where devices have a share of `min_new` right on average, also without the best one
@@ -144,7 +144,7 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
         f"were right"
     )
     if short := too_little(limits, new.images, devices, scope):
-        return Finding(
+        return GateResult(
             outcome="inconclusive",
             limit=limits.min_new,
             counts=counts,
@@ -158,7 +158,7 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     alone = None
     if low and not reaches(new.shortfalls, proof, liars, without=1):
         alone = new.wrong.items[-1][1]
-    return Finding(
+    return GateResult(
         outcome="pass" if enough else "fail" if low else "inconclusive",
         value=round(float(share), 6),
         limit=limits.min_new,
@@ -228,7 +228,7 @@ class _Judged:
             standing = 0
         return standing, log
 
-    def finding(self, evidence: Evidence, scope: Scope) -> Finding:
+    def finding(self, evidence: Evidence, scope: Scope) -> GateResult:
         """Return it with figures and in words."""
         counts, standing, known = self.counts, self.standing(), evidence.known
         needed = self.needed if self.limits.alike is None else 0
@@ -237,7 +237,7 @@ class _Judged:
         outcome: Outcome = "fail" if standing == 2 else "pass"
         if outcome == "pass" and (standing or short):
             outcome = "inconclusive"
-        return Finding(
+        return GateResult(
             outcome=outcome,
             value=round(log_evidence(counts.losses, self.liars), 3),
             limit=round(log_of(self.threshold), 3),

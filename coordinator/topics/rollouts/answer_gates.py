@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
-from fleetledger.coordinator.topics.rollouts.gate import Finding
+from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
 from fleetledger.schemas.counted import agree
@@ -12,13 +12,13 @@ from fleetledger.schemas.counted import agree
 _HOLDING: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 
-def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """Return whether the mean entropy shifted on more than half of the group, up or down."""
     assert limits.entropy_nats is not None
     most, answers = exact(limits.entropy_nats), evidence.answers
     images, short = answers.images, answers.images < limits.entropy_images
     if short:
-        return Finding(
+        return GateResult(
             outcome="inconclusive",
             limit=limits.entropy_nats,
             counts=(images, len(answers.surer)),
@@ -33,7 +33,7 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     )
     outcome, alone, why = side.says(most, scope.members)
     shift = float(side.median if side is answers.less_sure else -side.median)
-    return Finding(
+    return GateResult(
         outcome=outcome,
         value=round(abs(shift), 6),
         limit=limits.entropy_nats,
@@ -44,7 +44,7 @@ def entropy(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     )
 
 
-def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> Finding | None:
+def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> GateResult | None:
     """Return whether both models mostly give unlabelled images the same class.
 
     It never fails, for a better model disagrees, too; below the limit a person should look. Each
@@ -64,7 +64,7 @@ def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> Finding | None:
         f"{share:.1%} on average over {count_of(len(differ))}; a person should look "
         f"below {limits.agreement:.4g}."
     )
-    return Finding(
+    return GateResult(
         outcome="inconclusive" if short or low else "pass",
         value=share,
         limit=limits.agreement,

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
-from fleetledger.coordinator.topics.rollouts.gate import Finding
+from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.ranking import of_one
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope, exact
@@ -27,7 +27,7 @@ UNLIKELY = Decimal(1) / 200
 _DIGITS = Context(prec=50)
 
 
-def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """Return whether the candidate's p95 is too many times the active one's.
 
     The ratio is that of each device, 1 where the difference is no matter, and more than half of
@@ -36,7 +36,7 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     assert limits.latency is not None
     counts = tuple(evidence.costs.timed)
     if min(counts) < MIN_LATENCIES:
-        return Finding(
+        return GateResult(
             outcome="inconclusive",
             limit=limits.latency,
             counts=counts,
@@ -47,7 +47,7 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
         )
     ratios, most = evidence.costs.latencies, exact(limits.latency)
     outcome, alone, why = ratios.says(most, scope.members)
-    return Finding(
+    return GateResult(
         outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.latency,
@@ -59,7 +59,7 @@ def latency(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
     )
 
 
-def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
+def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult | None:
     """Return whether a process with the candidate holds too many times the active one's memory.
 
     More than half of the group must exceed the limit. None where no device told both.
@@ -69,7 +69,7 @@ def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None
         return None
     assert limits.memory is not None
     outcome, alone, why = ratios.says(exact(limits.memory), scope.members)
-    return Finding(
+    return GateResult(
         outcome=outcome,
         value=round(float(ratios.median), 6),
         limit=limits.memory,
@@ -80,7 +80,7 @@ def memory(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None
     )
 
 
-def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | None:
+def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult | None:
     """Return whether more devices slowed themselves down since they run it than chance explains.
 
     None where no device can tell.
@@ -91,7 +91,7 @@ def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | Non
     hot, felt = evidence.throttled, len(evidence.felt)
     allowed = _Allowed.of(limits.throttled_devices, limits.throttled_share, limits.liars)
     outcome, alone = allowed.says(hot, felt, scope)
-    return Finding(
+    return GateResult(
         outcome=outcome,
         value=len(hot),
         limit=allowed.most(scope.members),
@@ -102,7 +102,7 @@ def thermal(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding | Non
     )
 
 
-def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
+def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """Return whether it failed on more devices than chance explains.
 
     Devices that are silent failed nothing. Where nobody came through, it is inconclusive even in
@@ -119,7 +119,7 @@ def health(limits: GatePlan, evidence: Evidence, scope: Scope) -> Finding:
         outcome = "inconclusive"
     text = f"It failed on {len(failed)} of {count_of(len(finished))} that finished{_named(failed)}"
     text += f"; {allowed.words(scope)}." if finished else "; none has."
-    return Finding(
+    return GateResult(
         outcome=outcome,
         value=len(failed),
         limit=allowed.most(scope.members),

@@ -14,7 +14,7 @@ from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import ClassName, DeviceId
 
 
-class Finding(Strict):
+class GateResult(Strict):
     """Outcome of one gate, with its figures."""
 
     outcome: Outcome
@@ -42,7 +42,7 @@ class Gate:
     """In JSON and in the ledger."""
     settings: tuple[str, ...]
     """Fields of `GatePlan` that are its own; None in the first one switches the gate off."""
-    judge: Callable[[GatePlan, Evidence, Scope], Finding | None]
+    judge: Callable[[GatePlan, Evidence, Scope], GateResult | None]
     """Judges a gate that is on. Returns None if no device can measure it."""
     looks_at: str
     """For the table of gates in the docs."""
@@ -50,7 +50,7 @@ class Gate:
     """The same."""
     rule: Callable[[GatePlan, str, int], str]
     """The limit in words, by the plan, the model before (`model 3`) and how many classes it has."""
-    short: Callable[[Finding], str]
+    short: Callable[[GateResult], str]
     """The figures alone. An empty text stands for the whole text of the finding."""
     words: str
     """What speaks against the candidate, from `{model}`, `{before}` and `{of_class}`."""

@@ -19,7 +19,7 @@ from fleetledger.coordinator.topics.rollouts.accuracy_gates import (
 from fleetledger.coordinator.topics.rollouts.answer_gates import agreement, entropy
 from fleetledger.coordinator.topics.rollouts.cost_gates import health, latency, memory, thermal
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
-from fleetledger.coordinator.topics.rollouts.gate import Finding, Gate
+from fleetledger.coordinator.topics.rollouts.gate import Gate, GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 
@@ -44,19 +44,19 @@ def _each_class(plan: GatePlan, _: str, classes: int) -> str:
     return f"each old class; {_log_of(limit, max(1, classes))} fails{times}{few}"
 
 
-def _pairs(found: Finding) -> str:
+def _pairs(found: GateResult) -> str:
     if found.value is None:
         return ""
     of = f"{found.of_class}: " if found.of_class else ""
     return f"{of}{found.counts[0]:,} : {found.counts[1]:,}, log e {log_words(found.value)}"
 
 
-def _share(found: Finding) -> str:
+def _share(found: GateResult) -> str:
     share = "" if found.value is None else f", {100 * found.value:.1f} %"
     return f"{found.counts[0]:,} of {found.counts[1]:,}{share}"
 
 
-def _nats(found: Finding) -> str:
+def _nats(found: GateResult) -> str:
     images = found.counts[0]
     return (
         count_of(images, "image")
@@ -65,11 +65,11 @@ def _nats(found: Finding) -> str:
     )
 
 
-def _times(found: Finding) -> str:
+def _times(found: GateResult) -> str:
     return "" if found.value is None else f"{found.value:.2f} times"
 
 
-def _devices(found: Finding) -> str:
+def _devices(found: GateResult) -> str:
     return f"{found.counts[0]:,} of {count_of(found.counts[1])}"
 
 
@@ -209,7 +209,7 @@ else:
     GateName = Literal[tuple(_BY_NAME)]
 
 
-class GateFinding(Finding):
+class GateFinding(GateResult):
     """What one gate says, with the figures that it goes by."""
 
     gate: GateName

@@ -12,8 +12,8 @@ from fleetledger.simulator.plan.fleet_plan import Group
 from fleetledger.simulator.report.curves import Floats, SpreadField, by_stage, of_spread
 from fleetledger.simulator.report.numbers import NOTHING, count, show
 from fleetledger.simulator.report.tables.table import (
-    Column,
     Table,
+    TableColumn,
     counts,
     from_columns,
     points,
@@ -66,7 +66,7 @@ def has_own_accuracy(results: RunResults) -> bool:
     )
 
 
-def _own_accuracy(results: RunResults) -> tuple[Column, ...]:
+def _own_accuracy(results: RunResults) -> tuple[TableColumn, ...]:
     if not has_own_accuracy(results):
         return ()
     return (
@@ -126,19 +126,19 @@ def device_table(results: RunResults) -> Table:
         if served
         else f"{MOST_SHOWN} devices of {len(devices):,}, first seed"
     )
-    own = (Column("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
+    own = (TableColumn("accuracy", tuple(show(item.accuracy, "share") for item in shown)),)
     columns = (
-        Column("device", tuple(item.device for item in shown)),
-        Column("group", tuple(item.group for item in shown)),
-        Column("joined in stage", tuple(str(item.joined) for item in shown)),
-        Column("stages online", tuple(f"{item.online} of {item.stages}" for item in shown)),
-        Column("images", tuple(count(item.samples) for item in shown)),
-        Column("classes", tuple(count(item.classes) for item in shown)),
+        TableColumn("device", tuple(item.device for item in shown)),
+        TableColumn("group", tuple(item.group for item in shown)),
+        TableColumn("joined in stage", tuple(str(item.joined) for item in shown)),
+        TableColumn("stages online", tuple(f"{item.online} of {item.stages}" for item in shown)),
+        TableColumn("images", tuple(count(item.samples) for item in shown)),
+        TableColumn("classes", tuple(count(item.classes) for item in shown)),
         *(own if served else ()),
-        Column("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
-        Column("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
-        Column("compute", tuple(show(item.compute_seconds, "seconds") for item in shown)),
-        Column("samples stored", tuple(count(item.stored_samples) for item in shown)),
+        TableColumn("up", tuple(show(item.bytes_up, "bytes") for item in shown)),
+        TableColumn("down", tuple(show(item.bytes_down, "bytes") for item in shown)),
+        TableColumn("compute", tuple(show(item.compute_seconds, "seconds") for item in shown)),
+        TableColumn("samples stored", tuple(count(item.stored_samples) for item in shown)),
     )
     note = "devices.csv has every device in every stage of every seed."
     return from_columns(title, columns, note)

@@ -12,8 +12,8 @@ from fleetledger.simulator.metrics.seed_metrics import StageMetrics
 from fleetledger.simulator.report.curves import by_stage
 from fleetledger.simulator.report.numbers import NOTHING, show, show_summary
 from fleetledger.simulator.report.tables.table import (
-    Column,
     Table,
+    TableColumn,
     from_columns,
     points,
     shares,
@@ -119,7 +119,7 @@ def stage_table(results: RunResults) -> Table:
         *_known(results.say("accuracy by tasks"), results, lambda stage: stage.accuracy_by_tasks),
         *_known("recall as in LGA", results, lambda stage: stage.recall_batchwise128),
         *_known("F1 as in LGA", results, lambda stage: stage.f1_batchwise128),
-        Column("classes that came", tuple(class_list(stage.class_names) for stage in first)),
+        TableColumn("classes that came", tuple(class_list(stage.class_names) for stage in first)),
     )
     told = [
         "Old classes are those of earlier stages, with background." if _of_pixels(results) else "",
@@ -130,7 +130,7 @@ def stage_table(results: RunResults) -> Table:
 
 def _known(
     head: str, results: RunResults, take: Callable[[StageMetrics], float | None]
-) -> tuple[Column, ...]:
+) -> tuple[TableColumn, ...]:
     """Return a column of shares where any is known."""
     values = by_stage(results, take)
     return (shares(head, values),) if np.isfinite(values).any() else ()

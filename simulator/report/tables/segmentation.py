@@ -14,7 +14,7 @@ from fleetledger.simulator.report.curves import (
     over_known,
 )
 from fleetledger.simulator.report.numbers import NOTHING, percent, second_scale
-from fleetledger.simulator.report.tables.table import Column, Table, from_columns, stage_column
+from fleetledger.simulator.report.tables.table import Table, TableColumn, from_columns, stage_column
 
 
 def class_table(results: RunResults) -> Table:
@@ -51,10 +51,10 @@ def cost_table(results: RunResults) -> Table:
     first = next(s.inference for s in results.first.stages if s.inference is not None)
     columns = (
         stage_column(results.stages),
-        Column("training steps", _counts(by_stage(results, _steps))),
+        TableColumn("training steps", _counts(by_stage(results, _steps))),
         _seconds("a training step", by_stage(results, _seconds_per_step)),
         _seconds("a test scene in ONNX Runtime", by_stage(results, _seconds_per_scene)),
-        Column("peak memory, MiB", _counts(by_stage(results, lambda s: s.peak_memory_mib))),
+        TableColumn("peak memory, MiB", _counts(by_stage(results, lambda s: s.peak_memory_mib))),
     )
     note = (
         "Steps are those of all devices, and a step's seconds their computing by their steps, "
@@ -77,14 +77,14 @@ def _counts(values: Floats) -> tuple[str, ...]:
     return tuple(f"{v:,.0f}" if np.isfinite(v) else NOTHING for v in over_known(list(values)))
 
 
-def _seconds(head: str, values: Floats) -> Column:
+def _seconds(head: str, values: Floats) -> TableColumn:
     """Return a column with one unit, that of the largest value; milliseconds below a second."""
     mean = over_known(list(values))
     known = mean[np.isfinite(mean)]
     largest = float(known.max()) if known.size else 0.0
     scale, unit = (0.001, "ms") if largest < 1 else second_scale(largest)
     cells = tuple(f"{value / scale:,.1f}" if np.isfinite(value) else NOTHING for value in mean)
-    return Column(f"{head}, {unit}", cells)
+    return TableColumn(f"{head}, {unit}", cells)
 
 
 def _steps(stage: StageMetrics) -> float | None:

@@ -27,45 +27,47 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A head and its cells from top to bottom."""
 
     head: str
     cells: Cells
 
 
-def from_columns(title: str, columns: Sequence[Column], note: str = "") -> Table:
+def from_columns(title: str, columns: Sequence[TableColumn], note: str = "") -> Table:
     """Put columns of equal length side by side."""
     rows = tuple(zip(*(column.cells for column in columns), strict=True))
     return Table(title, tuple(column.head for column in columns), rows, note)
 
 
-def stage_column(stages: int) -> Column:
+def stage_column(stages: int) -> TableColumn:
     """Return the column that numbers the stages."""
-    return Column("stage", tuple(str(stage) for stage in range(1, stages + 1)))
+    return TableColumn("stage", tuple(str(stage) for stage in range(1, stages + 1)))
 
 
-def shares(head: str, values: Floats) -> Column:
+def shares(head: str, values: Floats) -> TableColumn:
     """Return a column in percent, mean ± deviation over seeds; `values` is (S, T), NaN unknown."""
-    return Column(f"{head}, %", tuple(_share(values[:, row]) for row in range(values.shape[1])))
+    return TableColumn(
+        f"{head}, %", tuple(_share(values[:, row]) for row in range(values.shape[1]))
+    )
 
 
-def points(head: str, values: Floats) -> Column:
+def points(head: str, values: Floats) -> TableColumn:
     """Return the same in percentage points."""
-    return Column(f"{head}, points", shares(head, values).cells)
+    return TableColumn(f"{head}, points", shares(head, values).cells)
 
 
-def quantities(head: str, values: Floats, unit: Unit) -> Column:
+def quantities(head: str, values: Floats, unit: Unit) -> TableColumn:
     """Return a column of means over seeds with one unit, in its head; `values` is (S, T)."""
     mean = values.mean(axis=0)
     scale, name = scale_of(unit, float(np.max(mean, initial=0)))
-    return Column(f"{head}, {name}", tuple(f"{value / scale:,.2f}" for value in mean))
+    return TableColumn(f"{head}, {name}", tuple(f"{value / scale:,.2f}" for value in mean))
 
 
-def counts(head: str, values: Floats) -> Column:
+def counts(head: str, values: Floats) -> TableColumn:
     """Return a column of mean counts over seeds; a whole number where all seeds agree."""
     mean = values.mean(axis=0)
-    return Column(
+    return TableColumn(
         head, tuple(f"{value:,.0f}" if value == round(value) else f"{value:,.1f}" for value in mean)
     )
 

@@ -11,8 +11,8 @@ from fleetledger.simulator.metrics.seed_metrics import DeviceMetrics, StageMetri
 from fleetledger.simulator.report.curves import Floats, by_stage
 from fleetledger.simulator.report.numbers import count, show
 from fleetledger.simulator.report.tables.table import (
-    Column,
     Table,
+    TableColumn,
     counts,
     from_columns,
     quantities,
@@ -45,7 +45,7 @@ def kind_table(results: RunResults) -> Table:
     columns += [
         quantities("all", both, "bytes"),
         quantities("weights alone", alone, "bytes"),
-        Column("all beside weights alone", _times(both, alone)),
+        TableColumn("all beside weights alone", _times(both, alone)),
         counts("images shared", by_stage(results, lambda stage: stage.shared_images)),
     ]
     note = (

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.requests import ForgetInvitation, Request, Sen
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.errors import LedgerWriteError
 from fleetledger.coordinator.serving.engine import LedgerEngine
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.inviting import invite
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.keys.commands import RevokeKey
@@ -33,7 +33,7 @@ class Running:
 
     def __init__(self, home: Path) -> None:
         self.engine = LedgerEngine.open(home, Rules())
-        self.gate = Gate(
+        self.gate = Authenticator(
             FleetTopics(FLEET), lambda: self.engine.core.state, Invitations(home).secret
         )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.serving.gate import Gate
+from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.replayed import WIDTH, SequenceWindow
 from fleetledger.coordinator.topics.devices.state import Device
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation
@@ -53,7 +53,9 @@ class Door:
 
     def __post_init__(self) -> None:
         self.state.devices.admitted = {CRANE: Device(0), LIFT: Device(1)}
-        self.gate = Gate(TOPICS, lambda: self.state, self._secret, require_keys=self.require_keys)
+        self.gate = Authenticator(
+            TOPICS, lambda: self.state, self._secret, require_keys=self.require_keys
+        )
 
         self.gate.born(BIRTH)
 
