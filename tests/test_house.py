@@ -39,13 +39,13 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(53750, 10.0, 12.3, 67, 982),
-    "device_agent": Room(22150, 10.7, 13.3, 23, 306),
+    "coordinator": Room(53600, 10.0, 12.3, 67, 977),
+    "device_agent": Room(22150, 10.7, 13.3, 22, 306),
     "export": Room(7100, 9.9, 12.8, 6, 104),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15600, 11.7, 15.2, 34, 129),
     "schemas": Room(8800, 7.7, 10.8, 15, 100),
-    "simulator": Room(34200, 12.7, 14.9, 77, 582),
+    "simulator": Room(34000, 12.7, 15.0, 77, 580),
     "transport": Room(6800, 8.6, 10.1, 7, 88),
 }
 

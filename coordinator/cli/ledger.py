@@ -247,16 +247,14 @@ def explore(
 
 
 def _have_views(path: Path) -> None:
-    """Have the ledger's writer make the views, where one of an older program has not."""
+    """Have the ledger's writer make the views, if another release wrote the ledger."""
     with LedgerReader.open_read_only(path, TABLES) as ledger:
         if not (TABLES.lacks_views(ledger.db) or TABLES.outdated(ledger.db)):
             return
     try:
         Ledger.open(path, TABLES).close()
     except LedgerLockedError:
-        stop(
-            "a coordinator of an older program runs; start it anew, then come back", ExitCode.FAILED
-        )
+        stop("a coordinator of another release runs; restart it, then come back", ExitCode.FAILED)
 
 
 @app.command()

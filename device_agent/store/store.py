@@ -1,4 +1,13 @@
-"""The agent's database: one transaction per set of changes, on the disk when `commit` returns."""
+"""The agent's database: one transaction per set of changes, on the disk when `commit` returns.
+
+Tables of `agent.db`.
+
+installation  one row: the name of this installation
+run           the newest runs of this installation, in their order
+record        what the agent must not lose, as rows that follow from the types (`store.rows`)
+attached      small payloads of messages that have no receipt
+dead_letter   messages that were refused, with the reason
+"""
 
 from __future__ import annotations
 
@@ -16,7 +25,6 @@ from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.errors import HeldError, StoreError
 from fleetledger.device_agent.store.rows import load_records, read_attached, write_draft
-from fleetledger.device_agent.store.schema import LAYOUT, TABLES
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.presence import MAX_FORMER_RUNS
@@ -25,6 +33,29 @@ from fleetledger.schemas.receipts import RETRACTED
 from fleetledger.schemas.table_layout import lay_out
 from fleetledger.schemas.values import BootId
 
+LAYOUT = 1
+_TABLES = """
+CREATE TABLE installation (name TEXT NOT NULL) STRICT;
+CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, boot TEXT NOT NULL) STRICT;
+CREATE TABLE record (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    field TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    UNIQUE (field, key)
+) STRICT;
+CREATE TABLE attached (letter TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT;
+CREATE TABLE dead_letter (
+    id INTEGER PRIMARY KEY,
+    about TEXT NOT NULL,
+    stage INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    time_ns INTEGER NOT NULL
+) STRICT;
+"""
 HELD_SECONDS = 3600.0
 """For so long another program may hold the database before the agent ends."""
 _BUSY_MILLISECONDS = 2000
@@ -46,7 +77,7 @@ def make_blank_store(path: Path) -> Path:
     """Make a database with all tables and no installation, of which copies can be opened."""
     if not path.exists():
         db = Database(str(path))
-        lay_out(db.conn, TABLES, LAYOUT)
+        lay_out(db.conn, _TABLES, LAYOUT)
         db.close()
     return path
 
@@ -161,7 +192,7 @@ class AgentStore:
             return fresh
 
     def _lay_out(self) -> None:
-        found = lay_out(self._db.conn, TABLES, LAYOUT)
+        found = lay_out(self._db.conn, _TABLES, LAYOUT)
         if found != LAYOUT:
             raise StoreError(
                 f"{self._path}: layout {found} of another release, this one has {LAYOUT}; run the "

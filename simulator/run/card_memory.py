@@ -1,4 +1,4 @@
-"""The memory of the GPU that a run computes on: free, what stacks may take, what was taken."""
+"""The memory of the GPU that a run computes on: free, and what stacks may take."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class CardMemory:
     """A GPU on which this process computes."""
 
     free_bytes: Callable[[], int]
-    peak_bytes: Callable[[], int]
-    """What torch has had of it at most, since the process began."""
     stack_bytes: Callable[[], int] | None = None
     """What a stack of devices may take; None where none is trained in stacks."""
 
@@ -27,11 +25,6 @@ class CardMemory:
     def free_mib(self) -> float:
         """What can be had now."""
         return self.free_bytes() / _MIB
-
-    @property
-    def peak_mib(self) -> float:
-        """What this process has had of it."""
-        return self.peak_bytes() / _MIB
 
     @property
     def stack_mib(self) -> float | None:
@@ -44,8 +37,6 @@ def card_of(scenario: Scenario) -> CardMemory | None:
     engine = scenario.engine
     if engine.kind != "inprocess" or engine.device == "cpu" or not torch_has_cuda():
         return None
-    import torch  # noqa: PLC0415 - heavy, and optional
-
     from fleetledger.learning.training.free_memory import free_bytes  # noqa: PLC0415 - needs torch
     from fleetledger.learning.training.memory import stack_bytes  # noqa: PLC0415 - needs torch
 
@@ -53,6 +44,5 @@ def card_of(scenario: Scenario) -> CardMemory | None:
     stacks = trainer_of(scenario) is not None and settings.engine != "loop"
     return CardMemory(
         lambda: free_bytes(settings.device),
-        torch.cuda.max_memory_reserved,
         (lambda: stack_bytes(settings)) if stacks else None,
     )

@@ -95,9 +95,10 @@ class Screen:
         """Say what came of a stage, and what that means for the rest."""
         self.say(told)
         if self.expectation is not None:
-            self._say_if_any(self.expectation.stage_done(seed, record))
+            self.say_if_any(self.expectation.stage_done(seed, record))
 
-    def _say_if_any(self, text: str) -> None:
+    def say_if_any(self, text: str) -> None:
+        """Print a line above the bars, unless it is empty."""
         if text:
             self.say(text)
 
@@ -146,7 +147,7 @@ class Screen:
         self.progress.update(self._whole, count=told)
         self._advance(0.0)
         if self.expectation is not None and 0 < done < total:
-            self._say_if_any(self.expectation.round_done(done))
+            self.say_if_any(self.expectation.round_done(done))
         if 0 < done < total:  # a stage with its last round is finished first
             self._budget.check()
 

@@ -56,7 +56,7 @@ def run_scenario(
     RunFolder.check_free(out)
     with Screen(console, len(scenario.seeds), budget=budget) as screen:
         screen.expectation = expectation = Expectation.of(scenario)
-        screen.say(expectation.at_start())
+        screen.say_if_any(expectation.at_start())
         material = _survey(scenario, screen)
         folder = RunFolder.create(out)
         with folder.locked():
@@ -84,7 +84,7 @@ def resume_run(
         screen.seeds = len(scenario.seeds)
         screen.expectation = expectation = Expectation.of(scenario)
         finished = {seed: len(folder.seed(seed).records()) for seed in scenario.seeds}
-        screen.say(expectation.at_start(finished))
+        screen.say_if_any(expectation.at_start(finished))
         _compare(folder, facts.material, _survey(scenario, screen))
         if facts.sessions[-1].release != release():
             screen.say(
@@ -141,15 +141,7 @@ def _carry_out(run: _Run, screen: Screen) -> RunResults:
         screen.phase("writing the report")
         results = summarise(run.scenario, facts.place, seeds)
         write_report(run.folder.root, results)
-    _remember(run.expectation, screen)
     return results
-
-
-def _remember(expectation: Expectation, screen: Screen) -> None:
-    try:
-        expectation.run_done()
-    except OSError as error:
-        screen.say(f"what this run took is not kept for the next one: {error}")
 
 
 def _seed(run: _Run, position: int, seed: int, screen: Screen) -> SeedMetrics:
@@ -158,11 +150,9 @@ def _seed(run: _Run, position: int, seed: int, screen: Screen) -> SeedMetrics:
     loaded = PreparedSeed.load(run.scenario, seed)
     screen.seed(position, seed, len(folder.records()), len(loaded.plan.stages))
     prepared = loaded.prepare(screen)
-    run.expectation.seed_is_prepared()
     records, answers = run_seed(prepared, folder, run.make_engine, screen)
     counts = PlanCounts.of(loaded.plan, loaded.split.train.labels)
     metrics = measure_seed(records, answers, counts)
-    run.expectation.seed_done(metrics)
     return metrics.model_copy(update={"rollout": folder.rollout()})
 
 
