@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto
+from onnx import ModelProto, NodeProto
 
 from fleetledger.export.builder import GraphBuilder, float_value
-from fleetledger.export.cutting import Cutting
+from fleetledger.export.cutting import WITH_WEIGHTS, Cutting
 from fleetledger.export.errors import ModelFileError
 from fleetledger.export.graph import (
     BATCH,
@@ -36,11 +36,12 @@ from fleetledger.export.incoming import (
     in_range,
     in_usual_shape,
     outputs_of,
+    samples_at_once,
     with_usual_types,
 )
 from fleetledger.export.meaning import whole_of
 from fleetledger.export.noise import noise_inputs
-from fleetledger.export.one_by_one import remarks_on_batch
+from fleetledger.export.one_by_one import answer_of, remarks_on_batch
 from fleetledger.export.own_output import check_output
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
@@ -51,6 +52,7 @@ from fleetledger.schemas.values import Digest
 PREFIX = "backbone/"
 _RESERVED = (PREFIX, "pool/", "map/")
 _BEHIND_A_LAYER = frozenset({"Add", "Identity", "Dropout", "Cast", "Flatten", "Squeeze", "Reshape"})
+_BEHIND_SCORES = frozenset({"Softmax", "LogSoftmax", "Sigmoid", "Transpose", "GlobalAveragePool"})
 _Features = npt.NDArray[np.float32]
 
 
@@ -87,12 +89,14 @@ def import_backbone(
     check_input(model, preprocessing, _RESERVED)
     _check_output(model)
     model = with_usual_types(model, preprocessing)
-    layer = tuple(_remark_on_layer(model))
+    last = _last_layer(model)
+    before = "" if last is None else str(last.input[0])
+    layer = tuple(_remark_on_layer(model, last))
     prefix_names(model.graph, PREFIX, frozenset({preprocessing.input_name}))
     model, features = free_batch(model, preprocessing)
     if pool:
         features = _pool(model, features, preprocessing)
-    _check_features(features)
+    _check_features(features, before)
     name, width = model.graph.output[0].name, features.shape[1]
     model.graph.output[0].CopyFrom(float_value(name, BATCH, width))
     result = write(model)
@@ -117,12 +121,19 @@ def _check_output(model: ModelProto) -> None:
     check_output(model, "--layer")
 
 
-def _remark_on_layer(model: ModelProto) -> Iterator[str]:
-    """Yield a sentence where the last layer makes fewer numbers, as a classifier's does."""
-    cutting, constants = Cutting(model.graph), {item.name: item for item in model.graph.initializer}
+def _last_layer(model: ModelProto) -> NodeProto | None:
+    """Return the layer with weights that is behind all others, if what follows it is plain."""
+    cutting = Cutting(model.graph)
     node = cutting.maker(model.graph.output[0].name)
-    while node is not None and node.op_type in _BEHIND_A_LAYER:
+    while node is not None and node.op_type in _BEHIND_A_LAYER | _BEHIND_SCORES:
         node = next((made for name in node.input if (made := cutting.maker(name))), None)
+    layers = node is not None and node.op_type in WITH_WEIGHTS
+    return node if layers and cutting.maker(node.input[0]) is not None else None
+
+
+def _remark_on_layer(model: ModelProto, node: NodeProto | None) -> Iterator[str]:
+    """Yield a sentence where the last layer makes fewer numbers, as a classifier's does."""
+    constants = {item.name: item for item in model.graph.initializer}
     if node is None or node.op_type not in ("Gemm", "MatMul") or node.input[1] not in constants:
         return
     rows, columns = [*constants[node.input[1]].dims, 0, 0][:2]
@@ -152,7 +163,8 @@ def _pool(model: ModelProto, features: _Features, preprocessing: AnyPreprocessin
     return outputs_of(model, preprocessing)
 
 
-def _check_features(features: _Features) -> None:
+def _check_features(features: _Features, before: str) -> None:
+    """Raise `ModelFileError` unless there is a vector; `before` is what the last layer reads."""
     if features.ndim == 4:
         raise ModelFileError(
             f"output: a feature map of shape {features.shape[1:]} per image; give --pool to "
@@ -161,7 +173,8 @@ def _check_features(features: _Features) -> None:
     if features.ndim != 2 or not 1 <= features.shape[1] <= MAX_FEATURES:
         raise ModelFileError(
             f"output: shape {features.shape[1:]} per image; a backbone gives one vector of at most "
-            f"{MAX_FEATURES} features per image: export the pooled output or the class token"
+            f"{MAX_FEATURES} features per image: `import-backbone --layer NAME` takes an inner "
+            "value and pools maps and tokens, or export the pooled output or the class token"
         )
     if not np.isfinite(features).all():
         raise ModelFileError(
@@ -173,8 +186,8 @@ def _check_features(features: _Features) -> None:
         raise ModelFileError(
             f"output: no number is below 0, and those of an image sum to {whole:g}: these look "
             "like a classifier's probabilities, which tell little of new classes. Give features: "
-            "`import-backbone --layer NAME` takes an earlier value, node or module, and an export "
-            "without the last layers does too"
+            f"`import-backbone --layer {before or 'NAME'}` takes an earlier value, node or module, "
+            "and an export without the last layers does too"
         )
 
 
@@ -190,13 +203,13 @@ def _compare_with_original(
     came = clean(read_model(data, domains))
     (feeds,) = feeds_of(came, preprocessing, noise_inputs(preprocessing, 1))
     try:
-        original = next(iter(LoadedModel(data).run(feeds).values()))
+        made = next(iter(LoadedModel(data).run(feeds).values()))
     except ModelFileError:
         return  # too new: there is nothing to compare with
+    original = answer_of(made, samples_at_once(came, preprocessing) or 1)[np.newaxis]
     if pool and preprocessing.mode != "text":
         original = original.mean(axis=(2, 3) if preprocessing.layout == "NCHW" else (1, 2))
-    first = features[:1]
-    if not close(original.ravel()[: first.size].reshape(first.shape), first):
+    if not close(original, features[:1]):
         raise ModelFileError(
             "model: the imported network gives other features than the file; export it with an "
             f"opset from {MIN_OPSET} to {MAX_OPSET}"

@@ -245,7 +245,7 @@ def test_features_that_are_not_finite_are_refused() -> None:
 
 def test_a_classifier_is_no_backbone_and_an_earlier_layer_of_it_is() -> None:
     model = data(classifier(softmax=True))
-    words = r"sum to 1: these look like a classifier's probabilities.* --layer NAME"
+    words = r"sum to 1: these look like a classifier's probabilities.* --layer flat`"
     with pytest.raises(ModelFileError, match=words):
         import_backbone(model, COLOUR)
     backbone = import_backbone(looking_backbone(model, COLOUR, Looking(("flat",))), COLOUR)
