@@ -127,8 +127,9 @@ def _last_layer(model: ModelProto) -> NodeProto | None:
     node = cutting.maker(model.graph.output[0].name)
     while node is not None and node.op_type in _BEHIND_A_LAYER | _BEHIND_SCORES:
         node = next((made for name in node.input if (made := cutting.maker(name))), None)
-    layers = node is not None and node.op_type in WITH_WEIGHTS
-    return node if layers and cutting.maker(node.input[0]) is not None else None
+    if node is None or node.op_type not in WITH_WEIGHTS or cutting.maker(node.input[0]) is None:
+        return None
+    return node
 
 
 def _remark_on_layer(model: ModelProto, node: NodeProto | None) -> Iterator[str]:

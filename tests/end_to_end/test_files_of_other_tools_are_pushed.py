@@ -7,6 +7,7 @@ switched to by that agent, and `agent predict` is compared with the file as it c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,8 +45,12 @@ class FleetOfModels(ProcessFleet):
         words = ("--device", DEVICE, "--fleet", self.name, "--no-data", *access)
         self.agent("init", DEVICE, *words)
         settings = self.folder / DEVICE / "agent.toml"
-        allowed = '[model]\ndomains = ["ai.onnx.ml", "com.microsoft"]\n'
-        text = settings.read_text(encoding="utf-8").replace("[model]\n", allowed)
+        text, found = re.subn(
+            r"(?m)^(# )?domains = .*$",
+            'domains = ["ai.onnx.ml", "com.microsoft"]',
+            settings.read_text(encoding="utf-8"),
+        )
+        assert found == 1
         settings.write_text(text, encoding="utf-8")
         self.operator("coordinator", "admit", DEVICE)
         self.start_coordinator()
