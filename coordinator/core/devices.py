@@ -483,7 +483,7 @@ class Devices:
         held = self._own_parts(device, installation)
         next_part = _next_part(self._state, device)
         pages = [held[i : i + MAX_HELD_PARTS] for i in range(0, len(held), MAX_HELD_PARTS)] or [[]]
-        # First what was retracted, so that a device does not compute it anew as something lost.
+        # First what was retracted, so that a device does not compute it again as something lost.
         told: list[Request] = [*told_of_retractions(self._state, device)]
         return told + [
             SendToDevice(

@@ -8,7 +8,7 @@ The rules, in the order in which they are asked:
 - Of a device with a key only what that key signed, for the topic on which it came, and of runs that
   the device has not ended; that a run spoke which was ended is told to the rules, and nothing else
   of it. Reports and messages (`msg`) must refer to a birth of this run of the coordinator, so what
-  was said to an earlier run is not taken in again; the device says it anew by itself. A number of
+  was said to an earlier run is not taken in again; the device says it again by itself. A number of
   a run counts once; births and deaths, of which the broker keeps one and may give it again, may be
   repeated.
 - Of a device without a key a signature cannot be checked, so what is signed is refused; what is not

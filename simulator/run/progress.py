@@ -83,7 +83,7 @@ class Screen:
         self._seed = (position, seed)
         self._stage = (0, 0)
         former = finished / stages / self.seeds
-        # What a former process did took none of this one's time.
+        # What another process did took none of this one's time.
         begun = self.progress.tasks[self._whole].fields["begun"] + former
         self.progress.update(self._whole, completed=position / self.seeds + former, begun=begun)
 

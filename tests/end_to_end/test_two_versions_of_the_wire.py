@@ -132,6 +132,9 @@ def test_a_coordinator_leads_its_own_and_the_former_minor_version_and_waits_for_
     assert "ancient is too old: it speaks version 1 of the wire, the coordinator versions 2" in said
     listed = json.loads(fleet.operator("device", "list", "--json"))["devices"]
     assert {row["name"]: row["state"] for row in listed}[ANCIENT] == "too old"
+    table = fleet.operator("device", "list")
+    assert "wire" in table
+    assert {"1", "2", "2-3"} <= set(table.replace("│", " ").split())
     told = fleet.run(
         *("agent", "status", "--home", str(fleet.folder / ANCIENT)), code=ExitCode.NEEDS_A_PERSON
     )
