@@ -31,6 +31,7 @@ from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.device_agent.sources.scenes import CLASSES, IMAGES, MASKS, named_files
 from fleetledger.device_agent.status import Status, read_status
 from fleetledger.methods.registry import METHODS, descriptor
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.reports import Problem
 from fleetledger.schemas.settings_file import SettingsError
@@ -325,9 +326,11 @@ def _scenes(about: str, folder: Path) -> Finding:
         return Finding(about, "missing", str(error), way_out)
     number = len(pictures.keys() & masks.keys())
     alone = len(pictures.keys() ^ masks.keys())
-    text = f"{folder}: {number} scenes, {len(names)} named classes"
+    classes = count_of(len(names), "named class", "named classes")
+    text = f"{folder}: {count_of(number, 'scene')}, {classes}"
     if alone or problems:
-        text += f"; {alone} pictures or masks alone, {len(problems)} other problems"
+        others = count_of(len(problems), "other problem")
+        text += f"; {count_of(alone, 'picture or mask', 'pictures or masks')} alone, {others}"
         return Finding(about, "note", text, "`fleetledger agent status` names them, once it runs")
     if number:
         return Finding(about, "ok", text)

@@ -45,16 +45,17 @@ class TrainingMemory:
         size = sum(file.stat().st_size for file in unneeded)
         if records.memory is not None or unneeded:
             exemplars = count_of(records.exemplars, "exemplar")
-            lines.append(f"what training remembers: {exemplars}, {size} bytes")
+            lines.append(f"what training remembers: {exemplars}, {count_of(size, 'byte')}")
         messages = (message.body for message in records.outbox.values())
         waiting = [body for body in messages if isinstance(body, PrototypeGradients)]
         if waiting:
             size = sum(body.payload_bytes for body in waiting)
             sets = count_of(len(waiting), "set")
-            lines.append(f"gradients for the proxy: {sets}, {size} bytes")
+            lines.append(f"gradients for the proxy: {sets}, {count_of(size, 'byte')}")
         cached = cache_bytes(self._home.feature_cache)
         if cached:
-            lines.append(f"the cache of features: {self._home.feature_cache}, {cached} bytes")
+            size_of_it = count_of(cached, "byte")
+            lines.append(f"the cache of features: {self._home.feature_cache}, {size_of_it}")
         return tuple(lines)
 
     def delete(self) -> None:

@@ -148,7 +148,7 @@ def _training_ended(
     if isinstance(event, inputs.TrainingFinished):
         answer = event.answer
         fields |= {"seconds": round(answer.seconds, 3), "steps": answer.steps, "loss": answer.loss}
-        text += f" after {answer.seconds:.1f} s, {answer.steps} steps"
+        text += f" after {answer.seconds:.1f} s, {count_of(answer.steps, 'step')}"
     return Line("training.ended", text, fields)
 
 

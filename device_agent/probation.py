@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 
 from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.store.blobs import sync_folder, write_durably
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
 
@@ -95,8 +96,8 @@ class Attempts:
         if count >= self._most:
             self.end()
             return (
-                f"model: the agent ended {count - 1} times while it {self._did} this model; push "
-                "another one"
+                f"model: the agent ended {count_of(count - 1, 'time')} while it {self._did} this "
+                "model; push another one"
             )
         self._file.write(manifest, count)
         return ""

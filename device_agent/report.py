@@ -40,7 +40,8 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
     if status.candidate:
         yield f"candidate    {status.candidate}"
     yield f"memory       {status.resident_mib:.1f} MiB resident"
-    yield f"traffic      {status.bytes_up} bytes up, {status.bytes_down} bytes down since the start"
+    up, down = count_of(status.bytes_up, "byte"), count_of(status.bytes_down, "byte")
+    yield f"traffic      {up} up, {down} down since the start"
     if status.training:
         yield f"training     {status.training}"
         if status.novelty_check:
@@ -48,11 +49,12 @@ def status_lines(status: Status, age: float, *, running: bool) -> Iterator[str]:
         cached = f"{status.feature_cache_bytes / MIB:.1f} MiB of cached features"
         yield f"exemplars    {status.exemplars} kept as {status.exemplars_as}; {cached}"
         yield from (
-            f"round {item.number:<6} {item.bytes_up} bytes up, {item.bytes_down} bytes down"
+            f"round {item.number:<6} {count_of(item.bytes_up, 'byte')} up, "
+            f"{count_of(item.bytes_down, 'byte')} down"
             for item in status.rounds
         )
     if status.gradients:
-        yield f"proxy        {status.gradients} sets of gradients without a receipt"
+        yield f"proxy        {count_of(status.gradients, 'set')} of gradients without a receipt"
     if status.policy:
         yield f"policy       {status.policy}"
     if status.samples != "none":

@@ -36,6 +36,7 @@ from fleetledger.learning.numerics.preprocessing import (
     open_picture,
     preprocess,
 )
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import of_pictures
 from fleetledger.schemas.toml_text import toml_value
 from fleetledger.schemas.whole_file import write_whole
@@ -75,8 +76,8 @@ def active_model(home: AgentHome) -> InstalledModel:
         )
     if len(model.manifest.class_names) > MAX_ROWS:
         raise SegmentError(
-            f"model version {slot.version} has {len(model.manifest.class_names)} rows; a mask has "
-            f"values for {MAX_ROWS}"
+            f"model version {slot.version} has {count_of(len(model.manifest.class_names), 'row')}; "
+            f"a mask has values for {MAX_ROWS}"
         )
     return model
 

@@ -228,7 +228,7 @@ def describe_training(state: AgentState) -> str:
     if training.job is not None:
         return f"at round {training.job.key.part} (phase {training.job.phase}); {before}"
     if training.retry.count:
-        return f"failed {training.retry.count} times, will be tried again; {before}"
+        return f"failed {count_of(training.retry.count, 'time')}, will be tried again; {before}"
     return f"waits for a round; {before}"
 
 
@@ -293,7 +293,7 @@ def describe_detection(state: AgentState) -> str:
     waiting = (
         f"{detector.waiting.images} of {count_of(rules.min_images, 'image')} of the next batch"
     )
-    history = f"history of {len(detector.history)} batches"
+    history = f"history of {count_of(len(detector.history), 'batch', 'batches')}"
     last = detector.last
     if last is None:
         return f"no batch yet; {waiting}, {history}"

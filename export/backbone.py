@@ -46,6 +46,7 @@ from fleetledger.export.own_output import check_output
 from fleetledger.export.preprocessing_file import remarks_on_units
 from fleetledger.export.rules import STANDARD_DOMAINS, check, read_model
 from fleetledger.export.runtime import LoadedModel
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import MAX_FEATURES, AnyPreprocessing
 from fleetledger.schemas.values import Digest
 
@@ -115,8 +116,8 @@ def _check_output(model: ModelProto) -> None:
     names = [value.name for value in model.graph.output]
     if len(names) != 1:
         raise ModelFileError(
-            f"output: the model has {len(names)} outputs {names}; keep only the features, or say "
-            "which they are: `import-backbone --layer NAME`"
+            f"output: the model has {count_of(len(names), 'output')} {names}; keep only the "
+            "features, or say which they are: `import-backbone --layer NAME`"
         )
     check_output(model, "--layer")
 
@@ -142,8 +143,9 @@ def _remark_on_layer(model: ModelProto, node: NodeProto | None) -> Iterator[str]
     reads, makes = (columns, rows) if turned else (rows, columns)
     if makes < reads:
         yield (
-            f"the last layer makes {makes} numbers of {reads}; if they are a classifier's scores, "
-            f"they tell less of new classes than what it reads: `--layer {node.input[0]}`"
+            f"the last layer makes {count_of(makes, 'number')} of {reads}; if they are a "
+            "classifier's scores, they tell less of new classes than what it reads: `--layer "
+            f"{node.input[0]}`"
         )
 
 

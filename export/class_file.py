@@ -13,6 +13,7 @@ from fleetledger.export.errors import ClassFileError
 from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.class_names import fault_of, look_alike
 from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError, cut
 from fleetledger.schemas.user_text import decode_text, lines_of
 from fleetledger.schemas.values import ClassName
@@ -39,7 +40,9 @@ def load_class_names(path: Path) -> tuple[ClassName, ...]:
     """
     names = _names(path)
     if not 1 <= len(names) <= MAX_CLASSES:
-        raise ClassFileError(f"{path}: {len(names)} names; give 1 to {MAX_CLASSES}, one a line")
+        raise ClassFileError(
+            f"{path}: {count_of(len(names), 'name')}; give 1 to {MAX_CLASSES}, one a line"
+        )
     found: dict[ClassName, int] = {}
     for place, text in enumerate(names, start=1):
         name = _name(path, place, text)

@@ -24,6 +24,7 @@ from fleetledger.export.parity import require_parity
 from fleetledger.export.rules import check
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.segmentation import DenseHead
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import BACKGROUND, FEATURES, SMALL_SCORES, of_pictures
 
 Floats = npt.NDArray[np.float32]
@@ -66,8 +67,8 @@ def _check_fit(lineage: Lineage, facts: ModelFacts, head: DenseHead) -> None:
         )
     if head.shape[0] != len(names):
         raise ModelFileError(
-            f"weights: {head.shape[0]} rows for {len(names)} class names, the background among "
-            "them; give a row for each"
+            f"weights: {count_of(head.shape[0], 'row')} for {count_of(len(names), 'class name')}, "
+            "the background among them; give a row for each"
         )
     made = output_shape(check(lineage.frozen, lineage.domains))
     wanted = (head.shape[1], *head.small)

@@ -35,6 +35,7 @@ from fleetledger.export.one_by_one import run_one_by_one
 from fleetledger.export.own_output import in_a_column, in_float32
 from fleetledger.export.runtime import LoadedModel
 from fleetledger.export.token_masks import is_mask, made_of_ids
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import FEATURES, AnyPreprocessing, levels_alone
 
 Values = npt.NDArray[np.float32]
@@ -230,8 +231,8 @@ def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPre
     kind = TensorProto.DataType.Name(element)
     if preprocessing.mode != "text" and element in kinds and rank == 2 and shape[1] > 0:
         raise ModelFileError(
-            f"input {name!r}: the model takes {shape[1]:,} numbers in a row, the preprocessing "
-            f"makes {math.prod(preprocessing.shape):,}; "
+            f"input {name!r}: the model takes {count_of(shape[1], 'number')} in a row, the "
+            f"preprocessing makes {math.prod(preprocessing.shape):,}; "
             f"{_fitting(shape[1:], preprocessing)}"
         )
     if element not in kinds or rank != axes:
@@ -239,7 +240,7 @@ def _check_kind(name: str, element: int, shape: list[int], preprocessing: AnyPre
             "INT64 token ids of rank 2"
             if text
             else "a FLOAT, FLOAT16, DOUBLE or UINT8 image of rank 4, or its "
-            f"{math.prod(preprocessing.shape):,} numbers in a row"
+            f"{count_of(math.prod(preprocessing.shape), 'number')} in a row"
         )
         raise ModelFileError(
             f"input {name!r}: {kind} of rank {rank} is not supported; export it with {wanted}"

@@ -22,6 +22,7 @@ import safetensors.numpy
 from fleetledger.export.builder import GraphBuilder, float_value
 from fleetledger.export.errors import NetworkExportError, WeightsError
 from fleetledger.export.graph import BATCH
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import Preprocessing
 
 WIDTH = 1280
@@ -100,8 +101,8 @@ def load_weights(path: Path) -> dict[str, _Floats]:
     lacking = sorted(random_weights().keys() - tensors.keys())
     if lacking:
         raise WeightsError(
-            f"weights: {path} lacks {len(lacking)} tensors such as {lacking[0]!r}; give the "
-            "state dict of torchvision's mobilenet_v2"
+            f"weights: {path} lacks {count_of(len(lacking), 'tensor')} such as {lacking[0]!r}; "
+            "give the state dict of torchvision's mobilenet_v2"
         )
     return {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
 

@@ -29,6 +29,7 @@ from fleetledger.export.variants.gate import (
     judge,
 )
 from fleetledger.export.variants.measuring import VariantFeatures
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Answers, AnyPreprocessing, Manifest, Parity
 from fleetledger.schemas.values import ClassName, Digest
@@ -226,7 +227,7 @@ def _check_fit(lineage: Lineage, facts: ModelFacts, head: Head) -> int:
     expected = (len(facts.class_names), width)
     if head.shape != expected:
         raise ModelFileError(
-            f"weights: shape {head.shape} for {expected[0]} class names and {width} "
+            f"weights: shape {head.shape} for {count_of(expected[0], 'class name')} and {width} "
             f"features of the frozen model; give {expected}"
         )
     return width

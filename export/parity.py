@@ -9,6 +9,7 @@ from fleetledger.export.errors import ParityError
 from fleetledger.export.head import Head, head_scores
 from fleetledger.export.runtime import LoadedModel, describe_runtime
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import FEATURES, NOVELTY, SCORES, Parity
 
 DEFAULT_TOLERANCE = 1e-3
@@ -43,8 +44,9 @@ def require_novelty(file: bytes, novelty: ScoreNovelty, features: npt.NDArray[np
     difference = float(np.abs(found[NOVELTY][:, 0] - expected).max())
     if not difference <= NOVELTY_TOLERANCE:
         raise ParityError(
-            f"novelty: strays by {difference:.3g} on {len(features)} samples, more than "
-            f"{NOVELTY_TOLERANCE:g}; set method.settings.novelty to 'entropy', or a larger ridge"
+            f"novelty: strays by {difference:.3g} on {count_of(len(features), 'sample')}, more "
+            f"than {NOVELTY_TOLERANCE:g}; set method.settings.novelty to 'entropy', or a larger "
+            "ridge"
         )
 
 

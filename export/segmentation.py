@@ -29,6 +29,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.networks.head import BIAS, WEIGHT
 from fleetledger.learning.networks.segmentation.network import SegmentationNetwork
 from fleetledger.learning.numerics.bilinear import resized
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import FEATURES, SCORES, SMALL_SCORES, Preprocessing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -124,8 +125,8 @@ def _check_count(what: str, width: int, size: Size) -> None:
     count = width * size[0] * size[1]
     if count > MAX_MAP_NUMBERS:
         raise ModelFileError(
-            f"preprocessing.size: {what} of one picture would be {count} numbers, more than "
-            f"{MAX_MAP_NUMBERS}; give the network smaller pictures"
+            f"preprocessing.size: {what} of one picture would be {count_of(count, 'number')}, more "
+            f"than {MAX_MAP_NUMBERS}; give the network smaller pictures"
         )
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.statistics import StatisticsAssignment
 from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.values import ClassName
 
@@ -19,7 +20,8 @@ def check_classes(
     """Raise `TensorError` unless names are sorted and assigned, and counts within their limits."""
     if list(names) != sorted(set(names)) or len(names) != len(counts):
         raise TensorError(
-            f"class_names: {len(names)} names for {len(counts)} counts; give one per class, sorted"
+            f"class_names: {count_of(len(names), 'name')} for {len(counts)} counts; give one per "
+            "class, sorted"
         )
     unknown = sorted(set(names) - set(assignment.class_names)) if assignment.class_names else []
     if unknown:
@@ -28,8 +30,8 @@ def check_classes(
     least = assignment.settings.min_samples_per_class
     if (counts < least).any() or (counts > most).any() or int(counts.sum()) > most:
         raise TensorError(
-            f"counts: {int(counts.min())} to {int(counts.max())} samples per class; give at least "
-            f"{least} of each and at most {most} together, or send several parts"
+            f"counts: {int(counts.min())} to {count_of(int(counts.max()), 'sample')} per class; "
+            f"give at least {least} of each and at most {most} together, or send several parts"
         )
 
 

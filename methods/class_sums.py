@@ -35,6 +35,7 @@ from fleetledger.methods.statistics import (
 )
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError, TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
@@ -162,5 +163,7 @@ def _decoded(assignment: StatisticsAssignment, payload: bytes) -> ClassSums:
     counts, sums = read.tensors["counts"], read.tensors["sums"]
     check_classes(names, counts, assignment)
     if len(sums) != len(counts):
-        raise TensorError(f"sums: {len(sums)} rows for {len(counts)} counts; give one each")
+        raise TensorError(
+            f"sums: {count_of(len(sums), 'row')} for {len(counts)} counts; give one each"
+        )
     return ClassSums(names, counts, sums)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from fleetledger.methods.errors import MethodError
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.message import Strict, explain
 from fleetledger.schemas.tensors import Expectation, Expected, UpTo, read_tensors
@@ -75,8 +76,9 @@ def lists_of(
     digests, total = digests_in(rows), sum(item.count for item in classes)
     if len(digests) != total or len({item.name for item in classes}) < len(classes):
         raise MethodError(
-            f"memory: {len(digests)} {what}, where its {len(classes)} classes, each named once, "
-            f"have {total}; remove the file, and the device begins anew"
+            f"memory: {len(digests)} {what}, where its "
+            f"{count_of(len(classes), 'class', 'classes')}, each named once, have {total}; remove "
+            "the file, and the device begins anew"
         )
     places = iter(digests)
     return {item.name: tuple(next(places) for _ in range(item.count)) for item in classes}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics import StatisticsAssignment
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import InvalidValueError
 from fleetledger.schemas.values import ClassName
 
@@ -23,10 +24,14 @@ def check_samples(
     if features.ndim != 2 or features.shape[1] != assignment.columns:
         raise MethodError(f"features: shape {features.shape}; give (n, {assignment.columns})")
     if len(labels) != len(features):
-        raise MethodError(f"labels: {len(labels)} for {len(features)} samples; give one each")
+        raise MethodError(
+            f"labels: {len(labels)} for {count_of(len(features), 'sample')}; give one each"
+        )
     most = assignment.settings.max_samples_per_part
     if not 1 <= len(features) <= most:
-        raise MethodError(f"features: {len(features)} samples; give 1 to {most} per part")
+        raise MethodError(
+            f"features: {count_of(len(features), 'sample')}; give 1 to {most} per part"
+        )
 
 
 def index_classes(

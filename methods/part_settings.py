@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict
 
 
@@ -43,6 +44,6 @@ class StatisticsSettings(PartSettings):
         if self.max_samples_per_part < self.min_samples_per_class:
             raise ValueError(
                 f"max_samples_per_part: {self.max_samples_per_part}; a part must have room for "
-                f"{self.min_samples_per_class} samples, the min_samples_per_class"
+                f"{count_of(self.min_samples_per_class, 'sample')}, the min_samples_per_class"
             )
         return self

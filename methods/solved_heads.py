@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fleetledger.learning.numerics.score_novelty import ScoreNovelty
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.statistics import SolvedClassifier
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
 
 _MAX_BYTES = 1 << 30
@@ -55,7 +56,10 @@ def decode_head(data: bytes, shape: tuple[int, int]) -> StoredHead:
         if classes is None:
             return own
         if not (isinstance(classes, int) and 2 <= classes <= shape[0]):
-            raise MethodError(f"{_CLASSES}: {classes!r} of {shape[0]} classes; solve the head anew")
+            raise MethodError(
+                f"{_CLASSES}: {classes!r} of {count_of(shape[0], 'class', 'classes')}; solve the "
+                "head anew"
+            )
         square = dict.fromkeys(_PARTS[2:], Expected("float32", (classes, classes)))
         rows, centre = Expected("int64", (classes,)), Expected("float32", (classes,))
         return own | {"rows": rows, "centre": centre} | square
@@ -66,7 +70,9 @@ def decode_head(data: bytes, shape: tuple[int, int]) -> StoredHead:
         return StoredHead(weights, None)
     rows = tensors["rows"]
     if len(np.unique(rows)) < len(rows) or rows.min() < 0 or rows.max() >= shape[0]:
-        raise MethodError(f"rows: not those of {shape[0]} classes; solve the head anew")
+        raise MethodError(
+            f"rows: not those of {count_of(shape[0], 'class', 'classes')}; solve the head anew"
+        )
     return StoredHead(weights, ScoreNovelty(**tensors))
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError, shorten
 
 MAX_DEPTH = 32
@@ -70,8 +71,8 @@ def parse_json(data: bytes, most_values: int | None = None) -> Any:  # noqa: ANN
         values = data.count(b",") + data.count(b"[") + data.count(b"{")
         if values > most_values:
             raise SchemaError(
-                f"not accepted: JSON of {values} values; at most {most_values} are read here, so "
-                "send fewer"
+                f"not accepted: JSON of {count_of(values, 'value')}; at most {most_values} are "
+                "read here, so send fewer"
             )
     try:
         value = _decoder(_bounded_by_python()).decode(data.decode("utf-8"))
@@ -105,7 +106,9 @@ def _decoder(bounded: bool) -> json.JSONDecoder:
 
 def _whole_number(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a whole number of {len(digits)} digits; at most {MAX_DIGITS} are read")
+        raise ValueError(
+            f"a whole number of {count_of(len(digits), 'digit')}; at most {MAX_DIGITS} are read"
+        )
     return int(digits)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 
 def count_of(number: float, one: str, many: str = "") -> str:
     """Return a number with its word; `many` where that is not `one` with an s."""
-    shown = f"{number:,}" if isinstance(number, int) else f"{number:,.4g}"
+    whole = isinstance(number, int | Integral)
+    shown = f"{number:,}" if whole else f"{number:,.4g}"
     return f"{shown} {agree(number, one, many or one + 's')}"
 
 

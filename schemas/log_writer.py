@@ -15,6 +15,7 @@ import time
 from collections import deque
 from typing import TextIO
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.log_lines import LogEvent, event_of
 from fleetledger.schemas.log_repeats import HeldBack, Repeats
 
@@ -108,7 +109,9 @@ class LineWriter(logging.Handler):
             taken.append(self._lines.popleft())
         if self._lost:
             lost, self._lost = self._lost, 0
-            record = _record("log", logging.WARNING, f"{lost} lines of the log were lost", None)
+            record = _record(
+                "log", logging.WARNING, f"lost {count_of(lost, 'line')} of the log", None
+            )
             taken.append(self.format(record))
         return "\n".join(taken) + "\n"
 

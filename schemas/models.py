@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
 from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.message import Items, Message, Strict, explain, is_absent
@@ -106,8 +107,8 @@ class Preprocessing(Strict):
         for field, values in (("mean", self.mean), ("deviation", self.deviation)):
             if len(values) != self.channels:
                 raise ValueError(
-                    f"{field}: {len(values)} numbers for mode {self.mode!r}; "
-                    f"give one per channel, {self.channels}"
+                    f"{field}: {count_of(len(values), 'number')} for mode {self.mode!r}; give one "
+                    f"per channel, {self.channels}"
                 )
         if self.resize == "stretch" and self.shorter_side is not None:
             raise ValueError("shorter_side: has no meaning with resize 'stretch'; leave it out")

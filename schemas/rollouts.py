@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from fleetledger.schemas.contributions import MAX_CLASSES, PartKey
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Items, Message, Strict, is_absent
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, PerClass
 
@@ -119,9 +120,11 @@ class EntropyCounts(Strict):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.bins and sum(self.bins) != self.images:
-            raise ValueError(f"bins: hold {sum(self.bins)} images of {self.images}")
+            raise ValueError(f"bins: hold {count_of(sum(self.bins), 'image')} of {self.images}")
         if self.nats > self.images * _MOST_NATS:
-            raise ValueError(f"nats: {self.nats} over {self.images} images; no image has so many")
+            raise ValueError(
+                f"nats: {self.nats} over {count_of(self.images, 'image')}; no image has so many"
+            )
         return self
 
 
@@ -136,7 +139,9 @@ class ModelCost(Strict):
     @model_validator(mode="after")
     def _has_so_many(self) -> Self:
         if sum(self.latency) > _MOST_RUNS:
-            raise ValueError(f"latency: {sum(self.latency)} samples; {_MOST_RUNS} are the most")
+            raise ValueError(
+                f"latency: {count_of(sum(self.latency), 'sample')}; {_MOST_RUNS} are the most"
+            )
         return self
 
 
@@ -195,7 +200,9 @@ class ModelComparison(Message):
         if self.entropy_active.images != self.entropy_candidate.images:
             raise ValueError("entropy_candidate: has other images than entropy_active")
         if self.unlabelled > MAX_IMAGES:
-            raise ValueError(f"unlabelled: {self.unlabelled} images; {MAX_IMAGES} are the most")
+            raise ValueError(
+                f"unlabelled: {count_of(self.unlabelled, 'image')}; {MAX_IMAGES} are the most"
+            )
         for name in self.new_classes:
             pairs = self.classes.get(name)
             if pairs is None or pairs.both or pairs.only_active:

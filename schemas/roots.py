@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ReleaseError, SchemaError, SignatureError
 from fleetledger.schemas.keys import SigningKey, VerifyKey
 from fleetledger.schemas.message import Items, Strict, explain
@@ -146,7 +147,8 @@ class SignedRoot(Strict):
         if lacking > 0:
             raise SignatureError(
                 f"root: version {self.document.version} has {by.threshold - lacking} of the "
-                f"{by.threshold} signatures that version {by.version} asks of its root keys"
+                f"{count_of(by.threshold, 'signature')} that version {by.version} asks of its root "
+                "keys"
             )
 
     def _lacks(self, by: RootDocument) -> int:

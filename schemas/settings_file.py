@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.regular_files import read_regular, regular_status
 from fleetledger.schemas.setting_faults import tell
@@ -52,7 +53,8 @@ def read_secret(home: Path, file: Path | None) -> str | None:
         )
     if len(lines) != 1:
         raise SettingsError(
-            f"broker.password_file: {path}: {len(lines)} lines; put the password on one line"
+            f"broker.password_file: {path}: {count_of(len(lines), 'line')}; put the password on "
+            "one line"
         )
     return lines[0]
 

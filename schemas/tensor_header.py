@@ -14,6 +14,7 @@ from typing import Any
 
 from fleetledger.schemas.bitpacking import MAX_BITS, MIN_BITS, packed_size
 from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError, TensorError, shorten
 
 MAX_HEADER_BYTES = 4 << 20
@@ -151,7 +152,9 @@ def _parse(text: bytes) -> TensorHeader:
     packed = _members_of(extra.get("packed"), "packed")
     metadata = _members_of(extra.get("metadata"), "metadata")
     if len(members) > MAX_TENSORS:
-        raise TensorError(f"header: {len(members)} tensors; at most {MAX_TENSORS} are allowed")
+        raise TensorError(
+            f"header: {count_of(len(members), 'tensor')}; at most {MAX_TENSORS} are allowed"
+        )
     entries = {name: _entry(name, member, packed.get(name)) for name, member in members.items()}
     return TensorHeader(entries, metadata)
 

@@ -27,6 +27,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fleetledger.schemas.bitpacking import PackedIntegers
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FrameError, TensorError
 from fleetledger.schemas.tensor_header import (
     DTYPES,
@@ -228,6 +229,6 @@ def _check_finite(name: str, value: Array) -> None:
     if not finite.all():
         bad = value[~finite].flat[0]
         raise TensorError(
-            f"{name}: holds {bad} ({finite.size - int(finite.sum())} values not finite); "
-            "give finite numbers"
+            f"{name}: holds {bad} ({count_of(finite.size - int(finite.sum()), 'value')} not "
+            "finite); give finite numbers"
         )

@@ -12,6 +12,7 @@ from pydantic import Field
 from typing_extensions import Self
 
 from fleetledger.schemas.canonical import canonical_json, parse_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.enrolment import SECRET_BYTES
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
@@ -57,8 +58,8 @@ class Token(Strict):
         token = cls._parsed(text)
         if token is None or token.text != text:
             raise SchemaError(
-                f"token: this is none ({len(text)} characters); give the whole line that "
-                "`fleetledger coordinator enrol` printed"
+                f"token: this is none ({count_of(len(text), 'character')}); give the whole line "
+                "that `fleetledger coordinator enrol` printed"
             )
         return token
 

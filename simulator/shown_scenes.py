@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.device_agent.sources.masks import IGNORED
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.npz_files import read_npz
@@ -54,7 +55,10 @@ class ShownScenes:
         highest = len(self.class_names)
         for name, values in (("truth", self.truth[self.truth != IGNORED]), ("said", self.said)):
             if values.size and values.max() > highest:
-                raise MetricsError(f"{name}: value {values.max()}; there are {highest} classes")
+                raise MetricsError(
+                    f"{name}: value {values.max()}; there are "
+                    f"{count_of(highest, 'class', 'classes')}"
+                )
 
     @property
     def stages(self) -> int:

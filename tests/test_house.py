@@ -39,14 +39,14 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(53600, 10.0, 12.3, 67, 977),
-    "device_agent": Room(22150, 10.7, 13.3, 22, 306),
-    "export": Room(7150, 9.9, 12.8, 6, 105),
+    "coordinator": Room(53650, 10.0, 12.3, 67, 977),
+    "device_agent": Room(22200, 10.7, 13.4, 22, 306),
+    "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
-    "methods": Room(15600, 11.7, 15.2, 34, 129),
-    "schemas": Room(8800, 7.7, 10.8, 15, 100),
-    "simulator": Room(34000, 12.7, 15.0, 77, 580),
-    "transport": Room(6800, 8.6, 10.1, 7, 88),
+    "methods": Room(15650, 11.8, 15.3, 34, 129),
+    "schemas": Room(8850, 7.8, 10.9, 15, 100),
+    "simulator": Room(34050, 12.8, 15.0, 77, 580),
+    "transport": Room(6800, 8.7, 10.2, 7, 88),
 }
 
 

@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.offers import BlockData, BlockRefusal, BlockRequest, Offer
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.transport.block_receiver import BlockReceiver, FetchedFile
@@ -81,7 +82,9 @@ class Fetches:
         """Take a transfer over; it fails at once when too many wait."""
         of_peer = sum(waiting.peer == fetch.peer for waiting in self._waiting)
         if of_peer >= _WAITING_OF_PEER:
-            fetch.fail(f"{of_peer} transfers of {fetch.peer} wait already; offer again later")
+            fetch.fail(
+                f"{count_of(of_peer, 'transfer')} of {fetch.peer} wait already; offer again later"
+            )
         elif len(self._waiting) >= _MAX_WAITING:
             fetch.fail(f"{_MAX_WAITING} transfers wait already; offer again later")
         else:

@@ -72,12 +72,12 @@ class VerificationReport:
         if self.mismatch is not None:
             return str(self.mismatch)
         pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
-        shards = f" in {self.shards} shards" if self.shards > 1 else ""
+        shards = f" in {count_of(self.shards, 'shard')}" if self.shards > 1 else ""
         kept = f", {self.snapshots} kept states are what they give" if self.snapshots else ""
         return (
             f"{count_of(self.entries, 'entry', 'entries')}{shards}, "
-            f"{count_of(self.checkpoints, 'checkpoint')} and {self.blobs} "
-            f"blobs fit{pruned}{kept}; root {self.root}"
+            f"{count_of(self.checkpoints, 'checkpoint')} and {count_of(self.blobs, 'blob')} fit"
+            f"{pruned}{kept}; root {self.root}"
         )
 
 

@@ -56,9 +56,8 @@ class PreparedVariants:
         """Yield what the operator is told of them."""
         made = self.made
         yield (
-            f"calibrated on {count_of(made.calibrated, 'image')}, measured on {made.held_out} "
-            f"others "
-            f"({made.tools['onnxruntime']})"
+            f"calibrated on {count_of(made.calibrated, 'image')}, measured on "
+            f"{count_of(made.held_out, 'other')} ({made.tools['onnxruntime']})"
         )
         for item in made.variants:
             yield _told_of_file(item)

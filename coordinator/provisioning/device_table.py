@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import ProvisionError
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FleetledgerError, shorten
 from fleetledger.schemas.tags import MAX_TAGS, TagName, TagValue
 from fleetledger.schemas.user_text import decode_text
@@ -99,8 +100,8 @@ def _columns(file: Path, header: list[str]) -> list[str]:
 def _row(line: int, columns: list[str], fields: list[str]) -> TableRow:
     if len(fields) > len(columns):
         raise ProvisionError(
-            f"{len(fields)} fields for {len(columns)} columns; put quotation marks around a field "
-            "with a comma"
+            f"{count_of(len(fields), 'field')} for {count_of(len(columns), 'column')}; put "
+            "quotation marks around a field with a comma"
         )
     said = {column: field.strip() for column, field in zip(columns, fields, strict=False)}
     name = said.get(NAME, "")

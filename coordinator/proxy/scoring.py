@@ -18,6 +18,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import decode_weights
 from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.proxy import ScoringOrder
 
@@ -92,7 +93,8 @@ def _scored(given: _Given, began: float) -> OrderScored:
     network, (arrays, rows) = assignment.network, decode_weights(weights, assignment.network)
     if len(rows) != len(order.class_names):
         raise ProxyError(
-            f"class_names: {len(order.class_names)} in the order, and the head has {len(rows)} rows"
+            f"class_names: {len(order.class_names)} in the order, and the head has "
+            f"{count_of(len(rows), 'row')}"
         )
     if order.class_stages and len(order.class_stages) != len(order.class_names):
         raise ProxyError(

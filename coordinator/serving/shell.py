@@ -55,6 +55,7 @@ from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
 from fleetledger.coordinator.serving.watch import Look, ServingWatch
 from fleetledger.coordinator.serving.workers.connection import CheckedMessage
 from fleetledger.coordinator.trust.invitations import Invitations
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.envelope import Sender, encode
 from fleetledger.schemas.errors import EnvelopeError, SchemaError
 from fleetledger.schemas.log_lines import about
@@ -293,7 +294,8 @@ class Shell:
             else:
                 requests = engine.process(group.happenings, group.small_blobs)
         except LedgerWriteError as error:
-            consequence = f"{len(group.happenings)} inputs wait for it, and all that comes after"
+            waiting = count_of(len(group.happenings), "input")
+            consequence = f"held up by it: {waiting}, and all that comes after"
             self._ledger_disk.refused(error, consequence)
             self._uncommitted = group
             return None

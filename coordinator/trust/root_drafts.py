@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.errors import TrustError
 from fleetledger.coordinator.trust.key_files import read_key
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import explain
@@ -72,8 +73,8 @@ def without_key(former: RootDocument, named: str) -> Changes:
             )
         if role == "root_keys" and len(left) < former.threshold:
             raise TrustError(
-                f"key: without {named} there are {len(left)} root keys for a threshold of "
-                f"{former.threshold}; name the root keys anew with `fleetledger trust rotate "
+                f"key: without {named} there are {count_of(len(left), 'root key')} for a threshold "
+                f"of {former.threshold}; name the root keys anew with `fleetledger trust rotate "
                 "--root-key FILE`"
             )
         changes: dict[str, Any] = {role: left}

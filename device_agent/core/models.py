@@ -34,6 +34,7 @@ from fleetledger.device_agent.core.requests import (
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
 from fleetledger.device_agent.core.telling import problem, recovered, tell, tell_happened
 from fleetledger.schemas.contributions import Contribution
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.proxy import PrototypeGradients
@@ -200,7 +201,8 @@ def fetch_failed(state: AgentState, event: inputs.FetchFailed, now: float) -> Ag
     if last_try and variant is not None and event.digest == variant.frozen.digest:
         return change(files) + variants.did_not_come(state, variant, count)
     if last_try and action is not None and event.digest in needed_digests(state, action):
-        reason = f"file {event.digest.short} did not come in {count} tries: {event.reason}"
+        tries = count_of(count, "try", "tries")
+        reason = f"file {event.digest.short} did not come in {tries}: {event.reason}"
         return change(files) + ended(state, action, "failed", reason)
     text = f"file {event.digest.short}: {event.reason}; it is asked for again"
     told = tell(state.told, [problem("model", text)], state.rules)

@@ -15,6 +15,7 @@ from fleetledger.device_agent.core.policy import images_asked
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.requests import Request, Say, Send
 from fleetledger.device_agent.core.state import AgentRules, AgentState
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.reports import MAX_WAITING_CLASSES, Problem, WaitingClasses
 
 _REMEMBERED_PROBLEMS = 500
@@ -80,7 +81,8 @@ def problems_due(state: AgentState, _now: float) -> AgentDecision:
         return NOTHING_TO_DO
     queue = told.queue
     if told.untold:
-        text = f"{told.untold} more problems like these; `fleetledger agent status` has the count"
+        more = count_of(told.untold, "more problem")
+        text = f"{more} like these; `fleetledger agent status` has the count"
         queue = (*queue, problem("device", text))
     return change(replace(told, queue=(), untold=0)) + ask(*(Send("msg", item) for item in queue))
 

@@ -23,6 +23,7 @@ from fleetledger.device_agent.core.decision import NOTHING_TO_DO, AgentDecision,
 from fleetledger.device_agent.core.records import OwnReports
 from fleetledger.device_agent.core.state import AgentState
 from fleetledger.device_agent.core.telling import problem, tell_happened
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.variants import VariantName, VariantOffer
@@ -86,7 +87,7 @@ def left(state: AgentState, event: inputs.VariantLeft, _now: float) -> AgentDeci
 
 def did_not_come(state: AgentState, variant: VariantOffer, tries: int) -> AgentDecision:
     """Go on with the reference where the file of a variant cannot be fetched."""
-    reason = f"its file did not come in {tries} tries"
+    reason = f"its file did not come in {count_of(tries, 'try', 'tries')}"
     event = inputs.VariantLeft(variant.name, variant.frozen.digest, reason)
     noted = VariantLeftOut(event.name, event.frozen, event.reason)
     return change(noted, _told(state, event))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.health import MAX_ZONES, ThermalZone
 
 _LONGEST_NAME = 60
@@ -64,7 +65,7 @@ class Conditions:
         said = (
             self.power_mode and f"power mode {self.power_mode}",
             None if self.celsius is None else f"{self.celsius:.0f} °C",
-            self.throttled and f"slowed down {self.throttled} times",
+            self.throttled and f"slowed down {count_of(self.throttled, 'time')}",
         )
         return ", ".join(text for text in said if text)
 

@@ -17,6 +17,7 @@ from fleetledger.device_agent.inference import Inputs
 from fleetledger.device_agent.serving.answers import Tensors
 from fleetledger.device_agent.serving.loaded import LeasedModel
 from fleetledger.learning.errors import SampleError
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.installed import installed_version
 from fleetledger.schemas.models import PROBABILITIES, SCORES
 
@@ -130,7 +131,8 @@ def check_size(model: LeasedModel, body: bytes) -> None:
     found = body.count(b",") + body.count(b"[") + body.count(b"{") + body.count(b":")
     if found > 2 * most + _LOOSE:
         raise SampleError(
-            f"body: more than the {most} numbers that a request may have; give fewer rows"
+            f"body: more than the {count_of(most, 'number')} that a request may have; give fewer "
+            "rows"
         )
 
 
@@ -158,13 +160,15 @@ def _array(model: LeasedModel, tensor: InputTensor) -> Inputs:
     if not fits or not all(0 < size <= 1 << 16 for size in tensor.shape):
         raise SampleError(f"{wanted}: shape {list(tensor.shape)}; give {list(expected)}")
     if tensor.shape[0] > MOST_ROWS:
-        raise SampleError(f"{wanted}: {tensor.shape[0]} rows; give at most {MOST_ROWS}")
+        raise SampleError(f"{wanted}: {count_of(tensor.shape[0], 'row')}; give at most {MOST_ROWS}")
     try:
         array = np.asarray(tensor.data, np.int64 if tensor.datatype == "INT64" else np.float32)
     except (ValueError, TypeError, OverflowError) as error:
         raise SampleError(f"{wanted}: data that is not of one shape, or no numbers") from error
     if array.size != math.prod(tensor.shape):
-        raise SampleError(f"{wanted}: {array.size} numbers for shape {list(tensor.shape)}")
+        raise SampleError(
+            f"{wanted}: {count_of(array.size, 'number')} for shape {list(tensor.shape)}"
+        )
     if not np.isfinite(array).all():
         raise SampleError(f"{wanted}: a value that is not finite")
     return array.reshape(tensor.shape)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from fleetledger.device_agent.errors import RuleError
 from fleetledger.schemas.canonical import parse_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError, shorten
 
 MAX_GOLDEN_BYTES = 256 * 1024**2
@@ -78,7 +79,9 @@ def _span(name: str, entry: Any, rule: GoldenTensor) -> tuple[int, int]:  # noqa
         )
     begin, end = _integers(name, entry["data_offsets"], 2)
     if end - begin != prod(shape) * width:
-        raise RuleError(f"{name}: {end - begin} bytes do not hold {prod(shape)} numbers")
+        raise RuleError(
+            f"{name}: {end - begin} bytes do not hold {count_of(prod(shape), 'number')}"
+        )
     return begin, end
 
 

@@ -33,6 +33,7 @@ from fleetledger.learning.errors import NotFiniteError, SampleError
 from fleetledger.learning.numerics.detection import DetectionRules, uncertainty
 from fleetledger.learning.numerics.entropy import softmax
 from fleetledger.learning.numerics.framing import MAX_ROWS
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import PROBABILITIES, SCORES, AnyPreprocessing
 
@@ -120,7 +121,9 @@ class LeasedModel:
         """Return the class of each pixel of a frame; raise as `predict` does."""
         self._must_answer("pixels", "segment")
         if len(self._names) > MAX_ROWS:
-            raise LoadError(f"{self._told}: {len(self._names)} rows; a mask has {MAX_ROWS} values")
+            raise LoadError(
+                f"{self._told}: {count_of(len(self._names), 'row')}; a mask has {MAX_ROWS} values"
+            )
         mask, scores = segmented(self._model, picture_of(frame))
         doubt = pixel_doubt(scores, self._model, head_of(self._model), self._rules)
         return Segmentation(mask, self._names, doubt, self.manifest.version)

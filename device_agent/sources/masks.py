@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fleetledger.learning.errors import ImageError
 from fleetledger.learning.numerics.preprocessing import check_pixels, open_picture
+from fleetledger.schemas.counted import count_of
 
 BACKGROUND, IGNORED = 0, 255
 _DEPTH_AT = 24
@@ -32,8 +33,8 @@ def decode_mask(data: bytes) -> NDArray[np.uint8]:
         raise ImageError(f"mask: a {image.format} file; save it as a PNG of palette indices")
     if image.mode != "P" and (image.mode, data[_DEPTH_AT]) != ("L", 8):
         raise ImageError(
-            f"mask: a PNG of mode {image.mode} with {data[_DEPTH_AT]} bits a value; save palette "
-            "indices, or grey with 8 bits"
+            f"mask: a PNG of mode {image.mode} with {count_of(data[_DEPTH_AT], 'bit')} a value; "
+            "save palette indices, or grey with 8 bits"
         )
     try:
         image.load()

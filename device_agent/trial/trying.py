@@ -28,6 +28,7 @@ from fleetledger.device_agent.trial.messages import (
 )
 from fleetledger.device_agent.trial.watching import ChildOutcome, TrialLimits, run_child
 from fleetledger.schemas.child_limits import child_environment
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.models import Manifest
 from fleetledger.schemas.progress import working_at
@@ -306,8 +307,8 @@ def judge(answer: TrialAnswer, settings: TrialSettings, conditions: str = "") ->
         raise TrialError(answer.refused)
     if answer.grown_bytes > LEAK_BYTES:
         raise TrialError(
-            f"trial: memory grew by {answer.grown_bytes >> 20} MiB in {answer.runs} runs of the "
-            "model; it leaks"
+            f"trial: memory grew by {answer.grown_bytes >> 20} MiB in "
+            f"{count_of(answer.runs, 'run')} of the model; it leaks"
         )
     told = f" ({conditions})" if conditions else ""
     takes = f"trial: the model takes {answer.seconds * 1000:.1f} ms for a sample{told}"

@@ -18,6 +18,7 @@ from fleetledger.export.errors import CalibrationError
 from fleetledger.export.variants.gate import LEAST_SAMPLES
 from fleetledger.learning.errors import SampleError
 from fleetledger.learning.numerics.preprocessing import preprocess
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import AnyPreprocessing
 from fleetledger.schemas.values import Digest
 
@@ -51,9 +52,9 @@ def read_images(folder: Path, preprocessing: AnyPreprocessing) -> CalibrationIma
     held_out, kept = _prepared(paths[1::2][:MOST_MEASURED], preprocessing)
     if len(held_out) < LEAST_SAMPLES or not calibration:
         raise CalibrationError(
-            f"calibration: {folder} has {len(calibration) + len(held_out)} images that can be "
-            f"read; give at least {2 * LEAST_SAMPLES}, like those that devices see: half of them "
-            "measure what a variant loses, and fewer could not tell a point"
+            f"calibration: {folder} has {count_of(len(calibration) + len(held_out), 'image')} that "
+            f"can be read; give at least {2 * LEAST_SAMPLES}, like those that devices see: half of "
+            "them measure what a variant loses, and fewer could not tell a point"
         )
     names = tuple("" if path.parent == folder else path.parent.name for path in kept)
     return CalibrationImages(np.stack(calibration), np.stack(held_out), names)

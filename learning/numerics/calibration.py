@@ -32,7 +32,7 @@ def summed_losses(scores: npt.NDArray[Any], rows: Sequence[int]) -> tuple[int, .
     Raises `FeatureError` for scores that are not finite or do not fit the rows.
     """
     if scores.ndim != 2 or len(scores) != len(rows):
-        raise FeatureError(f"scores: {scores.shape} for {len(rows)} rows; give (n, C) and n rows")
+        raise FeatureError(f"scores: shape {scores.shape}, rows {len(rows)}; give (n, C) and n")
     if not np.isfinite(scores).all():
         raise FeatureError("scores: NaN or infinite; install the model again")
     if not len(rows):

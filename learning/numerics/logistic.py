@@ -183,8 +183,7 @@ def _softmax(scores: Floats) -> Floats:
 def _check(samples: npt.NDArray[Any], classes: Integers) -> None:
     if samples.ndim != 2 or classes.shape != (len(samples),) or not len(samples):
         raise FeatureError(
-            f"samples: {samples.shape} for {classes.shape} classes; give (n, M) and n classes, "
-            "at least one"
+            f"samples: shape {samples.shape}, classes {classes.shape}; give (n, M) and (n,), n >= 1"
         )
     present = np.bincount(classes) > 0 if classes.min() >= 0 else np.array([False])
     if not present.all():

@@ -77,8 +77,8 @@ def rate_ridges(
     size = len(gram)
     if gram.shape != (size, size) or correlation.shape != (size, len(counts)):
         raise FeatureError(
-            f"ridge: gram {gram.shape}, correlation {correlation.shape} and {len(counts)} counts; "
-            "give (M, M), (M, C) and C"
+            f"ridge: shapes of gram {gram.shape}, correlation {correlation.shape}, counts "
+            f"({len(counts)},); give (M, M), (M, C) and (C,)"
         )
     held = np.flatnonzero(counts)
     with one_blas_thread():

@@ -83,6 +83,6 @@ def diagonal(triangle: npt.NDArray[Scalar], columns: int) -> npt.NDArray[Scalar]
 def _check_size(vector: npt.NDArray[Scalar], rows: int, columns: int) -> None:
     if vector.shape != (trapezoid_size(rows, columns),):
         raise FeatureError(
-            f"triangle: {vector.shape} for {rows} rows of {columns}; "
-            f"give {trapezoid_size(rows, columns)} values"
+            f"triangle: shape {vector.shape} for {rows} x {columns}; give "
+            f"({trapezoid_size(rows, columns)},)"
         )

@@ -262,7 +262,7 @@ class WeightSum:
             raise NetworkError(f"sums: {flat.dtype} {flat.shape}; give int64 {self._flat.shape}")
         if not devices <= samples <= devices * self.limits.samples:
             raise RangeError(
-                f"samples: {samples} of {devices} devices; each has 1 to {self.limits.samples}"
+                f"samples: {samples}, devices: {devices}; each has 1 to {self.limits.samples}"
             )
         if self.devices + devices > self.limits.devices:
             raise RangeError(

@@ -53,7 +53,7 @@ KINDS = {
 def numbers_of(dims: list[int]) -> int:
     """Return how many numbers a shape has; raise `GraphFileError` for one that cannot be."""
     if len(dims) > MAX_RANK:
-        raise GraphFileError(f"a shape has {len(dims)} axes; at most {MAX_RANK} are read")
+        raise GraphFileError(f"a shape of rank {len(dims)}; at most {MAX_RANK} are read")
     if any(dim < 0 for dim in dims):
         raise GraphFileError(f"a shape {tuple(dims)} has a negative axis")
     count = prod(dims)

@@ -50,12 +50,12 @@ def check(work: Work) -> None:
     alone = batching.smallest < 2 and len(work.data) % batching.size == 1
     if alone or batching.size == 1:
         raise TrainingError(
-            f"batching: {len(work.data)} samples leave a batch of one, which batch normalisation "
-            "cannot measure; set size and smallest to 2 or more, or freeze the norms"
+            f"batching: a batch of one is left of {len(work.data)} in all, which batch "
+            "normalisation cannot measure; set size and smallest to 2 or more, or freeze the norms"
         )
     if batching.part_size == 1:
         raise TrainingError(
-            f"batching: {batching.size} samples in {batching.parts} parts are parts of one, which "
+            f"batching: size {batching.size} in parts {batching.parts} makes parts of one, which "
             f"batch normalisation cannot measure; set parts to {batching.size // 2} at most, or "
             "freeze the norms"
         )

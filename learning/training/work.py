@@ -62,7 +62,7 @@ class Data:
         for name, rows in {"targets": self.targets, **self.extras}.items():
             if len(rows) != len(self.inputs):
                 raise TrainingError(
-                    f"{name}: {len(rows)} rows for {len(self.inputs)} inputs; give one each"
+                    f"{name}: {len(rows)} given, inputs {len(self.inputs)}; give one each"
                 )
 
     def __len__(self) -> int:

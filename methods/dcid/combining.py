@@ -49,6 +49,7 @@ from fleetledger.methods.training import (
     Summing,
 )
 from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import Digest
 
 
@@ -104,8 +105,8 @@ class Sharing(_Phase):
         """Return an empty collection; raise `MethodError` if so many sites share too much."""
         if most * self._most > MOST_IMAGES:
             raise MethodError(
-                f"shared_per_class: {most} sites may share {most * self._most} images, and "
-                f"{MOST_IMAGES} are the most; set shared_per_class lower"
+                f"shared_per_class: {most} sites may share {count_of(most * self._most, 'image')}, "
+                f"and {MOST_IMAGES} are the most; set shared_per_class lower"
             )
         return _Blocks(self)
 

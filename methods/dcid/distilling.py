@@ -49,6 +49,7 @@ from fleetledger.methods.device_updates import update_of
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.network_weights import Arrays
 from fleetledger.methods.training import ClientUpdate, FitJob, RoundConfig
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import Digest
 
 _ENSEMBLE, _RANGE = "ensemble", "range"
@@ -190,8 +191,8 @@ def distilled(
         raise MethodError("DAD: weights are not finite; set distil_rate lower")
     losses = trained.losses or (0.0,)
     remark = (
-        f"DAD on {len(teacher.images)} images: loss {losses[0]:.4g} to {losses[-1]:.4g} "
-        f"(torch {torch.__version__}, one thread)"
+        f"DAD on {count_of(len(teacher.images), 'image')}: loss {losses[0]:.4g} to "
+        f"{losses[-1]:.4g} (torch {torch.__version__}, one thread)"
     )
     return arrays, (remark,)
 

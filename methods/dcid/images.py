@@ -23,6 +23,7 @@ from fleetledger.learning.numerics.counter_generator import random_words
 from fleetledger.methods.dcid.assignment import DcidAssignment
 from fleetledger.methods.errors import ContributionError, MethodError
 from fleetledger.methods.training import SHARED
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.values import Digest
@@ -68,7 +69,7 @@ def checked_images(images: npt.NDArray[np.uint8], shape: tuple[int, ...]) -> Ima
             f"{', '.join(map(str, shape))}), the size that the network takes"
         )
     if not 2 <= len(images) <= MOST_IMAGES:
-        raise MethodError(f"shared: {len(images)} images; give 2 to {MOST_IMAGES}")
+        raise MethodError(f"shared: {count_of(len(images), 'image')}; give 2 to {MOST_IMAGES}")
     return images
 
 

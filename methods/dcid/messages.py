@@ -33,6 +33,7 @@ from fleetledger.methods.dcid.logits import (
 )
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.values import Digest
@@ -143,7 +144,8 @@ class MeansFrame:
         sums, counts = tensors[_SUMS], tensors[_COUNTS]
         if counts.min() < 0 or counts.max() > self.most:
             raise ContributionError(
-                f"counts: {counts.min()} to {counts.max()} images; give 0 to {self.most} per class"
+                f"counts: {counts.min()} to {count_of(counts.max(), 'image')}; give 0 to "
+                f"{self.most} per class"
             )
         bounds = counts[:, np.newaxis] << np.int64(-UNIT_EXPONENT)
         if ((sums > bounds) | (sums < -bounds)).any():

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 
 IGNORED = 255
@@ -44,8 +45,8 @@ def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
     names, stages = instruction.round.class_names, instruction.class_stages
     if len(stages) != len(names):
         raise MethodError(
-            f"class_stages: {len(stages)} for {len(names)} classes, and FBL weighs pixels by the "
-            "stage of their class; update the coordinator"
+            f"class_stages: {len(stages)} for {count_of(len(names), 'class', 'classes')}, and FBL "
+            "weighs pixels by the stage of their class; update the coordinator"
         )
     return dict(zip(names, stages, strict=True))
 
@@ -106,8 +107,8 @@ def _channels(instruction: FitInstruction, data: LocalData) -> Masks:
     places = {name: row + 1 for row, name in enumerate(instruction.round.class_names)}
     if max(places.values()) >= IGNORED:
         raise MethodError(
-            f"class_names: {len(places)} classes, and masks can tell {IGNORED - 1} apart; retire "
-            "some"
+            f"class_names: {count_of(len(places), 'class', 'classes')}, and masks can tell "
+            f"{IGNORED - 1} apart; retire some"
         )
     channels = np.zeros(_VALUES, np.uint8)
     channels[IGNORED] = IGNORED

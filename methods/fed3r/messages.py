@@ -26,6 +26,7 @@ from fleetledger.methods.class_sums import ClassSums
 from fleetledger.methods.fed3r.settings import Fed3rSettings
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
@@ -100,7 +101,9 @@ def decode_statistics(payload: bytes, assignment: Fed3rAssignment) -> LocalStati
     counts, sums = read.tensors["counts"], read.tensors["sums"]
     check_classes(names, counts, assignment)
     if len(sums) != len(counts):
-        raise TensorError(f"sums: {len(sums)} rows for {len(counts)} counts; give one each")
+        raise TensorError(
+            f"sums: {count_of(len(sums), 'row')} for {len(counts)} counts; give one each"
+        )
     return LocalStatistics(ClassSums(names, counts, sums), read.tensors["gram"])
 
 

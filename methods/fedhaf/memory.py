@@ -25,6 +25,7 @@ from fleetledger.methods.kept_files import (
     digests_in,
     read_kept,
 )
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rounds import MAX_HEAD_CLASSES
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors
@@ -134,8 +135,8 @@ def read_memory(data: bytes | None, width: int) -> Memory:
     total = int(ends[-1]) if len(ends) else 0
     if any(len(rows) != total for rows in (digests, features) if rows is not None):
         raise MethodError(
-            f"memory: {len(digests)} exemplars, where its classes have {total}; remove the file, "
-            "and exemplars are chosen anew"
+            f"memory: {count_of(len(digests), 'exemplar')}, where its classes have {total}; remove "
+            "the file, and exemplars are chosen anew"
         )
     classes = {}
     for listed, end in zip(facts.classes, ends, strict=True):

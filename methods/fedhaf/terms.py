@@ -32,6 +32,7 @@ from fleetledger.methods.fedhaf.assignment import OLD_MODEL, FedHafAssignment
 from fleetledger.methods.fedhaf.exemplars import Samples
 from fleetledger.methods.fedhaf.settings import FedHafSettings
 from fleetledger.methods.training import FitInstruction
+from fleetledger.schemas.counted import count_of
 
 Part = Literal["all", "head", "body"]
 """What one work trains: adapter and head, the head, or the adapter, which is the network's body."""
@@ -88,8 +89,8 @@ def tasks_of(instruction: FitInstruction) -> Tensor:
     names, stages = instruction.round.class_names, instruction.class_stages
     if len(stages) != len(names):
         raise MethodError(
-            f"class_stages: {len(stages)} for {len(names)} classes, and ce_scope 'own-task' "
-            "compares classes of one stage; update the coordinator"
+            f"class_stages: {len(stages)} for {count_of(len(names), 'class', 'classes')}, and "
+            "ce_scope 'own-task' compares classes of one stage; update the coordinator"
         )
     return torch.tensor(stages)
 

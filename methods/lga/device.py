@@ -40,6 +40,7 @@ from fleetledger.methods.lga.settings import LgaSettings
 from fleetledger.methods.lga.terms import frozen_parts, loss_of
 from fleetledger.methods.training import ClientUpdate, FitInstruction, FitJob, LocalData, Observed
 from fleetledger.methods.training_sides import ObservingDevice, expect_pictures
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName
@@ -219,8 +220,8 @@ def _images_of(
     late = [name for name in names if classes.index(name) >= reserved]
     if late:
         raise MethodError(
-            f"reserved: {reserved} outputs of the encoding network, and {late[0]!r} is class "
-            f"{classes.index(late[0]) + 1}; reserve more, and import the network again"
+            f"reserved: {count_of(reserved, 'output')} of the encoding network, and {late[0]!r} is "
+            f"class {classes.index(late[0]) + 1}; reserve more, and import the network again"
         )
     rows = rows_by_class(data)
     return {name: samples_of(data.inputs, rows[name]) for name in names}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fleetledger.methods.errors import MethodError
 from fleetledger.methods.lga.memory import Memory
 from fleetledger.methods.training import FitInstruction, LocalData
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 
 
@@ -32,8 +33,8 @@ def stages_of(instruction: FitInstruction) -> dict[ClassName, int]:
     names, stages = instruction.round.class_names, instruction.class_stages
     if len(stages) != len(names):
         raise MethodError(
-            f"class_stages: {len(stages)} for {len(names)} classes, and LGA weighs classes by "
-            "their stage; update the coordinator"
+            f"class_stages: {len(stages)} for {count_of(len(names), 'class', 'classes')}, and LGA "
+            "weighs classes by their stage; update the coordinator"
         )
     return dict(zip(names, stages, strict=True))
 

@@ -36,6 +36,7 @@ from fleetledger.methods.lga.scoring import (
 )
 from fleetledger.methods.lga.slots import PAPER, SlotRules
 from fleetledger.methods.network_weights import Arrays
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.proxy import Scored, ScoredModel
 from fleetledger.schemas.values import ClassName, Digest
 
@@ -197,7 +198,8 @@ def _filed(
                 filed.append(_Filed(one, label, task))
             else:
                 remarks.append(
-                    f"gradients of output {label}, and the fleet has {known} classes: left out"
+                    f"gradients of output {label}, and the fleet has "
+                    f"{count_of(known, 'class', 'classes')}: left out"
                 )
     return filed, remarks
 
@@ -230,7 +232,7 @@ def _prototypes(
         else:
             remarks.append(
                 f"no picture of {name!r} has these gradients: {distance:.3g} away after "
-                f"{rules.inversion.search.steps} steps; left out"
+                f"{count_of(rules.inversion.search.steps, 'step')}; left out"
             )
     return found, remarks
 

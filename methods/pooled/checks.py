@@ -14,6 +14,7 @@ from fleetledger.methods.class_sums import check_size_of_sums
 from fleetledger.methods.errors import ContributionError
 from fleetledger.methods.pooled.messages import ClassFeatures, ClassMoments, Published
 from fleetledger.methods.pooled.rows import sorted_rows
+from fleetledger.schemas.counted import count_of
 
 
 def check_published(part: Published) -> None:
@@ -58,6 +59,6 @@ def _refuse(part: ClassMoments, bad: npt.NDArray[np.bool_]) -> None:
         row, column = np.argwhere(bad)[0]
         raise ContributionError(
             f"squares: {part.squares[row, column]} for feature {column} of class "
-            f"{part.class_names[row]!r}; {part.counts[row]} samples with a sum of "
+            f"{part.class_names[row]!r}; {count_of(part.counts[row], 'sample')} with a sum of "
             f"{part.sums[row, column]} cannot have it"
         )

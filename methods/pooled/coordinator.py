@@ -29,6 +29,7 @@ from fleetledger.methods.pooled.checks import check_published
 from fleetledger.methods.pooled.messages import PooledAssignment, Published, decode_published
 from fleetledger.methods.pooled.settings import PooledSettings
 from fleetledger.methods.statistics import StatisticsCoordinator
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.values import ClassName
 
@@ -86,9 +87,10 @@ def _check_memory(aggregate: PooledAggregate, settings: PooledSettings) -> None:
     needed = 3 * fitted * columns + scores + weights  # rows as kept, in their order, and together
     if needed > settings.memory_bytes:
         raise MethodError(
-            f"memory_megabytes: {settings.memory_megabytes}; a head of {classes} classes from "
-            f"{fitted} samples of {columns} features takes {-(-needed >> 20)}: let a new "
-            "lineage allow more, or publish moments, with fewer draws_per_class"
+            f"memory_megabytes: {settings.memory_megabytes}; a head of "
+            f"{count_of(classes, 'class', 'classes')} from {count_of(fitted, 'sample')} of "
+            f"{count_of(columns, 'feature')} takes {-(-needed >> 20)}: let a new lineage allow "
+            "more, or publish moments, with fewer draws_per_class"
         )
 
 
@@ -97,6 +99,6 @@ def _remarks(fit: LogisticFit, rule: LogisticRule) -> tuple[str, ...]:
         return ()
     return (
         f"the head is not fitted to the end: the gradient is {fit.gradient:.1e} after "
-        f"{fit.iterations} steps, tolerance is {rule.tolerance:.1e}; more max_iterations or a "
-        "larger l2 end it",
+        f"{count_of(fit.iterations, 'step')}, tolerance is {rule.tolerance:.1e}; more "
+        "max_iterations or a larger l2 end it",
     )

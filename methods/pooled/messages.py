@@ -27,6 +27,7 @@ from fleetledger.methods.pooled.rows import Features
 from fleetledger.methods.pooled.settings import PooledSettings
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES, MAX_PAYLOAD_BYTES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensor_header import MAX_HEADER_BYTES
@@ -46,8 +47,8 @@ class PooledAssignment(FeatureAssignment[PooledSettings]):
         most = MAX_PAYLOAD_BYTES // 2 // self.columns
         if self.settings.publish == "features" and self.settings.max_samples_per_part > most:
             raise ValueError(
-                f"max_samples_per_part: {self.settings.max_samples_per_part} samples of "
-                f"{self.columns} features do not fit a payload; set it to {most} or less"
+                f"max_samples_per_part: {self.settings.max_samples_per_part} of width "
+                f"{self.columns} do not fit a payload; set it to {most} or less"
             )
         return self
 
@@ -133,7 +134,8 @@ def decode_published(payload: bytes, assignment: PooledAssignment) -> Published:
 def _features(part: ClassFeatures) -> ClassFeatures:
     if len(part.features) != part.counts.sum():
         raise TensorError(
-            f"features: {len(part.features)} rows for counts of {part.counts.sum()}; give one each"
+            f"features: {count_of(len(part.features), 'row')} for counts of {part.counts.sum()}; "
+            "give one each"
         )
     return part
 
@@ -141,5 +143,5 @@ def _features(part: ClassFeatures) -> ClassFeatures:
 def _moments(part: ClassMoments) -> ClassMoments:
     for name, rows in (("sums", part.sums), ("squares", part.squares)):
         if len(rows) != len(part.counts):
-            raise TensorError(f"{name}: {len(rows)} rows for {len(part.counts)} counts")
+            raise TensorError(f"{name}: {count_of(len(rows), 'row')} for {len(part.counts)} counts")
     return part

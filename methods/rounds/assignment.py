@@ -12,6 +12,7 @@ from fleetledger.learning.networks.network import Network
 from fleetledger.learning.networks.registry import build_network
 from fleetledger.methods.rounds.settings import RoundsSettings
 from fleetledger.methods.training_assignment import TrainingAssignment
+from fleetledger.schemas.counted import count_of
 
 OLD_MODEL = "old-model"
 """The extra file with the fleet's weights at the end of the stage before."""
@@ -54,5 +55,5 @@ class RoundsAssignment(TrainingAssignment[RoundsSettings]):
 
 def _seen(shape: tuple[int, ...]) -> str:
     if len(shape) == 1:
-        return f"the {shape[0]} features of a frozen backbone"
+        return f"the {count_of(shape[0], 'feature')} of a frozen backbone"
     return f"pictures of shape {shape}"

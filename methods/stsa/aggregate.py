@@ -31,6 +31,7 @@ from fleetledger.methods.stsa.kept_groups import KeptGroups, KeptPart
 from fleetledger.methods.stsa.messages import LocalStatistics, StsaAssignment
 from fleetledger.methods.stsa.settings import StsaSettings
 from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 
 Floats = npt.NDArray[np.float64]
@@ -150,7 +151,7 @@ class StsaAggregate:
     def _check_gram(self, gram: ScaledIntegers) -> None:
         if (self.gram.values.shape, self.gram.exponent) != (gram.values.shape, gram.exponent):
             raise MethodError(
-                f"aggregate: triangles of {len(self.gram.values)} values in steps of "
+                f"aggregate: triangles of {count_of(len(self.gram.values), 'value')} in steps of "
                 f"2^{self.gram.exponent} and of {len(gram.values)} in steps of 2^{gram.exponent} "
                 "cannot be added; they belong to different lineages"
             )

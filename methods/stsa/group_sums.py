@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fleetledger.learning.errors import RangeError
 from fleetledger.learning.numerics.exact_sum import ScaledIntegers
 from fleetledger.learning.numerics.exactness import INT64_LARGEST
+from fleetledger.schemas.counted import count_of
 
 Integers = npt.NDArray[np.int64]
 
@@ -46,7 +47,8 @@ class GroupSums:
         """Return the sum of h of each class (C x M); raise `RangeError` beyond int64."""
         if self.sums.largest * len(self.counts) > INT64_LARGEST:
             raise RangeError(
-                f"group_sums: {len(self.counts)} rows of up to {self.sums.largest} may leave int64"
+                f"group_sums: {count_of(len(self.counts), 'row')} of up to {self.sums.largest} may "
+                "leave int64"
             )
         totals = np.add.reduceat(self.sums.values, self._starts(), axis=0)
         return ScaledIntegers(totals, self.sums.exponent)

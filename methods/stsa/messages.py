@@ -41,6 +41,7 @@ from fleetledger.methods.stsa.payload_rules import expected_tensors, payload_lim
 from fleetledger.methods.stsa.settings import Form
 from fleetledger.schemas.bitpacking import PackedIntegers, smallest_bits
 from fleetledger.schemas.contributions import MAX_CLASSES
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import TensorError
 from fleetledger.schemas.message import Message
 from fleetledger.schemas.tensors import Expected, encode_tensors, read_tensors
@@ -150,7 +151,10 @@ def decode_statistics(data: bytes, assignment: StsaAssignment) -> LocalStatistic
     counts, correlation = tensors["counts"], tensors["correlation"]
     check_classes(metadata.class_names, counts, assignment)
     if len(correlation) != len(counts):
-        raise TensorError(f"correlation: {len(correlation)} rows for {len(counts)} classes")
+        raise TensorError(
+            f"correlation: {count_of(len(correlation), 'row')} for "
+            f"{count_of(len(counts), 'class', 'classes')}"
+        )
     return LocalStatistics(
         metadata.class_names,
         counts,
@@ -183,8 +187,9 @@ def _gram(
     size = trapezoid_size(rows, assignment.columns)
     if len(exponents) != rows or len(values) != size:
         raise TensorError(
-            f"factor: {len(values)} values in {len(exponents)} rows; "
-            f"{int(counts.sum())} samples of {len(counts)} classes need {size} in {rows}"
+            f"factor: {count_of(len(values), 'value')} in {count_of(len(exponents), 'row')}; "
+            f"{count_of(int(counts.sum()), 'sample')} of {len(counts)} classes need {size} in "
+            f"{rows}"
         )
     return CompactFactor(values, exponents, assignment.columns)
 
@@ -196,7 +201,8 @@ def _groups(tensors: Tensors, metadata: _Metadata, assignment: StsaAssignment) -
         raise TensorError(f"groups: {groups}; give 1 to {most}")
     if len(per_class) != len(metadata.class_names):
         raise TensorError(
-            f"groups_per_class: {len(per_class)} for {len(metadata.class_names)} class names"
+            f"groups_per_class: {len(per_class)} for "
+            f"{count_of(len(metadata.class_names), 'class name')}"
         )
     if (per_class < 1).any() or (per_class > groups).any():
         raise TensorError(
@@ -205,14 +211,15 @@ def _groups(tensors: Tensors, metadata: _Metadata, assignment: StsaAssignment) -
     sums = _scaled("group_sums", tensors["group_sums"], metadata.correlation_exponent, assignment)
     if not len(counts) == len(sums.values) == int(per_class.sum()):
         raise TensorError(
-            f"group_counts: {len(counts)} counts and {len(sums.values)} sums for "
-            f"{int(per_class.sum())} rows; give one of each"
+            f"group_counts: {len(counts)} counts and {count_of(len(sums.values), 'sum')} for "
+            f"{count_of(int(per_class.sum()), 'row')}; give one of each"
         )
     settings = assignment.settings
     least, limit = settings.min_samples_per_class, settings.max_samples_per_part
     if (counts < least).any() or (counts > limit).any():
         raise TensorError(
-            f"group_counts: {counts.min()} to {counts.max()}; give {least} to {limit} samples"
+            f"group_counts: {counts.min()} to {counts.max()}; give {least} to "
+            f"{count_of(limit, 'sample')}"
         )
     row_groups = tensors.get("row_groups")
     if row_groups is not None:

@@ -15,6 +15,7 @@ from fleetledger.learning.numerics.integer_features import QUANTISED_LARGEST, la
 from fleetledger.learning.numerics.ridge_choice import RIDGES, choose_ridge
 from fleetledger.methods.part_settings import PartSettings
 from fleetledger.methods.presets import Presets, filled_in
+from fleetledger.schemas.counted import count_of
 
 MAX_COLUMNS = 16_384
 """Most features h of a sample: a triangle of 48 bits stays below the largest payload, 1 GiB."""
@@ -238,6 +239,6 @@ class StsaSettings(PartSettings):
         if self.max_samples_per_part < self.min_samples_per_class:
             raise ValueError(
                 f"max_samples_per_part: {self.max_samples_per_part}; a part must have room for "
-                f"{self.min_samples_per_class} samples, the group_minimum"
+                f"{count_of(self.min_samples_per_class, 'sample')}, the group_minimum"
             )
         return self

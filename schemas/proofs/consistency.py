@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import MAX_PATH, Size
@@ -39,13 +40,13 @@ class ConsistencyProof(Strict):
         if self.path:
             raise ProofError(
                 f"path: {len(self.path)} hashes where none are needed, from {self.first} to "
-                f"{self.second} entries; the proof was altered"
+                f"{count_of(self.second, 'entry', 'entries')}; the proof was altered"
             )
         expected = EMPTY_ROOT.hex() if self.first == 0 else second_root
         if first_root != expected:
             raise ProofError(
-                f"root: {first_root.short} of {self.first} entries, and {expected[:12]} was "
-                "expected; there are two histories"
+                f"root: {first_root.short} of {count_of(self.first, 'entry', 'entries')}, and "
+                f"{expected[:12]} was expected; there are two histories"
             )
 
     def _roots(self, first_root: Digest) -> tuple[Digest, Digest]:

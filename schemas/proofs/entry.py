@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import Items, Strict, is_absent
@@ -59,8 +60,8 @@ def check_entry(proof: EntryProof, fleet: FleetId, keys: Iterable[VerifyKey]) ->
     head = followed_back(checkpoint.head, proof.shards)
     if head.leaves != proof.inclusion.size:
         raise ProofError(
-            f"checkpoint: is of {head.leaves} entries, and the proof leads to the root of "
-            f"{proof.inclusion.size}; they do not belong together"
+            f"checkpoint: is of {count_of(head.leaves, 'entry', 'entries')}, and the proof leads "
+            f"to the root of {proof.inclusion.size}; they do not belong together"
         )
     line, body = proof.inclusion.entry_under(head.root, proof.entry)
     index = head.first + proof.inclusion.index

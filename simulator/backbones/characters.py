@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 
 from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.installing import pip_install
 from fleetledger.schemas.text import TextPreprocessing
 from fleetledger.schemas.values import Digest
@@ -42,9 +43,9 @@ def character_encoder(settings: CharacterSettings, split: Split) -> Backbone:
     public = sum(map(len, corpus.public))
     if public <= 10 * corpus.length:
         raise BackboneError(
-            f"data.text.speakers: {len(corpus.texts)} leave {public} characters of public text, "
-            f"too few to learn from; give fewer, so that more than {10 * corpus.length} remain, or "
-            "an encoder with network = 'file'"
+            f"data.text.speakers: {len(corpus.texts)} leave {count_of(public, 'character')} of "
+            "public text, too few to learn from; give fewer, so that more than "
+            f"{10 * corpus.length} remain, or an encoder with network = 'file'"
         )
     decides = {
         "recipe": _RECIPE,

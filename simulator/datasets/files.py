@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.file_digests import FileDigests
 from fleetledger.simulator.datasets.pictures import read_picture, size_of
@@ -39,7 +40,7 @@ class ImageFiles:
     def __post_init__(self) -> None:
         if self.labels.shape != (len(self.paths),):
             raise DatasetError(
-                f"labels: shape {self.labels.shape} beside {len(self.paths)} files; "
+                f"labels: shape {self.labels.shape} beside {count_of(len(self.paths), 'file')}; "
                 "give one label per file"
             )
         check_labels(self.labels, self.class_names, self.owners)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import Content, SampleSet, picture_digest
 from fleetledger.simulator.errors import DatasetError
@@ -42,7 +43,8 @@ class HueShifted:
     def __post_init__(self) -> None:
         if len(self.shifts) != len(self.samples):
             raise DatasetError(
-                f"shifts: {len(self.shifts)} for {len(self.samples)} pictures; give one for each"
+                f"shifts: {len(self.shifts)} for {count_of(len(self.samples), 'picture')}; give "
+                "one for each"
             )
 
     @property

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import TypeVar
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import (
     SampleSet,
@@ -46,7 +47,7 @@ class LabelledImages:
             )
         if self.labels.shape != shape[:1]:
             raise DatasetError(
-                f"labels: shape {self.labels.shape} beside {len(self.images)} images; "
+                f"labels: shape {self.labels.shape} beside {count_of(len(self.images), 'image')}; "
                 "give one label per image"
             )
         check_labels(self.labels, self.class_names, self.owners)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.grammar import speak
 from fleetledger.simulator.datasets.image_folder import load_image_folder
@@ -41,8 +42,9 @@ def load_split(data: DataSettings, seed: int) -> Split:
     )
     if not len(limited.train) or not len(limited.test):
         raise DatasetError(
-            f"data: {len(limited.train)} pictures to learn from and {len(limited.test)} to be "
-            "asked about; both are needed: change data.test_share, or add pictures"
+            f"data: {count_of(len(limited.train), 'picture')} to learn from and "
+            f"{len(limited.test)} to be asked about; both are needed: change data.test_share, or "
+            "add pictures"
         )
     return limited
 

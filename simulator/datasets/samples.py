@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import Self
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.errors import DatasetError
 
@@ -87,12 +88,13 @@ def check_labels(
     classes = len(class_names)
     if labels.size and not 0 <= labels.min() <= labels.max() < classes:
         raise DatasetError(
-            f"labels: {labels.min()} to {labels.max()}; there are {classes} class names, so give "
-            f"0 to {classes - 1}"
+            f"labels: {labels.min()} to {labels.max()}; there are "
+            f"{count_of(classes, 'class name')}, so give 0 to {classes - 1}"
         )
     if owners is not None and owners.shape != labels.shape:
         raise DatasetError(
-            f"owners: shape {owners.shape} beside {len(labels)} labels; give one owner per image"
+            f"owners: shape {owners.shape} beside {count_of(len(labels), 'label')}; give one owner "
+            "per image"
         )
 
 

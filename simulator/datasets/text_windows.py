@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.simulator.datasets.samples import check_labels, set_fingerprint
 from fleetledger.simulator.errors import DatasetError
@@ -43,7 +44,7 @@ class TextWindows:
     def __post_init__(self) -> None:
         if self.ends.shape != self.labels.shape:
             raise DatasetError(
-                f"labels: shape {self.labels.shape} beside {len(self.ends)} windows; "
+                f"labels: shape {self.labels.shape} beside {count_of(len(self.ends), 'window')}; "
                 "give one label per window"
             )
         check_labels(self.labels, self.class_names, self.owners)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
@@ -76,7 +77,8 @@ def _classes(texts: list[str], settings: TextSettings) -> str:
     ranked = sorted(numbers, key=lambda character: (-numbers[character], character))
     if settings.classes is not None and settings.classes > len(ranked):
         raise DatasetError(
-            f"data.text.classes: {settings.classes} of {len(ranked)} characters; give fewer"
+            f"data.text.classes: {settings.classes} of {count_of(len(ranked), 'character')}; give "
+            "fewer"
         )
     return "".join(ranked[: settings.classes])
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fleetledger.schemas.canonical import canonical_json
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.features.interface import Floats, Indices
@@ -138,7 +139,9 @@ class RowStore:
     def append(self, digests: Sequence[Digest], rows: Floats) -> None:
         """Add rows (n, width), on the disk when this returns; only inside `locked`."""
         if rows.shape != (len(digests), self.width):
-            raise _damaged(self._folder, f"rows of shape {rows.shape}, not of {self.width} numbers")
+            raise _damaged(
+                self._folder, f"rows of shape {rows.shape}, not of {count_of(self.width, 'number')}"
+            )
         self._write("rows.f32", self._count * self._row_bytes, rows.astype(_FLOAT).tobytes())
         data = b"".join(bytes.fromhex(digest) for digest in digests)
         self._write("digests.bin", self._count * _DIGEST_BYTES, data)

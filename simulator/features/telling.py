@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.engines.interface import Watch
 
 _EVERY = 1.0
@@ -23,4 +24,4 @@ class ExtractionProgress:
         """Say that `done` pictures are done, unless something was just said."""
         if time.monotonic() - self._told >= _EVERY:
             self._told = time.monotonic()
-            self._watch.phase(f"{self._what}: {done:,} of {self._total:,} pictures")
+            self._watch.phase(f"{self._what}: {done:,} of {count_of(self._total, 'picture')}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.datasets.segmentation.samples import MOST_CLASSES
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.npz_files import read_npz
@@ -40,8 +41,9 @@ class PixelAnswers:
         values = (classes[0] + 1, classes[0] + 1)
         if self.confusion.ndim != 3 or self.confusion.shape[1:] != values:
             raise MetricsError(
-                f"{CONFUSION}: {self.confusion.shape} for {classes[0]} classes; give (T, V, V) "
-                f"with {values[0]} values"
+                f"{CONFUSION}: {self.confusion.shape} for "
+                f"{count_of(classes[0], 'class', 'classes')}; give (T, V, V) with "
+                f"{count_of(values[0], 'value')}"
             )
         if self.confusion.size and self.confusion.min() < 0:
             raise MetricsError(f"{CONFUSION}: {self.confusion.min()}; counts are not negative")

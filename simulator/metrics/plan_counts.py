@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
@@ -27,8 +28,8 @@ class PlanCounts:
         rest = (len(self.devices), len(self.class_names))
         if self.samples.ndim != 3 or self.samples.shape[1:] != rest:
             raise MetricsError(
-                f"plan counts: {self.samples.shape} for {rest[0]} devices and {rest[1]} classes; "
-                "give (stages, devices, classes)"
+                f"plan counts: {self.samples.shape} for {count_of(rest[0], 'device')} and "
+                f"{count_of(rest[1], 'class', 'classes')}; give (stages, devices, classes)"
             )
 
     @classmethod

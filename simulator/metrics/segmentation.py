@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.datasets.segmentation.samples import BACKGROUND, IGNORED, value_of
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.confusion import count_pairs
@@ -60,8 +61,8 @@ class PixelCounts:
     def __add__(self, other: PixelCounts) -> PixelCounts:
         if self.matrix.shape != other.matrix.shape:
             raise MetricsError(
-                f"counts: {len(self.matrix)} and {len(other.matrix)} values; add counts of the "
-                "same classes"
+                f"counts: {len(self.matrix)} and {count_of(len(other.matrix), 'value')}; add "
+                "counts of the same classes"
             )
         return PixelCounts(self.matrix + other.matrix)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.scenario.model import Absence, DeviceSettings
 
@@ -54,7 +55,8 @@ class Roster:
         highest = max((fewer.known(stages), *self.absences))
         if highest > owners:
             raise PlanError(
-                f"devices: rule owner needs {highest} owners by stage {stages}, and the data set "
-                f"has {owners}; give fewer to start with or to join, or take absences back"
+                f"devices: rule owner needs {count_of(highest, 'owner')} by stage {stages}, and "
+                f"the data set has {owners}; give fewer to start with or to join, or take absences "
+                "back"
             )
         return fewer

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.order import order_classes
@@ -32,8 +33,8 @@ def divide_classes(settings: StageSettings, class_names: Sequence[ClassName], se
     used = len(order) if settings.classes is None else settings.classes
     if used > len(order):
         raise PlanError(
-            f"stages.classes: {used} are more than the {len(order)} classes of the data set; "
-            f"give at most {len(order)}"
+            f"stages.classes: {used} are more than the {count_of(len(order), 'class', 'classes')} "
+            f"of the data set; give at most {len(order)}"
         )
     ends = np.cumsum(_sizes(settings, used))
     return tuple(
@@ -58,7 +59,10 @@ def _sizes(settings: StageSettings, used: int) -> list[int]:
     if first is None:
         return _equal(used, count)
     if first > used:
-        raise PlanError(f"stages.first: {first} are more than the {used} classes; give fewer")
+        raise PlanError(
+            f"stages.first: {first} are more than the {count_of(used, 'class', 'classes')}; give "
+            "fewer"
+        )
     return [first, *_equal(used - first, count - 1)]
 
 
@@ -66,8 +70,8 @@ def _equal(classes: int, stages: int) -> list[int]:
     """Return the sizes of `stages` stages; the first ones take the remainder, one class each."""
     if stages > classes:
         raise PlanError(
-            f"stages.count: {classes} classes cannot fill {stages} stages with at least one each; "
-            f"give fewer stages or more classes"
+            f"stages.count: {classes} classes cannot fill {count_of(stages, 'stage')} with at "
+            f"least one each; give fewer stages or more classes"
         )
     return [classes // stages + (stage < classes % stages) for stage in range(stages)]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.score import say
 from fleetledger.simulator.report.contenders import Contender, read_contenders, score_of, warnings
@@ -46,7 +47,9 @@ def compare_runs(
     fewer than `least` folders, and for one without good results.
     """
     if len(folders) < least:
-        raise RunError(f"runs: {len(folders)} given; give the folders of at least {least} runs")
+        raise RunError(
+            f"runs: {len(folders)} given; give the folders of at least {count_of(least, 'run')}"
+        )
     contenders = read_contenders(folders)
     told = warnings(contenders)
     out.mkdir(parents=True, exist_ok=True)

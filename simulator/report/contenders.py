@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.metrics.over_seeds import PairedDifference, paired_difference
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import SaidScore, common_score
@@ -87,7 +88,7 @@ def _differences(first: RunResults, other: RunResults) -> list[str]:
 
 
 def _stages(sizes: list[int]) -> str:
-    return f"{len(sizes)} with {sum(sizes)} classes"
+    return f"{len(sizes)} with {count_of(sum(sizes), 'class', 'classes')}"
 
 
 def setting_rows(contenders: Sequence[Contender]) -> list[tuple[str, ...]]:

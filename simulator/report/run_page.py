@@ -135,7 +135,7 @@ def facts_of(results: RunResults) -> list[str]:
     return [
         f"method {scenario.method.name}",
         f"data {scenario.data.set}",
-        f"{classes} classes in {count_of(results.stages, 'stage')}",
+        f"{count_of(classes, 'class', 'classes')} in {count_of(results.stages, 'stage')}",
         count_of(len(first.devices), "device"),
         f"partition {scenario.devices.partition.rule}",
         f"backbone {scenario.backbone.name or scenario.backbone.network}",
@@ -164,7 +164,9 @@ def _card(results: RunResults, name: str) -> PageCard:
     beside = []
     if value.deviation is not None:
         scale, unit = scale_of(metric.unit, value.mean)
-        beside.append(f"± {value.deviation / scale:.2f}\u00a0{unit} over {value.count} seeds")
+        beside.append(
+            f"± {value.deviation / scale:.2f}\u00a0{unit} over {count_of(value.count, 'seed')}"
+        )
     beside += _printed(results, name)
     return PageCard(
         metric.said_title(results.score), show(value.mean, metric.unit), " · ".join(beside)

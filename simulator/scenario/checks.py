@@ -47,13 +47,15 @@ def check_stages(stages: StageSettings) -> None:
         return
     if stages.count > stages.classes:
         raise ValueError(
-            f"count: {stages.count} stages cannot share {stages.classes} classes; "
-            f"give at most {stages.classes}, or more classes"
+            f"count: {stages.count} stages cannot share "
+            f"{count_of(stages.classes, 'class', 'classes')}; give at most {stages.classes}, or "
+            "more classes"
         )
     if stages.first is not None and stages.first > stages.classes - stages.count + 1:
         raise ValueError(
-            f"first: {stages.first} of {stages.classes} classes leaves too few for "
-            f"{stages.count - 1} more stages; give at most {stages.classes - stages.count + 1}"
+            f"first: {stages.first} of {count_of(stages.classes, 'class', 'classes')} leaves too "
+            f"few for {count_of(stages.count - 1, 'more stage')}; give at most "
+            f"{stages.classes - stages.count + 1}"
         )
 
 
@@ -91,14 +93,15 @@ def _check_setting(stages: StageSettings, setting: str) -> None:
     first, step = map(int, setting.split("-"))
     if first > stages.classes:
         raise ValueError(
-            f"setting: {setting!r} of {stages.classes} classes; give at most {stages.classes} to "
-            "the first stage"
+            f"setting: {setting!r} of {count_of(stages.classes, 'class', 'classes')}; give at most "
+            f"{stages.classes} to the first stage"
         )
     left = (stages.classes - first) % step
     if left:
         raise ValueError(
-            f"setting: {setting!r} of {stages.classes} classes leaves {left} for the last stage; "
-            f"take {stages.classes - left} classes, or another setting"
+            f"setting: {setting!r} of {count_of(stages.classes, 'class', 'classes')} leaves {left} "
+            f"for the last stage; take {count_of(stages.classes - left, 'class', 'classes')}, or "
+            "another setting"
         )
 
 
@@ -187,7 +190,8 @@ def _check_dealing(scenario: Scenario) -> None:
     seeds, stages = scenario.devices.partition.seeds, scenario.stages.total
     if seeds and len(seeds) != stages:
         raise ValueError(
-            f"devices.partition.seeds: {len(seeds)} for {stages} stages; give one for each, or none"
+            f"devices.partition.seeds: {len(seeds)} for {count_of(stages, 'stage')}; give one for "
+            "each, or none"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict, explain
 from fleetledger.simulator.errors import RunError, ScenarioError
 from fleetledger.simulator.run.durable import replace_file
@@ -106,7 +107,9 @@ def make_cases(
                 cases.append(Case(name, out / _CASES / name, form.scenario))
     runs = sum(len(case.scenario.seeds) for case in cases)
     if runs > MOST_RUNS:
-        raise ScenarioError(f"sweep: {runs:,} runs; give values for at most {MOST_RUNS:,}")
+        raise ScenarioError(
+            f"sweep: {count_of(runs, 'run')}; give values for at most {MOST_RUNS:,}"
+        )
     return cases
 
 

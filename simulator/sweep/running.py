@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.simulator.errors import RunError
 from fleetledger.simulator.metrics.results import FILE_NAME, RunResults, summarise
@@ -46,7 +47,10 @@ def carry_out(cases: Sequence[Case], beside: Beside, say: Say) -> None:
     """
     everything = [run for case in cases for run in case.runs()]
     left = [run for run in everything if not (run.folder / FILE_NAME).exists()]
-    say(f"{len(everything)} runs of {len(cases)} cases, {len(everything) - len(left)} done before")
+    say(
+        f"{count_of(len(everything), 'run')} of {count_of(len(cases), 'case')}, "
+        f"{len(everything) - len(left)} done before"
+    )
     failed: list[str] = []
     if left:
         with _submitting(beside) as submit:
@@ -55,8 +59,8 @@ def carry_out(cases: Sequence[Case], beside: Beside, say: Say) -> None:
                 failed += [run.name] if problem else []
     if failed:
         raise RunError(
-            f"sweep: {len(failed)} of {len(left)} runs failed, {failed[0]!r} for one; what they "
-            f"said is in their {_LOG}: mend it, and go on with --resume"
+            f"sweep: {len(failed)} of {count_of(len(left), 'run')} failed, {failed[0]!r} for one; "
+            f"what they said is in their {_LOG}: mend it, and go on with --resume"
         )
     for case in cases:
         _summarised(case).write(case.folder)

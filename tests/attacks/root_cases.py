@@ -36,7 +36,7 @@ ROOT = (
         "a root of the thief's that two root keys signed for themselves",
         "root",
         lambda: thieves_root(signing.ROOTS[:2]),
-        "0 of the 1 signatures that version 3",
+        "0 of the 1 signature that version 3",
     ),
     Case(
         "a root by the release key and the coordinator",

@@ -277,7 +277,7 @@ def test_status_tells_of_exemplars_the_cache_and_each_rounds_bytes(home: AgentHo
     )
     lines = list(status_lines(status, age=1.0, running=True))
     assert "exemplars    50 kept as features; 3.0 MiB of cached features" in lines
-    assert "round 8      424469 bytes up, 520734 bytes down" in lines
+    assert "round 8      424,469 bytes up, 520,734 bytes down" in lines
 
 
 def test_status_tells_what_the_policy_refuses(home: AgentHome) -> None:

@@ -250,7 +250,7 @@ def test_refused_gradients_are_shown_to_the_owner(fleet: Fleet) -> None:
     body, _ = fleet.proxy.wait_for_gradients()
     eventually(lambda: fleet.status().gradients == 1)
     lines = list(status_lines(fleet.status(), 0.0, running=True))
-    assert "proxy        1 sets of gradients without a receipt" in lines
+    assert "proxy        1 set of gradients without a receipt" in lines
     fleet.proxy.say(making.refused("gradients", body.key, reason="traces: 2, expected 1"))
     eventually(lambda: fleet.status().refusals == ("traces: 2, expected 1",))
     assert fleet.status().gradients == 0

@@ -226,7 +226,7 @@ def test_the_bytes_of_a_round_are_its_weights_down_and_its_answer_up(fleet: FedH
             answer, (opened, _) = fleet.answers_of(device)[number], fleet.round(number)
             down.append(told[number].bytes_down - opened.weights.size)
             up.append(told[number].bytes_up / answer.payload_bytes)
-            line = f"round {number:<6} {told[number].bytes_up} bytes up, "
+            line = f"round {number:<6} {told[number].bytes_up:,} bytes up, "
             assert line in fleet.agent("status", device)
         # Block lists, requests, receipts, heartbeats; blocks that come late come twice.
         assert all(extra > 0 for extra in down)

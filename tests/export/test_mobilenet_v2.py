@@ -75,5 +75,5 @@ def test_a_state_dict_in_half_precision_is_read_as_float32(tmp_path: Path) -> No
     assert {tensor.dtype for tensor in loaded.values()} == {np.dtype(np.float32)}
     del half["features.18.0.weight"]
     safetensors.numpy.save_file(half, path)
-    with pytest.raises(WeightsError, match=r"lacks 1 tensors such as 'features\.18\.0\.weight'"):
+    with pytest.raises(WeightsError, match=r"lacks 1 tensor such as 'features\.18\.0\.weight'"):
         load_weights(path)

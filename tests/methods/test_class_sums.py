@@ -52,8 +52,8 @@ def test_sums_that_no_samples_have_are_refused():
     ("names", "counts", "rows", "message"),
     [
         (("dog", "cat"), [2, 2], 2, "give one per class, sorted"),
-        (("cat",), [2, 2], 2, "1 names for 2 counts"),
-        (("cat", "dog"), [2, 2], 1, "1 rows for 2 counts"),
+        (("cat",), [2, 2], 2, "1 name for 2 counts"),
+        (("cat", "dog"), [2, 2], 1, "1 row for 2 counts"),
         (("cat",), [1], 1, "at least 2 of each"),
         (("cat",), [1001], 1, "at most 1000"),
     ],

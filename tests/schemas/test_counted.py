@@ -11,6 +11,7 @@ import pytest
 from fleetledger.coordinator.core import formatting
 from fleetledger.schemas.counted import agree, count_of
 from fleetledger.transport.pages import words
+from tests.rooms import ROOMS as ROOMS_OF_ALL
 from tests.test_architecture import ROOT
 
 NOUNS = "devices|entries|reports|rounds|images|contributions|models|samples|messages|groups|files"
@@ -18,6 +19,26 @@ VERBS = "are|have|hold|wait|fit|need|do|go|run|were|answer|stay"
 ITSELF = re.compile(rf"VALUE ({NOUNS}|days)\b")
 COUNTED = re.compile(rf"(?<!and )COUNTED ({VERBS})\b")
 ROOMS = ("coordinator", "device_agent")
+MORE_NOUNS = (
+    "answers|axes|batches|bits|blocks|blobs|bytes|cases|channels|characters|classes|columns|counts|"
+    "digits|exemplars|features|fields|frames|hashes|hours|images|inputs|integers|keys|labels|levels|"
+    "lines|machines|masks|minutes|names|nats|nodes|numbers|operators|outputs|owners|parts|pictures|"
+    "pixels|places|planes|points|problems|requests|rows|runs|scenes|seconds|seeds|sessions|sets|"
+    "shards|signatures|sites|stages|steps|sums|tensors|texts|times|tokens|traces|transfers|tries|"
+    "values|versions|weights|windows|workers"
+)
+ANY_ITSELF = re.compile(rf"VALUE (held-out |other |more |class )?({NOUNS}|{MORE_NOUNS})\b")
+LEFT = {
+    "coordinator": 39,
+    "device_agent": 34,
+    "export": 15,
+    "learning": 20,
+    "methods": 17,
+    "schemas": 26,
+    "simulator": 22,
+    "transport": 8,
+}
+"""Texts of each room with a value before such a word: bytes, shapes and names. It only falls."""
 NO_NUMBERS = (
     "sqlite-utils rows",
     "VALUE images of VALUE, which no stage",
@@ -80,9 +101,16 @@ def test_no_verb_of_several_follows_a_count_of_one() -> None:
     assert not found, "use fleetledger.schemas.counted.agree"
 
 
-def sentences() -> Iterator[tuple[str, str]]:
+@pytest.mark.parametrize("room", ROOMS_OF_ALL)
+def test_no_room_counts_by_itself_in_more_places(room: str) -> None:
+    found = [f"{place}: {text}" for place, text in sentences((room,)) if ANY_ITSELF.search(text)]
+    assert len(found) <= LEFT[room], "use fleetledger.schemas.counted.count_of"
+    assert len(found) == LEFT[room], f"{room} has {len(found)}: lower its figure"
+
+
+def sentences(rooms: tuple[str, ...] = ROOMS) -> Iterator[tuple[str, str]]:
     """Yield every text with values in it: `COUNTED` is a count with its word, `VALUE` the rest."""
-    for path in (file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))):
+    for path in (file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 yield str(path.relative_to(ROOT)), "".join(map(_said, node.values))
@@ -93,6 +121,8 @@ def _said(part: ast.expr) -> str:
         return str(part.value)
     assert isinstance(part, ast.FormattedValue)
     call = part.value
+    if isinstance(call, ast.Name) and call.id.isupper():
+        return "LIMIT"
     counts = isinstance(call, ast.Call) and ast.unparse(call.func) in {"count_of", "plural"}
     return "COUNTED" if counts else "VALUE"
 

@@ -187,7 +187,7 @@ def test_a_full_disk_and_a_closed_stream_raise_nothing_and_are_counted() -> None
     writer.close()
     assert [line.split(maxsplit=2)[-1] for line in stream.getvalue().splitlines()] == [
         "tests.log: y",
-        "log: 7 lines of the log were lost",
+        "log: lost 7 lines of the log",
     ]
     stream.close()
     after = LineWriter(stream)

@@ -189,7 +189,7 @@ def test_nan_and_infinity_are_refused_on_both_sides(bad):
     data = bytearray(plain(values))
     at = data.find(np.float32(6).tobytes())
     data[at : at + 4] = np.float32(bad).tobytes()
-    with pytest.raises(TensorError, match=r"a: holds -?(nan|inf) \(1 values not finite\)"):
+    with pytest.raises(TensorError, match=r"a: holds -?(nan|inf) \(1 value not finite\)"):
         decode_tensors(bytes(data), EXPECTED, LIMIT)
     values["a"][0, 0] = bad
     with pytest.raises(TensorError, match="give finite numbers"):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.access import client_id_belongs_to
@@ -63,7 +64,7 @@ class PasswordMisuse(Strict):
             times = "once" if self.foreign == 1 else f"{self.foreign} times"
             signs.append(f"{times} under the name of somebody else ({self.client_id})")
         if self.held:
-            signs.append(f"with up to {self.held} sessions at a time")
+            signs.append(f"with up to {count_of(self.held, 'session')} at a time")
         if self.opened:
             signs.append(f"up to {self.opened} times in ten minutes")
         return f"{self.user} connected to the broker {', '.join(signs)}"

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.private_file import write_private
 from fleetledger.schemas.user_text import decode_text, lines_of
 from fleetledger.transport.errors import BrokerFilesError
@@ -65,8 +66,8 @@ def _secret(path: Path) -> str:
         raise BrokerFilesError(f"{path}: cannot be read: {error}; make it readable") from error
     if len(lines) != 1 or not lines[0]:
         raise BrokerFilesError(
-            f"{path}: {len(lines)} lines, expected one with the password; delete the file, and the "
-            "user gets a new one"
+            f"{path}: {count_of(len(lines), 'line')}, expected one with the password; delete the "
+            "file, and the user gets a new one"
         )
     path.chmod(0o600)
     return lines[0]

@@ -238,9 +238,9 @@ def _of_images(found: RolloutPreview) -> Iterator[str]:
     for group in found.groups[1:]:
         if group.devices and group.images < gates.min_images:
             yield (
-                f"group {group.number} has about {group.images:,} held-out images, and the gates "
-                f"of accuracy ask for {gates.min_images:,}: it would pause there. Give devices "
-                "more images with labels, or say --gate min_images=NUMBER"
+                f"group {group.number} has about {count_of(group.images, 'held-out image')}, and "
+                f"the gates of accuracy ask for {gates.min_images:,}: it would pause there. Give "
+                "devices more images with labels, or say --gate min_images=NUMBER"
             )
             return
 

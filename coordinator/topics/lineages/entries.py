@@ -224,8 +224,8 @@ def _say_network(body: NetworkImported, _: Place) -> str:
         what = f"it, all but the tensors in {body.base.digest.short}"
     elif (seen := body.backbone) is not None:
         what = (
-            f"it on the {seen.feature_width} features of frozen model {seen.frozen.digest.short} "
-            f"({seen.name})"
+            f"it on the {count_of(seen.feature_width, 'feature')} of frozen model "
+            f"{seen.frozen.digest.short} ({seen.name})"
         )
     if body.adapts is not None:
         after = (
@@ -311,7 +311,7 @@ def _say_variants(body: VariantsMade, _: Place) -> str:
     )
     return (
         f"Frozen model {body.lineage.short} has variants: {made}; calibrated on "
-        f"{count_of(body.calibrated, 'image')}, measured on {body.held_out} others."
+        f"{count_of(body.calibrated, 'image')}, measured on {count_of(body.held_out, 'other')}."
     )
 
 

@@ -518,7 +518,7 @@ def measured_by(body: DeviceEvaluated) -> str:
     if body.celsius is not None:
         said.append(f"{body.celsius:.0f} °C")
     if body.throttled:
-        said.append(f"slowed down {body.throttled} times")
+        said.append(f"slowed down {count_of(body.throttled, 'time')}")
     if len(said) > 1:
         said.insert(1, f"{body.seconds:.1f} s")
     return ", ".join(said)
@@ -531,8 +531,8 @@ def _say_evaluated(body: DeviceEvaluated, at: Place) -> str:
     asked = sum(result.total for result in body.results.values())
     variant = f", as {body.variant}" if body.variant is not None else ""
     return (
-        f"On device {at.device} model {body.version} was right for {right} of {asked} held-out "
-        f"samples ({measured_by(body)}{variant})."
+        f"On device {at.device} model {body.version} was right for {right} of "
+        f"{count_of(asked, 'held-out sample')} ({measured_by(body)}{variant})."
     )
 
 

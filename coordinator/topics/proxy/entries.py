@@ -79,9 +79,9 @@ def _scored(body: OldModelChosen) -> str:
     compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
     return (
         f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
-        f"{count_of(body.images, 'image')} out of {body.gradients} sets of gradients.{task} "
-        f"Scores of this "
-        f"task: {compared}; the best is that of round {body.winner.round}."
+        f"{count_of(body.images, 'image')} out of {count_of(body.gradients, 'set')} of "
+        f"gradients.{task} Scores of this task: {compared}; the best is that of round "
+        f"{body.winner.round}."
     )
 
 

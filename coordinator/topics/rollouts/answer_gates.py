@@ -60,7 +60,7 @@ def agreement(limits: GatePlan, evidence: Evidence, _: Scope) -> GateResult | No
     low = 1 - differ.worst_mean < exact(limits.agreement)
     share = round(float(1 - differ.mean), 6)
     text = (
-        f"Both models gave {agreed:,} of {images:,} unlabelled images the same class, "
+        f"Both models gave {agreed:,} of {count_of(images, 'unlabelled image')} the same class, "
         f"{share:.1%} on average over {count_of(len(differ))}; a person should look "
         f"below {limits.agreement:.4g}."
     )

@@ -193,7 +193,8 @@ def _say_compared(body: ModelCompared, at: Place) -> str:
     when = "before it switches" if found.mode == "shadow" else "after it switched"
     return (
         f"Device {at.device} compared model {found.candidate_version} with model "
-        f"{found.active_version} on {images} held-out and {found.unlabelled} other samples, {when}."
+        f"{found.active_version} on {images} held-out and "
+        f"{count_of(found.unlabelled, 'other sample')}, {when}."
     )
 
 

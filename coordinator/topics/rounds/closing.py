@@ -57,7 +57,7 @@ class RoundClosing:
         needed = self._needed(current)
         enough, heard = len(current.answers) >= needed, current.heard
         if not enough:
-            why = f"{why}, with {len(current.answers)} of {needed} answers needed"
+            why = f"{why}, with {len(current.answers)} of {count_of(needed, 'answer')} needed"
         weights = self._bounds.weights(current) if enough else {}
         closed = RoundClosed(
             number=opened.number,

@@ -39,7 +39,7 @@ from fleetledger.coordinator.topics.rounds.state import (
     Weights,
 )
 from fleetledger.coordinator.topics.stages.entries import BOUNDS
-from fleetledger.schemas.counted import count_of
+from fleetledger.schemas.counted import agree, count_of
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.rounds import TRAIN, ExtraName, PhaseName, RoundNumber
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -194,7 +194,9 @@ def _say_closed(body: RoundClosed, _: Place) -> str:
     refused = "".join(
         f" Refused: {names_of(devices)} ({reason})." for reason, devices in body.refused.items()
     )
-    what = f"{len(body.counted)} answers count" if body.counted else "it comes to nothing"
+    number = len(body.counted)
+    counts = f"{count_of(number, 'answer')} {agree(number, 'counts', 'count')}"
+    what = counts if body.counted else "it comes to nothing"
     less = "".join(
         f" Entry {index} counts as {count_of(samples, 'sample')}, its share."
         for index, samples in body.weights.items()
@@ -258,15 +260,14 @@ def _say_averaged(body: WeightsAveraged, _: Place) -> str:
     if body.unchanged:
         return (
             f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
-            f"of {len(body.inputs)} answers about {count_of(body.samples, 'sample')}, whose "
-            f"exact sum has the "
-            f"digest {body.aggregate.short}, goes with them: {files(body.extras)}."
-            + "".join(f" Note: {remark}." for remark in body.remarks)
+            f"of {count_of(len(body.inputs), 'answer')} about {count_of(body.samples, 'sample')}, "
+            f"whose exact sum has the digest {body.aggregate.short}, goes with them: "
+            f"{files(body.extras)}." + "".join(f" Note: {remark}." for remark in body.remarks)
         )
     return (
         f"Round {body.number} gave weights {body.weights.digest.short}: the mean of "
-        f"{len(body.inputs)} answers learned from {count_of(body.samples, 'sample')}, whose "
-        f"exact sum has the "
+        f"{count_of(len(body.inputs), 'answer')} learned from {count_of(body.samples, 'sample')}, "
+        f"whose exact sum has the "
         f"digest {body.aggregate.short}." + "".join(f" Note: {remark}." for remark in body.remarks)
     )
 

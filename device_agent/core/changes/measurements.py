@@ -13,6 +13,7 @@ from fleetledger.device_agent.core.records import (
 from fleetledger.device_agent.core.saying import Line, because
 from fleetledger.learning.numerics.detection import Detector
 from fleetledger.schemas.contributions import PartKey
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.reports import Evaluation, Transition
 from fleetledger.schemas.values import Digest
 
@@ -31,7 +32,7 @@ class ModelEvaluated(Durable):
         found, version = self.evaluation, self.evaluation.model_version
         correct = sum(result.correct for result in found.results.values())
         total = sum(result.total for result in found.results.values())
-        text = f"model {version} was right for {correct} of {total} held-out samples"
+        text = f"model {version} was right for {correct} of {count_of(total, 'held-out sample')}"
         return Line(
             "model.measured", text, {"version": version, "correct": correct, "total": total}
         )

@@ -13,6 +13,7 @@ from fleetledger.device_agent.core.records import (
     Settling,
 )
 from fleetledger.device_agent.core.saying import Line
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.rollouts import ModelComparison
 
@@ -50,7 +51,7 @@ class ComparisonWritten(Durable):
         text = (
             f"compared model {body.candidate_version} with model {body.active_version} on {images} "
             f"held-out samples, of which {only[0]} only the latter had right, {only[1]} only the "
-            f"former, and on {body.unlabelled} others"
+            f"former, and on {count_of(body.unlabelled, 'other')}"
         )
         fields = {
             "version": body.candidate_version,

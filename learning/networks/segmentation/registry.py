@@ -92,4 +92,4 @@ def build_segmentation(
 
 def _require_colour(name: str, channels: int) -> None:
     if channels != 3:
-        raise NetworkError(f"inputs: {channels} channels do not suit {name}; give 3")
+        raise NetworkError(f"inputs: channels {channels} for {name}; give 3")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.folders import class_name, require_folder
 from fleetledger.simulator.datasets.segmentation.files import SegmentedFiles
@@ -53,6 +54,7 @@ def read_names(path: Path) -> tuple[ClassName, ...]:
     rows = [found.groups() for line in lines if (found := _ROW.fullmatch(line))]
     if [int(number) for number, _ in rows] != list(range(1, len(rows) + 1)) or not rows:
         raise DatasetError(
-            f"{path}: {len(rows)} classes that do not count from 1 on; copy the file again"
+            f"{path}: {count_of(len(rows), 'class', 'classes')} that do not count from 1 on; copy "
+            "the file again"
         )
     return tuple(class_name(path, names.split(",")[0].strip()) for _, names in rows)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.simulator.datasets.digits import TEST_SHARE, split_digits
 from fleetledger.simulator.datasets.images import LabelledImages
@@ -69,9 +70,9 @@ class SceneSettings(Strict):
         rows, columns = self.cells
         if rows * columns < self.most:
             raise ValueError(
-                f"most: {self.most} digits of {_SIDE * max(self.scales)} pixels do not fit into "
-                f"{self.height} x {self.width}, which has room for {rows * columns}; give fewer, "
-                "smaller scales or a larger scene"
+                f"most: {count_of(self.most, 'digit')} of {_SIDE * max(self.scales)} pixels do not "
+                f"fit into {self.height} x {self.width}, which has room for {rows * columns}; give "
+                "fewer, smaller scales or a larger scene"
             )
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.datasets.roots import root_of
 from fleetledger.simulator.datasets.segmentation.ade20k import load_ade20k
 from fleetledger.simulator.datasets.segmentation.camvid import load_camvid
@@ -27,8 +28,8 @@ def load_segmentation(data: DataSettings, seed: int) -> SegmentedSplit:
     )
     if not len(limited.train) or not len(limited.test):
         raise DatasetError(
-            f"data: {len(limited.train)} pictures to learn from and {len(limited.test)} to be "
-            "asked about show a class; both are needed: add pictures"
+            f"data: {count_of(len(limited.train), 'picture')} to learn from and "
+            f"{len(limited.test)} to be asked about show a class; both are needed: add pictures"
         )
     return limited
 

@@ -30,6 +30,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.serving.operator import send
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.datasets.segmentation.tasks import shown_labels
 from fleetledger.simulator.engines.interface import Prepared, Watch
@@ -177,7 +178,7 @@ class MqttEngine:
         coming = [device for device in there if device not in programs.running]
         if not coming:
             return
-        self._watch.phase(f"starting {len(coming)} agents")
+        self._watch.phase(f"starting {count_of(len(coming), 'agent')}")
         known = self._follower.view.state.devices.admitted
         admit(self._folder.coordinator, (device for device in coming if device not in known))
         for device in coming:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.partitions.checks import check_enough
 from fleetledger.simulator.scenario.model import PartitionSettings
@@ -34,9 +35,9 @@ def partition_by_dirichlet(
         if held.min() >= settings.least_images:
             return _cut(shuffled, cuts, devices)
     raise PartitionError(
-        f"beta: {MAX_DRAWS} draws with {settings.beta} all left one of {devices} devices with "
-        f"less than {settings.least_images} of {len(labels)} samples; give a larger beta, fewer "
-        "devices, or least_images = 0"
+        f"beta: {MAX_DRAWS} draws with {settings.beta} all left one of "
+        f"{count_of(devices, 'device')} with less than {settings.least_images} of "
+        f"{count_of(len(labels), 'sample')}; give a larger beta, fewer devices, or least_images = 0"
     )
 
 

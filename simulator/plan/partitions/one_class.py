@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.scenario.model import PartitionSettings
 
@@ -26,8 +27,9 @@ def partition_by_one_class(
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     if devices < len(classes):
         raise PartitionError(
-            f"devices: {devices} of one class each cannot hold {len(classes)} classes; give at "
-            f"least {len(classes)} devices, or fewer classes a stage"
+            f"devices: {devices} of one class each cannot hold "
+            f"{count_of(len(classes), 'class', 'classes')}; give at least "
+            f"{count_of(len(classes), 'device')}, or fewer classes a stage"
         )
     places = random.permutation(devices)
     parts: list[Indices] = [np.empty(0, np.int64)] * devices
@@ -43,6 +45,6 @@ def partition_by_one_class(
 def _check_class(samples: int, holders: int) -> None:
     if samples < holders:
         raise PartitionError(
-            f"devices: a class of {samples} samples falls to {holders} devices; give fewer "
-            "devices, or more classes a stage"
+            f"devices: a class of {count_of(samples, 'sample')} falls to "
+            f"{count_of(holders, 'device')}; give fewer devices, or more classes a stage"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples
 from fleetledger.simulator.errors import PartitionError, PlanError
@@ -104,7 +105,7 @@ def _describe_unreached(
     names = ", ".join(planner.class_names[label] for label in nowhere)
     nobody = f"; nobody has {names}" if nowhere else ""
     whole = len(pictures_with(presence, labels))
-    return f"{lost} of {whole} pictures of the stage reach no device{nobody}"
+    return f"{lost} of {count_of(whole, 'picture')} of the stage reach no device{nobody}"
 
 
 def _presences(

@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.scenario.model import (
     DeviceSettings,
@@ -62,12 +63,14 @@ class TaskSetting:
         later = classes - self.first
         if later < 0:
             raise PlanError(
-                f"setting: {self} of {classes} classes; give at most {classes} to the first task"
+                f"setting: {self} of {count_of(classes, 'class', 'classes')}; give at most "
+                f"{classes} to the first task"
             )
         if later % self.step:
             raise PlanError(
-                f"setting: {self} of {classes} classes leaves {later % self.step} for the last "
-                f"task; take {classes - later % self.step} classes, or another setting"
+                f"setting: {self} of {count_of(classes, 'class', 'classes')} leaves "
+                f"{later % self.step} for the last task; take "
+                f"{count_of(classes - later % self.step, 'class', 'classes')}, or another setting"
             )
         first = self.first if later else None
         return StageSettings(

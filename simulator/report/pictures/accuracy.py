@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.curves import Floats, by_stage, classes_seen, mean_by_stage
 from fleetledger.simulator.report.pictures.style import (
@@ -113,7 +114,7 @@ def _label(results: RunResults, values: Floats) -> str:
     mean = f"average {values.mean():.1f}, last {values[:, -1].mean():.1f}"
     if len(values) == 1:
         return f"this run: {mean}"
-    return f"this run, {len(results.seeds)} seeds, ± one standard deviation: {mean}"
+    return f"this run, {count_of(len(results.seeds), 'seed')}, ± one standard deviation: {mean}"
 
 
 def _write_numbers(axes: Axes, values: Floats, marks: Sequence[tuple[int, float]]) -> None:

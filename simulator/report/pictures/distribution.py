@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.seed_metrics import Distribution
 from fleetledger.simulator.report.curves import Floats
@@ -91,7 +92,9 @@ def _label_devices(axes: Axes, held: Distribution) -> None:
         return
     axes.set_xticks([])
     part = "all" if shown == held.devices_in_fleet else f"{shown} evenly chosen of"
-    axes.set_xlabel(f"{part} {held.devices_in_fleet:,} devices, sorted by the classes they hold")
+    axes.set_xlabel(
+        f"{part} {count_of(held.devices_in_fleet, 'device')}, sorted by the classes they hold"
+    )
 
 
 def _label_classes(axes: Axes, held: Distribution, sizes: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import MetricsError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.pages.rendering import Shown
@@ -32,7 +33,7 @@ def scenes_picture(run_folder: Path, results: RunResults) -> Shown | None:
     shown = ShownScenes.load(path)
     if shown.stages < len(results.first.stages):
         raise MetricsError(
-            f"{path}: answers of {shown.stages} stages, where the run has "
+            f"{path}: answers of {count_of(shown.stages, 'stage')}, where the run has "
             f"{len(results.first.stages)}; run the seed again"
         )
     drawn = draw_segmentation(segmented_scenes(shown), shown.class_names)

@@ -158,7 +158,7 @@ def test_a_key_is_revoked_by_the_root_after_it(rooted: Office) -> None:
     signers = rooted.keys("b", "c", option="--sign-with")
     rooted.trust("revoke", name_of(rooted.key("a")), *signers)
     assert rooted.root.root_keys == (rooted.key("b"), rooted.key("c"))
-    with pytest.raises(TrustError, match="1 root keys for a threshold of 2"):
+    with pytest.raises(TrustError, match="1 root key for a threshold of 2"):
         rooted.trust("revoke", rooted.key("b"), *signers)
     with pytest.raises(TrustError, match="only release key"):
         rooted.trust("revoke", rooted.root.release_keys[0], *signers)

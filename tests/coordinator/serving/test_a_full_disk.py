@@ -148,7 +148,7 @@ def test_nothing_that_is_done_while_the_disk_is_full_grows_with_history(
         assert not any(answered(device) for device in devices)
     refused = [record.getMessage() for record in caplog.records]
     assert len(refused) == 1, refused
-    assert "inputs wait" in refused[0]
+    assert "held up by it: " in refused[0]
     assert counting.replayed == 0
     assert counting.rows < 20 * MINUTES * 60 / 5, "a few rows for each of the rare attempts"
     for device in devices:

@@ -308,7 +308,7 @@ def test_the_owner_is_told_what_is_trained_and_answered(trainee: Driven) -> None
     (asked,) = trainee.take(requests.Train)
     trainee.give(inputs.TrainingFailed(asked.job, "memory: too little"))
     assert describe_training(trainee.state) == (
-        "failed 1 times, will be tried again; round 1 is answered"
+        "failed 1 time, will be tried again; round 1 is answered"
     )
 
 

@@ -149,7 +149,7 @@ def test_tensors_are_asked_by_the_open_inference_protocol(program: Program) -> N
     ("change", "text"),
     [
         ({"shape": [1, 1]}, "shape [1, 1]"),
-        ({"data": [0.5]}, "1 numbers"),
+        ({"data": [0.5]}, "1 number for"),
         ({"data": [1e39] * 3}, "numbers"),
         ({"name": "other"}, "'other' is none"),
         ({"datatype": "INT64"}, "datatype INT64"),
@@ -258,7 +258,7 @@ def test_a_body_with_more_in_it_than_a_request_may_have_is_refused_before_it_is_
     body = tensor_body(filling * 20_000 + filling[:-1])
     answer = served.post("/v2/models/active/infer", content=body)
     assert answer.status_code == 400
-    assert "more than the 4096 numbers that a request may have" in answer.json()["error"]
+    assert "more than the 4,096 numbers that a request may have" in answer.json()["error"]
     assert parsed == []
     fits = served.post("/v2/models/active/infer", content=tensor_body(b",".join([b"0"] * 64)))
     assert (fits.status_code, len(parsed)) == (200, 1)

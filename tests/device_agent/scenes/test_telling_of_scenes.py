@@ -50,7 +50,7 @@ def test_scenes_are_counted_and_what_stands_alone(home: AgentHome) -> None:
     (home.data_folder / "masks" / "b.png").unlink()
     found = data_folder(home)
     assert found.verdict == "note"
-    assert "1 scenes, 3 named classes; 1 pictures or masks alone" in found.text
+    assert "1 scene, 3 named classes; 1 picture or mask alone" in found.text
 
 
 def test_masks_that_nobody_measures_are_noted(tmp_path: Path) -> None:

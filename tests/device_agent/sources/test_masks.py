@@ -38,7 +38,7 @@ def test_a_palette_of_few_colours_keeps_its_indices(bits: int, tmp_path: Path) -
     [
         (picture(), "mode RGB with 8 bits"),
         (picture().convert("RGBA"), "mode RGBA"),
-        (Image.fromarray(values()).convert("1"), "mode 1 with 1 bits"),
+        (Image.fromarray(values()).convert("1"), "mode 1 with 1 bit a"),
         (Image.fromarray(values().astype(np.uint16)), "mode I;16 with 16 bits"),
     ],
 )

@@ -55,5 +55,5 @@ def test_no_images_lose_nothing_and_bad_scores_are_refused() -> None:
     assert summed_losses(np.empty((0, 5), np.float32), []) == (0,) * len(LOGIT_SCALES)
     with pytest.raises(FeatureError, match="NaN"):
         summed_losses(np.full((1, 2), np.nan), [0])
-    with pytest.raises(FeatureError, match="for 1 rows"):
+    with pytest.raises(FeatureError, match="rows 1; give"):
         summed_losses(np.zeros((2, 2)), [0])

@@ -167,7 +167,7 @@ def broken(values: object = None, exponents: object = None) -> CompactFactor:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (broken(values=np.zeros(11, np.int64)), "give 12 values"),
+        (broken(values=np.zeros(11, np.int64)), r"give \(12,\)"),
         (broken(values=np.full(12, 512)), "a value exceeds 511"),
         (broken(exponents=[0, 0, 7]), "row exponents: 7 is outside -4 to 6"),
         (broken(exponents=[0, -5, 0]), "row exponents: -5 is outside -4 to 6"),

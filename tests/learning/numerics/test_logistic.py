@@ -138,8 +138,8 @@ def test_a_tolerance_below_rounding_errors_ends_without_a_claim():
 @pytest.mark.parametrize(
     ("shape", "classes", "told"),
     [
-        ((3, 2), [0, 1], "give .n, M. and n classes"),
-        ((0, 2), [], "at least one"),
+        ((3, 2), [0, 1], "give .n, M. and .n,."),
+        ((0, 2), [], "n >= 1"),
         ((3,), [0, 1, 0], "give .n, M."),
         ((3, 2), [0, 2, 0], "0 to 2, and not all of them occur"),
         ((2, 2), [-1, 0], "-1 to 0, and not all"),

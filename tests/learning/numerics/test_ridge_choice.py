@@ -83,5 +83,5 @@ def test_a_single_class_and_too_few_samples_tell_nothing() -> None:
 
 def test_sums_that_do_not_fit_together_are_refused() -> None:
     gram, correlation = sums(*samples())
-    with pytest.raises(FeatureError, match=r"correlation \(29, 4\) and 4 counts"):
+    with pytest.raises(FeatureError, match=r"correlation \(29, 4\), counts \(4,\)"):
         rate_ridges(gram, correlation[1:], COUNTS, RIDGES)

@@ -294,7 +294,7 @@ def test_what_cannot_be_a_partial_sum_is_refused_and_changes_nothing():
     with pytest.raises(RangeError, match="2 beside 2; 3 are proven to fit"):
         total.join(total.flat, 2, 20)
     for samples in (0, 1001):
-        with pytest.raises(RangeError, match=f"{samples} of 1 devices; each has 1 to 1000"):
+        with pytest.raises(RangeError, match=f"{samples}, devices: 1; each has 1 to 1000"):
             total.join(total.flat, 1, samples)
     assert total.flat.tobytes() == before.tobytes()
 

@@ -171,7 +171,7 @@ def test_payloads_of_another_form_are_refused():
     one, two = (np.zeros((rows, WIDTH), np.int64) for rows in (1, 2))
     counts = np.array([1, 1])
     names = (ClassName("cat"), ClassName("dog"))
-    for sums, triangle, message in ((one, gram, "1 rows for 2 counts"), (two, gram[1:], "gram")):
+    for sums, triangle, message in ((one, gram, "1 row for 2 counts"), (two, gram[1:], "gram")):
         payload = encode_statistics(LocalStatistics(ClassSums(names, counts, sums), triangle))
         with pytest.raises(ContributionError, match=message):
             COORDINATOR.check(TOLD, payload)

@@ -111,7 +111,7 @@ def test_a_head_that_is_not_fitted_to_the_end_is_used_and_says_so():
     head = solved(told, part_of(told, make_samples(9)))
     assert head.weights.any()
     assert len(head.remarks) == 1
-    assert "after 1 steps, tolerance is 1.0e-06" in head.remarks[0]
+    assert "after 1 step, tolerance is 1.0e-06" in head.remarks[0]
 
 
 def test_classes_without_data_have_rows_of_zeros_that_never_win():
@@ -147,7 +147,7 @@ def test_a_fleet_that_needs_more_memory_than_is_allowed_is_refused_in_words():
     features = np.rint(np.random.default_rng(2).normal(0, 20, (3000, 200))).astype(np.float32)
     part = part_of(told, Samples(features, [NAMES[i % 4] for i in range(3000)]))
     with pytest.raises(
-        MethodError, match="a head of 4 classes from 3000 samples of 200 features takes 3:"
+        MethodError, match="a head of 4 classes from 3,000 samples of 200 features takes 3:"
     ):
         solved(told, part)
     with pytest.raises(MethodError, match="features of 6000 samples take 2: let a new lineage"):

@@ -105,10 +105,10 @@ def test_moments_of_a_few_samples_wait_and_their_features_do_not():
     [
         (features([[-128] + [0] * 11]), "features: -128; give integers from -127"),
         (features([[2] * 12, [1] * 12]), "class 'cat' are not sorted"),
-        (features([[1] * 12], [2]), "features: 1 rows for counts of 2"),
+        (features([[1] * 12], [2]), "features: 1 row for counts of 2"),
         (features([[1] * 11]), r"features: int8 \(1, 11\) does not fit"),
         (features([[1] * 12], [0]), "counts: 0 to 0 samples"),
-        (features([[1] * 12] * 2, [1, 1]), "class_names: 1 names for 2 counts"),
+        (features([[1] * 12] * 2, [1, 1]), "class_names: 1 name for 2 counts"),
         (moments(2, [1] * 12, [1] * 12), "unknown tensor; give only counts, features"),
     ],
 )

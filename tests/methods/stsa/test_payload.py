@@ -215,7 +215,7 @@ def test_group_sums_whose_total_could_wrap_are_refused():
         ScaledIntegers(np.full((1000, 40), 2**62), -20),
         1000,
     )
-    with pytest.raises(RangeError, match="1000 rows of up to 4611686018427387904 may leave int64"):
+    with pytest.raises(RangeError, match="1,000 rows of up to 4611686018427387904 may leave int64"):
         LocalStatistics.of_groups(("a",), groups)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleetledger.methods.training import Partial, Summing
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
@@ -130,8 +131,9 @@ class _Lot:
         if self.losses >= _MOST_LOSSES:
             names = f"{self.members[0].device} to {self.members[-1].device}"
             raise EngineError(
-                f"engine.workers: {self.losses} workers ended while they trained {names}; look "
-                "whether the memory is full, and begin the run again: it goes on where it was"
+                f"engine.workers: {count_of(self.losses, 'worker')} ended while they trained "
+                f"{names}; look whether the memory is full, and begin the run again: it goes on "
+                "where it was"
             )
         self.pending, self.is_again = pending, self.told is not None
 

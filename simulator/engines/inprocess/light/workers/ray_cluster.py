@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from fleetledger.methods.training import Partial
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources
 from fleetledger.simulator.engines.inprocess.light.holdings import TrainInputs
@@ -212,8 +213,9 @@ class RayWorkers:
     def _check_store(self) -> None:
         if len(self.nodes) > 1 and self._settings.store is None:
             raise EngineError(
-                f"engine.store: not given, and the workers are on {len(self.nodes)} machines; give "
-                "a URL or a folder that all of them reach, for what devices remember"
+                "engine.store: not given, and the workers are on "
+                f"{count_of(len(self.nodes), 'machine')}; give a URL or a folder that all of them "
+                "reach, for what devices remember"
             )
 
     def _known(self, worker: Worker) -> RayWorker:
