@@ -68,20 +68,6 @@ QUERIES: Mapping[str, CannedQuery] = {
         " WHERE silent_since IS NOT NULL OR last_start IS NULL ORDER BY silent_since",
         "As the ledger has it; who is online just now is in `fleetledger coordinator status`.",
     ),
-    "rounds_newest": CannedQuery(
-        "Rounds, newest first",
-        "SELECT round, stage, phase, state, asked, counted, missing, samples, opened, seconds,"
-        " reason FROM rounds ORDER BY round DESC",
-    ),
-    "stages_with_contributions": CannedQuery(
-        "Stages, and what was given in them",
-        "SELECT stages.stage, classes, opened, closed, closed_because,"
-        " count(contributions.entry) AS contributions, count(DISTINCT device) AS devices,"
-        " coalesce(sum(samples), 0) AS samples FROM stages"
-        " LEFT JOIN contributions ON contributions.stage = stages.stage"
-        " AND state IN ('held', 'answer')"
-        " GROUP BY stages.stage ORDER BY stages.stage DESC",
-    ),
     "timeline_of_a_device": CannedQuery(
         "Timeline of one device",
         "SELECT entry, time, kind, body FROM entries WHERE device = :device"
@@ -102,11 +88,6 @@ QUERIES: Mapping[str, CannedQuery] = {
         "SELECT substr(time, 1, 10) AS day, kind, count(*) AS entries FROM entries"
         " GROUP BY day, kind ORDER BY day DESC, entries DESC",
     ),
-    "new_classes_seen": CannedQuery(
-        "What devices have noticed as new",
-        "SELECT time, device, why, classes, images, uncertainty, entry FROM sightings"
-        " ORDER BY entry DESC",
-    ),
     "traffic": CannedQuery(
         "Bytes of each device, as it counted them at its newest evaluation",
         "SELECT device, bytes_up, bytes_down, contributions FROM devices ORDER BY bytes_up DESC",
@@ -117,13 +98,10 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     "entries": ("Entries", "Everything, in order. `fleetledger ledger show` says it in words."),
     "devices": ("Devices", "Every admitted device, and what it runs."),
     "tags": ("Tags", "What devices are told apart by, and who says so."),
-    "stages": ("Stages", "What the fleet was asked to learn, and when."),
     "contributions": ("Contributions", "What devices gave, part by part."),
-    "rounds": ("Rounds", "Rounds of training: who was asked, what counted."),
     "models": ("Models", "Every version, where it runs, how well it does."),
     "accuracy_per_class": ("Accuracy per class", "The newest evaluation of a version by a device."),
     "problems": ("Problems", "What devices reported that their owners should mend."),
-    "sightings": ("Sightings", "What devices have noticed as new."),
     "releases": ("Releases", "Signed releases of models."),
     "keys": ("Keys", "Keys of devices."),
 }
@@ -144,7 +122,6 @@ _UNITS: Mapping[str, Mapping[str, str]] = {
     "contribution": {"payload_bytes": "byte"},
     "device": {"bytes_up": "byte", "bytes_down": "byte"},
     "entry": {"time_ns": "nanosecond"},
-    "round": {"weights_bytes": "byte", "opened_ns": "nanosecond", "closed_ns": "nanosecond"},
 }
 _INNER = ("node", "projection", "checkpoint", "blob")
 

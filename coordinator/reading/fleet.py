@@ -204,7 +204,8 @@ class _Clock:
 def _stage(
     ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts], clock: _Clock
 ) -> StageNow:
-    lineage = state_of(ledger).lineages.current
+    state = state_of(ledger)
+    lineage = state.lineages.current
     method = None if lineage is None else lineage.method
     able = [
         item.device
@@ -214,9 +215,8 @@ def _stage(
         and item.refused_by is None
         and (item.features is None or method is None or can_learn_with(item.features, method))
     ]
-    heard = contribution_views.contributors(ledger, stage.stage) | round_views.without_data(
-        ledger, stage.stage
-    )
+    heard = contribution_views.contributors(ledger, stage.stage)
+    heard |= round_views.without_data(state, stage.stage).keys()
     current = round_views.open_round(ledger)
     now_ns = clock.time_ns
     return StageNow(

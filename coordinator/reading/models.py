@@ -179,8 +179,8 @@ def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, 
 
 def stages_of(ledger: LedgerReader) -> list[tuple[int, int, int]]:
     """Return each stage with the entry that opened it, and its number of classes."""
-    rows = ledger.db.execute("SELECT stage, opened_index, class_names FROM stage ORDER BY stage")
-    return [(stage, index, len(json.loads(names))) for stage, index, names in rows.fetchall()]
+    found = sorted(state_of(ledger).stages.by_number.items())
+    return [(number, stage.opened_index, len(stage.class_names)) for number, stage in found]
 
 
 def retractions(ledger: LedgerReader) -> list[int]:

@@ -125,9 +125,9 @@ def names_of_newest(ledger: LedgerReader, version: int) -> frozenset[str]:
 def first_stages(ledger: LedgerReader) -> dict[str, int]:
     """Return the stage that first asked for each class, by its present name."""
     meanings, first = _meanings(ledger), dict[str, int]()
-    for stage, names in ledger.db.execute("SELECT stage, class_names FROM stage ORDER BY stage"):
-        for name in json.loads(names):
-            first.setdefault(_meant(meanings, name), stage)
+    for number, stage in sorted(state_of(ledger).stages.by_number.items()):
+        for name in stage.class_names:
+            first.setdefault(_meant(meanings, name), number)
     return first
 
 

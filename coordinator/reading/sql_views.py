@@ -39,22 +39,11 @@ _VIEWS = {
         SELECT device, name AS tag, value,
             CASE WHEN operator IS NULL THEN 'owner' ELSE 'operator' END AS said_by
         FROM device_tag WHERE value IS NOT NULL""",
-    "stages": """
-        SELECT stage, class_names AS classes, ISO(opened_ns) AS opened, opened_by,
-            ISO(closed_ns) AS closed, closed_because, answered, expected,
-            opened_index AS entry
-        FROM stage""",
     "contributions": """
         SELECT contribution.idx AS entry, ISO(entry.time_ns) AS time,
             contribution.device, stage, part, revision, state, samples, payload_bytes AS bytes,
             payload
         FROM contribution JOIN entry USING (idx)""",
-    "rounds": """
-        SELECT number AS round, stage, round_of_stage, phase, state, asked, counted, missing,
-            looking, samples, reason, ISO(opened_ns) AS opened,
-            ISO(closed_ns) AS closed, round((closed_ns - opened_ns) / 1e9, 1) AS seconds,
-            weights_bytes AS bytes_to_each, client_drift, opened_index AS entry
-        FROM round""",
     "models": """
         SELECT version, state, class_names AS classes, contributions, source AS imported_from,
             ISO(solved_ns) AS made,
@@ -77,10 +66,6 @@ _VIEWS = {
         SELECT idx AS entry, ISO(time_ns) AS time, device,
             json_extract(body, '$.about') AS about, json_extract(body, '$.text') AS text
         FROM entry WHERE kind = 'device.problem'""",
-    "sightings": """
-        SELECT idx AS entry, ISO(time_ns) AS time, device, why, class_names AS classes,
-            model_version AS with_model, images, uncertainty, baseline
-        FROM transition""",
     "releases": """
         SELECT number, version, ISO(expires_ns) AS expires, key, action AS pushed_by_entry,
             idx AS entry
@@ -97,14 +82,10 @@ REFERENCES: Mapping[str, str] = {
     "idx": "entry.idx",
     "admitted_index": "entry.idx",
     "changed_index": "entry.idx",
-    "opened_index": "entry.idx",
     "solved_index": "entry.idx",
     "planned_index": "entry.idx",
     "newest_index": "entry.idx",
     "action": "entry.idx",
-    "stage": "stage.stage",
-    "round": "round.number",
-    "follows": "round.number",
     "rollout": "rollout.number",
     "version": "model.version",
     "former": "model.version",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.answers import RightCount
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
@@ -40,17 +40,17 @@ class StageAccuracy(Strict):
 
 def stage_accuracies(ledger: LedgerReader) -> tuple[StageAccuracy, ...]:
     """Return every stage, oldest first; a model counts for the newest stage that it has learned."""
-    stages = ledger.db.execute("SELECT stage, class_names, opened_index FROM stage ORDER BY stage")
+    stages = sorted(state_of(ledger).stages.by_number.items())
     measured = _measured_versions(ledger)
     found = []
-    for stage, names, index in stages.fetchall():
-        version = measured.get(stage)
+    for number, stage in stages:
+        version = measured.get(number)
         old, new = (None, None) if version is None else _spreads(ledger, version)
         found.append(
             StageAccuracy(
-                stage=stage,
-                class_names=tuple(json.loads(names)),
-                index=index,
+                stage=number,
+                class_names=stage.class_names,
+                index=stage.opened_index,
                 version=version,
                 old=old,
                 new=new,
@@ -61,12 +61,15 @@ def stage_accuracies(ledger: LedgerReader) -> tuple[StageAccuracy, ...]:
 
 def _measured_versions(ledger: LedgerReader) -> dict[int, int]:
     """Return the newest measured version of each stage."""
-    query = (
-        "SELECT version, coalesce((SELECT max(stage) FROM stage WHERE opened_index < solved_index),"
-        " 0) FROM model WHERE source IS NULL AND version IN (SELECT version FROM measured)"
-        " ORDER BY version"
+    stages = state_of(ledger).stages.by_number.items()
+    rows = ledger.db.execute(
+        "SELECT version, solved_index FROM model WHERE source IS NULL"
+        " AND version IN (SELECT version FROM measured) ORDER BY version"
     )
-    return {stage: version for version, stage in ledger.db.execute(query)}
+    return {
+        max((number for number, stage in stages if stage.opened_index < at), default=0): version
+        for version, at in rows.fetchall()
+    }
 
 
 _RESULTS = """

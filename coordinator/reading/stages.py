@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
+from fleetledger.coordinator.topics.rounds.views import without_data
 
 
 @dataclass(frozen=True)
@@ -35,31 +37,58 @@ class StageFacts:
     """Devices that said that they have nothing, and gave nothing."""
 
 
-_STAGES = """
-SELECT stage.*, coalesce(given.parts, 0) AS parts, coalesce(given.devices, 0) AS devices,
-    coalesce(given.samples, 0) AS samples,
-    (SELECT count(*) FROM round WHERE round.stage = stage.stage) AS rounds,
-    (SELECT count(DISTINCT device) FROM contribution AS one WHERE one.stage = stage.stage) AS gave,
-    (SELECT count(DISTINCT device) FROM no_data AS none WHERE none.stage = stage.stage
-        AND none.device NOT IN (SELECT device FROM contribution AS one
-            WHERE one.stage = stage.stage)) AS without_any
-FROM stage LEFT JOIN (
-    SELECT stage, count(*) AS parts, count(DISTINCT device) AS devices, sum(samples) AS samples
-    FROM contribution WHERE state IN ('held', 'answer') AND stage {} GROUP BY stage
-) AS given USING (stage)
+_GIVEN = """
+SELECT stage, count(DISTINCT device) FILTER (WHERE counts), sum(counts),
+    coalesce(sum(samples) FILTER (WHERE counts), 0), json_group_array(DISTINCT device)
+FROM (SELECT stage, device, samples, state IN ('held', 'answer') AS counts FROM contribution
+    WHERE stage IN (SELECT value FROM json_each(?)))
+GROUP BY stage
 """
 
 
 def newest_stages(ledger: LedgerReader, before: int, limit: int) -> list[StageFacts]:
     """Return stages below one, newest first."""
-    query = _STAGES.format("< ?") + " WHERE stage < ? ORDER BY stage DESC LIMIT ?"
-    return [_stage(row) for row in ledger.db.query(query, [before, before, limit])]
+    numbers = sorted(number for number in state_of(ledger).stages.by_number if number < before)
+    return _facts(ledger, numbers[::-1][:limit])
 
 
 def one_stage(ledger: LedgerReader, stage: int) -> StageFacts | None:
     """Return a stage; None where there is none."""
-    rows = ledger.db.query(_STAGES.format("= ?") + " WHERE stage = ?", [stage, stage])
-    return next(map(_stage, rows), None)
+    return next(iter(_facts(ledger, [stage])), None)
+
+
+def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
+    state = state_of(ledger)
+    rows = ledger.db.execute(_GIVEN, [json.dumps(numbers)]).fetchall()
+    given = {stage: figures for stage, *figures in rows}
+    found = []
+    for number in numbers:
+        stage = state.stages.by_number.get(number)
+        if stage is None:
+            continue
+        contributors, parts, samples, names = given.get(number, (0, 0, 0, "[]"))
+        gave, closed = json.loads(names), stage.closed
+        found.append(
+            StageFacts(
+                stage=number,
+                class_names=stage.class_names,
+                opened_index=stage.opened_index,
+                opened_ns=stage.asked_ns,
+                opened_by=stage.opened_by,
+                closed_index=stage.closed_index,
+                closed_ns=stage.closed_ns,
+                closed_because=None if closed is None else closed.reason,
+                answered=None if closed is None else closed.answered,
+                expected=None if closed is None else closed.expected,
+                contributions=parts,
+                contributors=contributors,
+                samples=samples,
+                rounds=sum(one.stage == number for one in state.rounds.facts.values()),
+                gave=len(gave),
+                without=len(without_data(state, number).keys() - set(gave)),
+            )
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -91,55 +120,28 @@ def given_for(ledger: LedgerReader, stage: int, after: int, limit: int) -> list[
 
 def nothing_for(ledger: LedgerReader, stage: int, limit: int) -> list[tuple[str, int, str]]:
     """Return who had nothing for a stage, or could not: device, entry, why; the newest first."""
+    gave = ledger.db.execute("SELECT DISTINCT device FROM contribution WHERE stage = ?", [stage])
+    others = without_data(state_of(ledger), stage)
+    for (device,) in gave.fetchall():
+        others.pop(device, None)
+    return _reasons(ledger, sorted(others.values(), reverse=True)[:limit])
+
+
+def _reasons(ledger: LedgerReader, indices: list[int]) -> list[tuple[str, int, str]]:
+    """Return who said by entries that there is nothing to give, and why."""
     rows = ledger.db.execute(
-        "SELECT device, max(idx), coalesce(reason, '') FROM no_data WHERE stage = ?"
-        " AND device NOT IN (SELECT device FROM contribution WHERE stage = ?)"
-        " GROUP BY device ORDER BY 2 DESC LIMIT ?",
-        [stage, stage, limit],
+        "SELECT device, idx, coalesce(json_extract(body, '$.reason'), '')"
+        " FROM json_each(?) AS said JOIN entry ON entry.idx = said.value"
+        " ORDER BY said.key",
+        [json.dumps(indices)],
     )
     return [(str(device), int(index), str(why)) for device, index, why in rows.fetchall()]
 
 
-@dataclass(frozen=True)
-class RoundFacts:
-    """A round, as far as it came."""
-
-    number: int
-    stage: int
-    round_of_stage: int
-    phase: str
-    opened_index: int
-    opened_ns: int
-    asked: int
-    looking: int
-    state: str
-    closed_index: int | None
-    closed_ns: int | None
-    counted: int | None
-    missing: int | None
-    reason: str | None
-    averaged_index: int | None
-    averaging_seconds: float | None
-    samples: int | None
-    drift: float | None
-    weights_bytes: int
-
-    @property
-    def seconds(self) -> float | None:
-        """From when it opened to when it closed."""
-        return None if self.closed_ns is None else (self.closed_ns - self.opened_ns) / 1e9
-
-
 def rounds_of(ledger: LedgerReader, stage: int, before: int, limit: int) -> list[RoundFacts]:
     """Return rounds of a stage below one, newest first."""
-    query = "SELECT * FROM round WHERE stage = ? AND number < ? ORDER BY number DESC LIMIT ?"
-    return [_round(row) for row in ledger.db.query(query, [stage, before, limit])]
-
-
-def one_round(ledger: LedgerReader, number: int) -> RoundFacts | None:
-    """Return a round; None where there is none."""
-    rows = ledger.db.query("SELECT * FROM round WHERE number = ?", [number])
-    return next(map(_round, rows), None)
+    found = reversed(state_of(ledger).rounds.facts.values())
+    return [one for one in found if one.stage == stage and one.number < before][:limit]
 
 
 @dataclass(frozen=True)
@@ -159,54 +161,11 @@ def answers_to(ledger: LedgerReader, stage: int, number: int) -> dict[str, Answe
     """Return what came of each device that was asked, by its name."""
     rows = ledger.db.execute(
         "SELECT device, idx, state, samples, payload_bytes, '' FROM contribution"
-        " WHERE stage = ? AND part = ? AND state <> 'held' UNION ALL"
-        " SELECT device, idx, 'nothing', 0, 0, coalesce(reason, '') FROM no_data"
-        " WHERE stage = ? AND round = ? ORDER BY 2",
-        [stage, number, stage, number],
+        " WHERE stage = ? AND part = ? AND state <> 'held' ORDER BY idx",
+        [stage, number],
     )
-    return {row[0]: AnswerRow(*row) for row in rows.fetchall()}
-
-
-def _stage(row: dict[str, Any]) -> StageFacts:
-    return StageFacts(
-        stage=row["stage"],
-        class_names=tuple(json.loads(row["class_names"])),
-        opened_index=row["opened_index"],
-        opened_ns=row["opened_ns"],
-        opened_by=row["opened_by"],
-        closed_index=row["closed_index"],
-        closed_ns=row["closed_ns"],
-        closed_because=row["closed_because"],
-        answered=row["answered"],
-        expected=row["expected"],
-        contributions=row["parts"],
-        contributors=row["devices"],
-        samples=row["samples"],
-        rounds=row["rounds"],
-        gave=row["gave"],
-        without=row["without_any"],
-    )
-
-
-def _round(row: dict[str, Any]) -> RoundFacts:
-    return RoundFacts(
-        number=row["number"],
-        stage=row["stage"],
-        round_of_stage=row["round_of_stage"],
-        phase=row["phase"],
-        opened_index=row["opened_index"],
-        opened_ns=row["opened_ns"],
-        asked=row["asked"],
-        looking=row["looking"],
-        state=row["state"],
-        closed_index=row["closed_index"],
-        closed_ns=row["closed_ns"],
-        counted=row["counted"],
-        missing=row["missing"],
-        reason=row["reason"],
-        averaged_index=row["averaged_index"],
-        averaging_seconds=row["averaging_seconds"],
-        samples=row["samples"],
-        drift=row["client_drift"],
-        weights_bytes=row["weights_bytes"],
-    )
+    found = {row[0]: AnswerRow(*row) for row in rows.fetchall()}
+    nothing = state_of(ledger).rounds.nothing_in((number,))
+    for device, index, why in _reasons(ledger, list(nothing.values())):
+        found[device] = AnswerRow(device, index, "nothing", 0, 0, why)
+    return found

@@ -40,14 +40,6 @@ from fleetledger.coordinator.topics.models.views import (
 )
 from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
-from fleetledger.coordinator.topics.rounds.views import (
-    DECLINED,
-    NO_DATA,
-    OBSERVATION,
-    ROUND,
-    STOPPED,
-)
-from fleetledger.coordinator.topics.stages.views import STAGE, TRANSITION
 
 
 def _linked(table: Projection) -> Projection:
@@ -71,17 +63,11 @@ TABLES = Projections(
             DEVICE_TWINS,
             DEVICE_PROBLEM,
             DEVICE_TAG,
-            STAGE,
             CONTRIBUTION,
             CONTRIBUTION_CLASS,
             LEFT_OUT,
             LEFT_OUT_PART,
             SET_ASIDE,
-            ROUND,
-            STOPPED,
-            DECLINED,
-            NO_DATA,
-            OBSERVATION,
             MODEL,
             MODEL_FAILED,
             FLEET_MODEL,
@@ -96,7 +82,6 @@ TABLES = Projections(
             PUSH,
             RELEASE,
             DESCENT,
-            TRANSITION,
             TEMPERATURE,
             TROUBLE,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.old_and_new import ratios_of
 from fleetledger.schemas.message import Strict
@@ -66,7 +67,9 @@ FROM measured JOIN model USING (version) GROUP BY version ORDER BY version
 
 def version_accuracies(ledger: LedgerReader, most: int) -> AccuracyByVersion:
     """Return at most `most` of the versions that were measured, spread over all of them."""
-    stages = ledger.db.execute("SELECT opened_index, stage FROM stage ORDER BY stage").fetchall()
+    stages = [
+        (stage.opened_index, number) for number, stage in state_of(ledger).stages.by_number.items()
+    ]
     rows = ledger.db.execute(_MEASURED).fetchall()
     shown = _spread(rows, most)
     ratios = ratios_of(ledger, [row[0] for row in shown])

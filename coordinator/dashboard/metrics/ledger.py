@@ -9,6 +9,7 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.metrics.families import counter, gauge, gauges
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.old_and_new import correct_ratios
@@ -35,10 +36,10 @@ def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
     yield counter("ledger_entries_total", "Entries of the ledger.", ledger.size)
     yield gauge("ledger_bytes", "Size of the ledger's database with its log.", _bytes(ledger.path))
     yield _contributions(ledger)
-    yield gauge("stages_open", "Stages that are open.", _number(ledger, _OPEN_STAGES))
-    yield gauge(
-        "rounds_stopped", "1 where rounds stopped by themselves.", _number(ledger, _STOPPED)
-    )
+    state = state_of(ledger)
+    yield gauge("stages_open", "Stages that are open.", int(state.stages.open is not None))
+    stopped = int(state.rounds.void.stopped is not None)
+    yield gauge("rounds_stopped", "1 where rounds stopped by themselves.", stopped)
     yield gauge(
         "devices_doubled",
         "Devices whose name two installations have, and that wait for the operator.",
@@ -46,10 +47,6 @@ def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
     )
     yield from _models(ledger)
     yield from _rollouts(ledger)
-
-
-_OPEN_STAGES = "SELECT count(*) FROM stage WHERE closed_ns IS NULL"
-_STOPPED = "SELECT EXISTS (SELECT 1 FROM stopped)"
 
 
 def accepted(ledger: LedgerReader) -> int:

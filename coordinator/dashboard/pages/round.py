@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.asking import number_in_path
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stage import RoundLine, round_line
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading import stages
-from fleetledger.coordinator.reading.stages import AnswerRow, RoundFacts
+from fleetledger.coordinator.reading.stages import AnswerRow
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import opening
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
@@ -56,7 +58,8 @@ class RoundPage(PageModel):
 def read(sources: Sources, asked: Asked) -> RoundPage:
     """Return a round; raise `NotThereError` where there is none."""
     ledger, number = sources.ledger, number_in_path(asked, "number", "round")
-    found = stages.one_round(ledger, number)
+    rounds = state_of(ledger).rounds.facts
+    found = rounds.get(number)
     if found is None:
         raise NotThereError(f"There is no round {number}; the page of a stage lists its rounds.")
     opened = opening(ledger, found.opened_index)
@@ -80,18 +83,13 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
         follows=opened.follows,
         devices=tuple(_device(name, answers.get(name), closed) for name in sorted(opened.cohort)),
         observers=opened.observers,
-        before=_beside(ledger, "max(number) FROM round WHERE number <", number),
-        after=_beside(ledger, "min(number) FROM round WHERE number >", number),
+        before=max((one for one in rounds if one < number), default=None),
+        after=min((one for one in rounds if one > number), default=None),
     )
 
 
 def _body(ledger: LedgerReader, index: int | None) -> Mapping[str, Any]:
     return {} if index is None else ledger.entry(index).body
-
-
-def _beside(ledger: LedgerReader, what: str, number: int) -> int | None:
-    found = ledger.db.execute(f"SELECT {what} ?", [number]).fetchone()[0]
-    return None if found is None else int(found)
 
 
 def _title(found: RoundFacts, answers: Mapping[str, AnswerRow]) -> str:

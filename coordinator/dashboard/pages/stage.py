@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
@@ -9,8 +10,9 @@ from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sour
 from fleetledger.coordinator.reading import stages
 from fleetledger.coordinator.reading.answers import FleetNow
 from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.stages import RoundFacts, StageFacts
+from fleetledger.coordinator.reading.stages import StageFacts
 from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 
@@ -93,7 +95,7 @@ def read(sources: Sources, asked: Asked) -> StagePage:
     before = count_of(asked.query.get("before")) or _ALL
     rounds = stages.rounds_of(ledger, number, before, SHOWN + 1)
     stopped = fleet.stopped_rounds if now is not None else None
-    last = ledger.db.execute("SELECT max(stage) FROM stage").fetchone()[0]
+    last = state_of(ledger).stages.current or 0
     return StagePage(
         title=_title(found, fleet, is_open=now is not None),
         stage=stage_line(found, fleet.stage),

@@ -33,6 +33,7 @@ from fleetledger.coordinator.topics.rounds.state import (
     DeviceRounds,
     Round,
     RoundAnswered,
+    RoundFacts,
     RoundsState,
     Stopped,
     VoidRun,
@@ -78,6 +79,18 @@ class RoundOpened(EntryBody):
 
 def _open(rounds: RoundsState, body: RoundOpened, at: Place) -> None:
     rounds.by_number[body.number] = Round(body, at.index, at.time_ns, rounds.weights)
+    rounds.facts[body.number] = RoundFacts(
+        body.number,
+        body.stage,
+        body.round_of_stage,
+        body.phase,
+        body.follows,
+        at.index,
+        at.time_ns,
+        len(body.cohort),
+        len(body.observers),
+        body.weights.size,
+    )
     rounds.last_number = body.number
     for device in (*body.cohort, *body.observers):
         rounds.by_device.setdefault(device, DeviceRounds()).order_action = at.index
@@ -115,6 +128,8 @@ class CohortContinued(EntryBody):
 
 def _continue(rounds: RoundsState, body: CohortContinued, at: Place) -> None:
     rounds.by_number[body.number].asks_too(body.cohort, body.observers)
+    facts = rounds.facts[body.number]
+    facts.asked, facts.looking = facts.asked + len(body.cohort), facts.looking + len(body.observers)
     for device in body.devices:
         rounds.by_device.setdefault(device, DeviceRounds()).order_action = at.index
 
@@ -174,6 +189,10 @@ def _close(rounds: RoundsState, body: RoundClosed, at: Place) -> None:
     current = rounds.by_number[body.number]
     current.closed = body
     current.ended_ns, current.ended_index = at.time_ns, at.index
+    facts = rounds.facts[body.number]
+    facts.state = "closed" if body.counted else "came to nothing"
+    facts.closed_index, facts.closed_ns, facts.reason = at.index, at.time_ns, body.reason
+    facts.counted, facts.missing = len(body.counted), len(body.missing)
     for device in current.unheard:
         rounds.by_device[device].order_action = at.index
     if not body.counted:
@@ -239,6 +258,10 @@ class WeightsAveraged(EntryBody):
 def _average(rounds: RoundsState, body: WeightsAveraged, at: Place) -> None:
     current = rounds.by_number[body.number]
     current.averaged = True
+    facts = rounds.facts[body.number]
+    facts.state, facts.averaged_index, facts.averaging_seconds = "averaged", at.index, body.seconds
+    # A phase that passes the weights on has logits or images for answers, and no drift.
+    facts.samples, facts.drift = body.samples, None if body.unchanged else body.client_drift
     rounds.void.went_on(current)
     rounds.taint.means.append(at.index)
     inputs = set(body.inputs)
@@ -322,6 +345,8 @@ class RoundFailed(EntryBody):
 def _fail(rounds: RoundsState, body: RoundFailed, at: Place) -> None:
     current = rounds.by_number[body.number]
     current.failed = body.reason
+    rounds.facts[body.number].state = "failed"
+    rounds.facts[body.number].reason = body.reason
     current.ended_ns, current.ended_index = at.time_ns, at.index
     _begin_again(rounds, current)
 

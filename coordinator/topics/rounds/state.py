@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -114,6 +114,37 @@ class Round:
         return self.unable | refused
 
 
+@dataclass
+class RoundFacts:
+    """A round of any lineage, as far as it came, in figures."""
+
+    number: int
+    stage: int
+    round_of_stage: int
+    phase: str
+    follows: int | None
+    opened_index: int
+    opened_ns: int
+    asked: int
+    looking: int
+    weights_bytes: int
+    state: str = "open"
+    closed_index: int | None = None
+    closed_ns: int | None = None
+    counted: int | None = None
+    missing: int | None = None
+    reason: str | None = None
+    averaged_index: int | None = None
+    averaging_seconds: float | None = None
+    samples: int | None = None
+    drift: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """From when it opened to when it closed."""
+        return None if self.closed_ns is None else (self.closed_ns - self.opened_ns) / 1e9
+
+
 @dataclass(frozen=True)
 class Stopped:
     """That a stage asks for nothing more, by entry, and why."""
@@ -201,6 +232,8 @@ class RoundsState:
     stages: StagesState = field(repr=False, compare=False)
     by_number: dict[int, Round] = field(default_factory=dict)
     """Of the current lineage."""
+    facts: dict[int, RoundFacts] = field(default_factory=dict)
+    """Of every lineage, in ascending order."""
     by_device: dict[DeviceId, DeviceRounds] = field(default_factory=dict)
     """Of devices that were ever asked or answered."""
     void: VoidRun = field(default_factory=VoidRun)
@@ -229,6 +262,18 @@ class RoundsState:
     def of(self, device: DeviceId) -> DeviceRounds:
         """Return what a device was asked and answered, to read."""
         return self.by_device.get(device) or DeviceRounds()
+
+    def nothing_in(self, numbers: Collection[int]) -> dict[DeviceId, int]:
+        """Return who said to some rounds that there is nothing to give, with the newest entry."""
+        found = {
+            device: [
+                known.answers[number].index
+                for number in numbers
+                if number in known.answers and known.answers[number].payload is None
+            ]
+            for device, known in self.by_device.items()
+        }
+        return {device: max(indices) for device, indices in found.items() if indices}
 
     def averaged_in(self, stage: int) -> int:
         """Count the rounds of a stage that gave a model."""

@@ -1,230 +1,44 @@
-"""Rounds for whoever asks: tables for SQL, and what the command line shows."""
+"""Rounds, as the command line shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from sqlite_utils import Database
-
-from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.ledger.projections import Projection
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,
 )
-from fleetledger.coordinator.topics.lineages.entries import NetworkImported
-from fleetledger.coordinator.topics.rounds.entries import (
-    CohortContinued,
-    RoundClosed,
-    RoundFailed,
-    RoundOpened,
-    RoundsResumed,
-    RoundsStopped,
-    WeightsAveraged,
-)
-from fleetledger.coordinator.topics.stages.entries import BOUNDS
+from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
+from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.schemas.shown import Column
+from fleetledger.schemas.values import DeviceId
 
 _SECOND_NS = 1_000_000_000
 
 
-def _round_opened(db: Database, entry: Entry) -> None:
-    body = entry.body
-    db.table("round").insert(
-        {
-            "number": body["number"],
-            "opened_index": entry.index,
-            "stage": body["stage"],
-            "round_of_stage": body["round_of_stage"],
-            "phase": body["phase"],
-            "follows": body.get("follows"),
-            "asked": len(body["cohort"]),
-            "looking": len(body.get("observers", ())),
-            "opened_ns": entry.time_ns,
-            "weights": body["weights"]["digest"],
-            "weights_bytes": body["weights"]["size"],
-            "state": "open",
-        }
-    )
-
-
-def _cohort_continued(db: Database, entry: Entry) -> None:
-    body = entry.body
-    db.execute(
-        "UPDATE round SET asked = asked + ?, looking = looking + ? WHERE number = ?",
-        [len(body["cohort"]), len(body["observers"]), body["number"]],
-    )
-
-
-def _round_closed(db: Database, entry: Entry) -> None:
-    body = entry.body
-    change = {
-        "state": "closed" if body["counted"] else "came to nothing",
-        "closed_index": entry.index,
-        "closed_ns": entry.time_ns,
-        "counted": len(body["counted"]),
-        "missing": len(body["missing"]),
-        "reason": body["reason"],
-    }
-    db.table("round").update(body["number"], change)
-
-
-def _weights_averaged(db: Database, entry: Entry) -> None:
-    body = entry.body
-    change = {
-        "state": "averaged",
-        "averaged_index": entry.index,
-        "averaging_seconds": body["seconds"],
-        "result": body["weights"]["digest"],
-        "aggregate": body["aggregate"],
-        "samples": body["samples"],
-        # A phase that passes the weights on has logits or images for answers, and no drift.
-        "client_drift": None if body.get("unchanged") else body["client_drift"],
-    }
-    db.table("round").update(body["number"], change)
-
-
-def _round_failed(db: Database, entry: Entry) -> None:
-    change = {"state": "failed", "reason": entry.body["reason"]}
-    db.table("round").update(entry.body["number"], change)
-
-
-ROUND = Projection(
-    "round",
-    {
-        "number": int,
-        "opened_index": int,
-        "stage": int,
-        "round_of_stage": int,
-        "phase": str,
-        "follows": int,
-        "asked": int,
-        "looking": int,
-        "opened_ns": int,
-        "weights": str,
-        "weights_bytes": int,
-        "state": str,
-        "closed_index": int,
-        "closed_ns": int,
-        "counted": int,
-        "missing": int,
-        "reason": str,
-        "averaged_index": int,
-        "averaging_seconds": float,
-        "result": str,
-        "aggregate": str,
-        "samples": int,
-        "client_drift": float,
-    },
-    ("number",),
-    {
-        RoundOpened.kind: _round_opened,
-        CohortContinued.kind: _cohort_continued,
-        RoundClosed.kind: _round_closed,
-        WeightsAveraged.kind: _weights_averaged,
-        RoundFailed.kind: _round_failed,
-    },
-    version=2,
+_BYTES_UP = """
+SELECT part, avg(payload_bytes) FROM contribution WHERE state IN ('answer', 'late') GROUP BY part
+"""
+_SEEN = """
+WITH told AS (
+    SELECT idx, device, json_extract(body, '$.round') AS round,
+        coalesce(json_extract(body, '$.observation'), json_extract(body, '$.answer.observation'))
+        AS seen
+    FROM entry WHERE kind IN (?, ?)
 )
-
-
-def _rounds_stopped(db: Database, entry: Entry) -> None:
-    row = {"idx": entry.index, "stage": entry.body["stage"], "reason": entry.body["reason"]}
-    db.table("stopped").insert(row)
-
-
-def _goes_on(db: Database, _entry: Entry) -> None:
-    db.execute("DELETE FROM stopped")
-
-
-STOPPED = Projection(
-    "stopped",
-    {"idx": int, "stage": int, "reason": str},
-    ("idx",),
-    {
-        RoundsStopped.kind: _rounds_stopped,
-        **dict.fromkeys(
-            (RoundsResumed.kind, NetworkImported.kind, *(body.kind for body in BOUNDS)), _goes_on
-        ),
-    },
-)
-
-
-def _nothing_reported(db: Database, entry: Entry) -> None:
-    _observed(db, entry, entry.body.get("observation"))
-
-
-def _declined(db: Database, entry: Entry) -> None:
-    body = entry.body
-    if body.get("round") is not None and body.get("reason"):
-        row = {"idx": entry.index, "device": entry.device, "round": body["round"]}
-        db.table("declined").insert({**row, "reason": body["reason"]})
-
-
-DECLINED = Projection(
-    "declined",
-    {"idx": int, "device": str, "round": int, "reason": str},
-    ("idx",),
-    {NothingReported.kind: _declined},
-)
-
-
-def _without_data(db: Database, entry: Entry) -> None:
-    body = entry.body
-    row = {"idx": entry.index, "device": entry.device, "stage": body["stage"]}
-    db.table("no_data").insert({**row, "round": body.get("round"), "reason": body.get("reason")})
-
-
-NO_DATA = Projection(
-    "no_data",
-    {"idx": int, "device": str, "stage": int, "round": int, "reason": str},
-    ("idx",),
-    {NothingReported.kind: _without_data},
-    indexes=(("stage", "device"),),
-)
-"""Who had nothing for a stage or a round; with a reason, could not, or would not."""
-
-
-def _contributions_accepted(db: Database, run: Sequence[Entry]) -> None:
-    for entry in run:
-        answer = entry.body.get("answer")
-        if answer is not None:
-            _observed(db, entry, answer.get("observation"))
-
-
-def _observed(db: Database, entry: Entry, seen: dict[str, Any] | None) -> None:
-    if seen is not None:
-        row = {"idx": entry.index, "device": entry.device, "round": entry.body["round"], **seen}
-        db.table("observation").insert(row)
-
-
-OBSERVATION = Projection(
-    "observation",
-    {
-        "idx": int,
-        "device": str,
-        "round": int,
-        "entropy": float,
-        "images": int,
-        "transition": int,
-    },
-    ("idx",),
-    {NothingReported.kind: _nothing_reported},
-    runs={ContributionAccepted.kind: _contributions_accepted},
-)
-
-
-_ROUNDS = """
-SELECT round.*, answers.bytes_up FROM round LEFT JOIN (
-    SELECT stage, part, avg(payload_bytes) AS bytes_up FROM contribution
-    WHERE state IN ('answer', 'late') GROUP BY stage, part
-) AS answers ON answers.stage = round.stage AND answers.part = round.number
-ORDER BY number
+SELECT round, device, json_extract(seen, '$.entropy'), json_extract(seen, '$.images'),
+    json_extract(seen, '$.transition')
+FROM told WHERE seen IS NOT NULL ORDER BY device, idx
+"""
+_DECLINED = """
+SELECT json_extract(body, '$.round') AS round, device, json_extract(body, '$.reason') AS reason
+FROM entry WHERE kind = ? AND round IS NOT NULL AND coalesce(reason, '') <> '' ORDER BY idx
 """
 
 
@@ -277,30 +91,32 @@ class DeclinedRow:
 
 def rounds(home: Path) -> list[RoundRow]:
     """Return the rounds, oldest first."""
-    with ledger_of(home) as ledger:
-        rows = list(ledger.db.query(_ROUNDS))
-        seen: dict[int, list[dict[str, Any]]] = {}
-        for row in ledger.db.query("SELECT * FROM observation ORDER BY device"):
-            seen.setdefault(row["round"], []).append(row)
+    with ledger_of(home) as ledger, ledger.snapshot():
+        facts = state_of(ledger).rounds.facts
+        bytes_up: dict[int, float] = dict(ledger.db.execute(_BYTES_UP).fetchall()) if facts else {}
+        kinds = [NothingReported.kind, ContributionAccepted.kind]
+        seen: dict[int, list[_Seen]] = {}
+        for number, *told in ledger.db.execute(_SEEN, kinds) if facts else ():
+            seen.setdefault(number, []).append(_Seen(*told))
     return [
         RoundRow(
-            number=row["number"],
-            stage=row["stage"],
-            round_of_stage=row["round_of_stage"],
-            phase=row["phase"],
-            follows=row["follows"],
-            asked=row["asked"],
-            counted=row["counted"],
-            missing=row["missing"],
-            images=row["samples"],
-            drift=row["client_drift"],
-            bytes_down=row["weights_bytes"],
-            bytes_up=None if row["bytes_up"] is None else round(row["bytes_up"]),
+            number=row.number,
+            stage=row.stage,
+            round_of_stage=row.round_of_stage,
+            phase=row.phase,
+            follows=row.follows,
+            asked=row.asked,
+            counted=row.counted,
+            missing=row.missing,
+            images=row.samples,
+            drift=row.drift,
+            bytes_down=row.weights_bytes,
+            bytes_up=round(bytes_up[row.number]) if row.number in bytes_up else None,
             state=_round_state(row),
-            looking=row["looking"],
-            seen=_seen(seen.get(row["number"], [])),
+            looking=row.looking,
+            seen=_seen(seen.get(row.number, [])),
         )
-        for row in rows
+        for row in facts.values()
     ]
 
 
@@ -320,22 +136,20 @@ class RoundInProgress:
 
 def open_round(ledger: LedgerReader) -> RoundInProgress | None:
     """Return the round that is open; None where none is."""
-    row = ledger.db.execute(
-        "SELECT number, opened_index, opened_ns, stage FROM round WHERE state = 'open'"
-        " ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    if row is None:
+    rounds = state_of(ledger).rounds
+    current = rounds.current
+    if current is None or current.closed is not None or current.failed is not None:
         return None
-    number, index, opened_ns, stage = row
-    opened = opening(ledger, index)
-    answered = ledger.db.execute(
-        "SELECT device FROM contribution WHERE stage = ? AND part = ? UNION"
-        " SELECT device FROM no_data WHERE stage = ? AND round = ?",
-        [stage, number, stage, number],
+    opened = current.opened
+    return RoundInProgress(
+        opened.number,
+        current.opened_index,
+        rounds.facts[opened.number].opened_ns,
+        current.opened_ns + round(opened.deadline_seconds * _SECOND_NS),
+        opened.phase,
+        opened.cohort,
+        frozenset(current.heard),
     )
-    names = frozenset(name for (name,) in answered)
-    latest_ns = opened_ns + round(opened.deadline_seconds * _SECOND_NS)
-    return RoundInProgress(number, index, opened_ns, latest_ns, opened.phase, opened.cohort, names)
 
 
 def opening(ledger: LedgerReader, index: int) -> RoundOpened:
@@ -349,21 +163,28 @@ def opening(ledger: LedgerReader, index: int) -> RoundOpened:
     return opened.model_copy(update={"cohort": cohort, "observers": observers})
 
 
-def without_data(ledger: LedgerReader, stage: int) -> frozenset[str]:
-    """Return who said that there is nothing to give for a stage, or for a round of it."""
-    rows = ledger.db.execute("SELECT DISTINCT device FROM no_data WHERE stage = ?", [stage])
-    return frozenset(device for (device,) in rows.fetchall())
+def without_data(state: State, stage: int) -> dict[DeviceId, int]:
+    """Return who said that there is nothing to give for a stage, or for a round of it.
+
+    Each with the newest entry that says so.
+    """
+    numbers = [number for number, one in state.rounds.facts.items() if one.stage == stage]
+    found = state.rounds.nothing_in(numbers)
+    for device, given in state.contributions.by_device.items():
+        if stage in given.nothing:
+            found[device] = max(given.nothing[stage], found.get(device, -1))
+    return found
 
 
 def stopped_in(ledger: LedgerReader) -> tuple[int, str] | None:
     """Return by which entry and why the open stage asks for no more rounds, where it does not."""
-    row = ledger.db.execute("SELECT idx, reason FROM stopped").fetchone()
-    return None if row is None else (row[0], row[1])
+    found = state_of(ledger).rounds.void.stopped
+    return None if found is None else (found.index, found.reason)
 
 
 def stopped(home: Path) -> str | None:
     """Return why the open stage asks for no more rounds; None where nothing has stopped it."""
-    with ledger_of(home) as ledger:
+    with ledger_of(home) as ledger, ledger.snapshot():
         found = stopped_in(ledger)
     return None if found is None else found[1]
 
@@ -371,21 +192,29 @@ def stopped(home: Path) -> str | None:
 def declined(home: Path) -> list[DeclinedRow]:
     """Return who gave no answer to rounds and said why, oldest first."""
     with ledger_of(home) as ledger:
-        rows = list(ledger.db.query("SELECT * FROM declined ORDER BY idx"))
-    return [DeclinedRow(row["round"], row["device"], row["reason"]) for row in rows]
+        rows = ledger.db.execute(_DECLINED, [NothingReported.kind]).fetchall()
+    return [DeclinedRow(*row) for row in rows]
 
 
-def _round_state(row: dict[str, Any]) -> str:
+def _round_state(row: RoundFacts) -> str:
     """Return the state, with the reason where nothing came of the round."""
-    state = str(row["state"])
-    return f"{state}: {row['reason']}" if state in {"came to nothing", "failed"} else state
+    bare = row.state not in {"came to nothing", "failed"}
+    return row.state if bare else f"{row.state}: {row.reason}"
 
 
-def _seen(rows: list[dict[str, Any]]) -> str:
+@dataclass(frozen=True)
+class _Seen:
+    device: str
+    entropy: float
+    images: int
+    transition: int
+
+
+def _seen(found: list[_Seen]) -> str:
     """Return what some devices saw in a round."""
-    if not rows:
+    if not found:
         return ""
-    entropy = sum(row["entropy"] * row["images"] for row in rows) / sum(r["images"] for r in rows)
-    begins = ", ".join(row["device"] for row in rows if row["transition"])
-    told = f"entropy {entropy:.3f} on {len(rows)} device{'s' if len(rows) > 1 else ''}"
+    entropy = sum(one.entropy * one.images for one in found) / sum(one.images for one in found)
+    begins = ", ".join(one.device for one in found if one.transition)
+    told = f"entropy {entropy:.3f} on {len(found)} device{'s' if len(found) > 1 else ''}"
     return f"{told}; new task: {begins}" if begins else told

@@ -45,7 +45,9 @@ class StageOpened(EntryBody):
 
 
 def _open(stages: StagesState, body: StageOpened, at: Place) -> None:
-    stages.by_number[body.stage] = Stage(at.index, at.time_ns, body.class_names, body.reason)
+    stages.by_number[body.stage] = Stage(
+        at.index, at.time_ns, at.time_ns, body.class_names, body.reason
+    )
     stages.changed = at.index
     for reports in stages.reports.values():
         reports.doubts = None
@@ -71,7 +73,8 @@ class StageClosed(EntryBody):
 
 
 def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
-    stages.by_number[body.stage].closed_index = at.index
+    stage = stages.by_number[body.stage]
+    stage.closed, stage.closed_index, stage.closed_ns = body, at.index, at.time_ns
 
 
 def _say_closed(body: StageClosed, _: Place) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
+
+if TYPE_CHECKING:
+    from fleetledger.coordinator.topics.stages.entries import StageClosed
 
 
 @dataclass(frozen=True)
@@ -25,10 +29,14 @@ class Stage:
     opened_index: int
     opened_ns: int
     """When it was opened, or when statistics began in it, where a network was frozen first."""
+    asked_ns: int
+    """When its entry was made."""
     class_names: tuple[ClassName, ...]
     opened_by: str = OPERATOR
     """The operator, or the reports that opened it, in words."""
     closed_index: int | None = None
+    closed_ns: int | None = None
+    closed: StageClosed | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,13 @@ class StagesState:
         """Number of the newest stage, while it is open."""
         number = self.current
         return number if number and self.by_number[number].closed_index is None else None
+
+    @property
+    def reported_since(self) -> list[int]:
+        """Entries of what devices reported since the newest stage was opened, oldest first."""
+        since = -1 if self.current is None else self.by_number[self.current].opened_index
+        told = (said for one in self.reports.values() for said in one.transitions.values())
+        return sorted(said.index for said in told if said.index > since)
 
     def reports_of(self, device: DeviceId) -> Reports:
         """Return what a device reports as new, to read."""

@@ -1,104 +1,17 @@
-"""Stages and reports for whoever asks: tables for SQL, and what the command line shows."""
+"""Stages and reports, as the command line shows them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from sqlite_utils import Database
+from typing import Annotated
 
 from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.ledger.projections import Projection, json_text
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.topics.stages.entries import (
-    StageClosed,
-    StageOpened,
-    TransitionReported,
-)
+from fleetledger.coordinator.topics.stages.entries import TransitionReported
+from fleetledger.coordinator.topics.stages.state import Stage
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.shown import Column
-
-
-def _stage_opened(db: Database, entry: Entry) -> None:
-    db.table("stage").insert(
-        {
-            "stage": entry.body["stage"],
-            "class_names": json_text(entry.body["class_names"]),
-            "opened_index": entry.index,
-            "opened_ns": entry.time_ns,
-            "opened_by": entry.body["reason"],
-        }
-    )
-
-
-def _stage_closed(db: Database, entry: Entry) -> None:
-    db.table("stage").update(
-        entry.body["stage"],
-        {
-            "closed_index": entry.index,
-            "closed_ns": entry.time_ns,
-            "closed_because": entry.body["reason"],
-            "answered": entry.body["answered"],
-            "expected": entry.body["expected"],
-        },
-    )
-
-
-STAGE = Projection(
-    "stage",
-    {
-        "stage": int,
-        "class_names": str,
-        "opened_index": int,
-        "opened_ns": int,
-        "opened_by": str,
-        "closed_index": int,
-        "closed_ns": int,
-        "closed_because": str,
-        "answered": int,
-        "expected": int,
-    },
-    ("stage",),
-    {StageOpened.kind: _stage_opened, StageClosed.kind: _stage_closed},
-)
-
-
-def _transition_reported(db: Database, entry: Entry) -> None:
-    seen = entry.body["uncertainty"] or {}
-    db.table("transition").insert(
-        {
-            "idx": entry.index,
-            "device": entry.device,
-            "time_ns": entry.time_ns,
-            "why": entry.body["why"],
-            "class_names": json_text(sorted(entry.body["classes"])),
-            "model_version": seen.get("model_version"),
-            "images": seen.get("images"),
-            "uncertainty": seen.get("value"),
-            "baseline": seen.get("baseline"),
-        }
-    )
-
-
-TRANSITION = Projection(
-    "transition",
-    {
-        "idx": int,
-        "device": str,
-        "time_ns": int,
-        "why": str,
-        "class_names": str,
-        "model_version": int,
-        "images": int,
-        "uncertainty": float,
-        "baseline": float,
-    },
-    ("idx",),
-    {TransitionReported.kind: _transition_reported},
-)
 
 
 @dataclass(frozen=True)
@@ -124,23 +37,18 @@ class ReportRow:
 
 def stages(home: Path) -> list[StageRow]:
     """Return the stages, oldest first."""
-    with ledger_of(home) as ledger:
-        rows = list(
-            ledger.db.query(
-                "SELECT stage.*, (SELECT count(*) FROM contribution"
-                " WHERE contribution.stage = stage.stage AND state = 'held') AS held"
-                " FROM stage ORDER BY stage"
-            )
+    with ledger_of(home) as ledger, ledger.snapshot():
+        found = state_of(ledger).stages.by_number
+        held: dict[int, int] = dict(
+            ledger.db.execute(
+                "SELECT stage, count(*) FROM contribution WHERE state = 'held' GROUP BY stage"
+            ).fetchall()
         )
     return [
         StageRow(
-            row["stage"],
-            tuple(json.loads(row["class_names"])),
-            row["held"],
-            f"by {row['opened_by']}",
-            _closed(row),
+            number, stage.class_names, held.get(number, 0), f"by {stage.opened_by}", _closed(stage)
         )
-        for row in rows
+        for number, stage in sorted(found.items())
     ]
 
 
@@ -157,17 +65,12 @@ class StageInProgress:
 
 def open_stage_of(ledger: LedgerReader) -> StageInProgress | None:
     """Return the stage that is open; None where none is."""
-    row = next(
-        ledger.db.query("SELECT * FROM stage WHERE closed_ns IS NULL ORDER BY stage DESC"), None
-    )
-    if row is None:
+    stages = state_of(ledger).stages
+    if stages.open is None:
         return None
+    found = stages.by_number[stages.open]
     return StageInProgress(
-        row["stage"],
-        tuple(json.loads(row["class_names"])),
-        row["opened_index"],
-        row["opened_ns"],
-        row["opened_by"],
+        stages.open, found.class_names, found.opened_index, found.asked_ns, found.opened_by
     )
 
 
@@ -207,30 +110,31 @@ def reports(home: Path) -> list[ReportRow]:
 
 def reports_in(ledger: LedgerReader) -> list[ReportRow]:
     """Return the same of an open ledger."""
-    rows = ledger.db.query(
-        "SELECT * FROM transition"
-        " WHERE idx > coalesce((SELECT max(opened_index) FROM stage), -1)"
-        " AND device NOT IN (SELECT device FROM device_retired) ORDER BY idx"
-    )
+    state = state_of(ledger)
+    found = [
+        (entry, TransitionReported.model_validate(entry.body))
+        for entry in map(ledger.entry, state.stages.reported_since)
+        if entry.device not in state.devices.retired
+    ]
     return [
-        ReportRow(row["device"], _report(row), tuple(json.loads(row["class_names"])), row["idx"])
-        for row in rows
+        ReportRow(str(entry.device), _report(body), tuple(sorted(body.classes)), entry.index)
+        for entry, body in found
     ]
 
 
-def _report(row: dict[str, Any]) -> str:
-    if row["why"] == "class name":
+def _report(body: TransitionReported) -> str:
+    seen = body.uncertainty
+    if body.why == "class name" or seen is None:
         return "new class folders"
     return (
-        f"unsure about {count_of(row['images'], 'image')}: {row['uncertainty']:.3f}, "
-        f"so far {row['baseline']:.3f} (model {row['model_version']})"
+        f"unsure about {count_of(seen.images, 'image')}: {seen.value:.3f}, "
+        f"so far {seen.baseline:.3f} (model {seen.model_version})"
     )
 
 
-def _closed(row: dict[str, Any]) -> str:
-    if row["closed_ns"] is None:
+def _closed(stage: Stage) -> str:
+    closed = stage.closed
+    if closed is None:
         return "open"
-    return (
-        f"{row['closed_because']}; {row['answered']} of {count_of(row['expected'], 'device')} "
-        f"answered"
-    )
+    answered = f"{closed.answered} of {count_of(closed.expected, 'device')} answered"
+    return f"{closed.reason}; {answered}"

@@ -29,7 +29,7 @@ def contributions(home: Path, *groups: list[EntryDraft]) -> dict[str, list[tuple
         assert TABLES.first_difference(ledger.db, ledger.entries()) is None
         return {
             name: ledger.db.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall()
-            for name in ("contribution", "contribution_class", "observation")
+            for name in ("contribution", "contribution_class")
         }
 
 
@@ -59,5 +59,3 @@ def test_answers_to_a_round_say_whether_they_count_and_what_devices_saw(tmp_path
     together = contributions(tmp_path / "together", drafts(bench))
     assert together == contributions(tmp_path / "alone", *([draft] for draft in drafts(bench)))
     assert [row[8] for row in together["contribution"]] == ["answer", "answer", "late"]
-    (row,) = together["observation"]
-    assert row[1:] == ("dev-2", 1, 0.5, 7, 1)
