@@ -22,7 +22,10 @@ MOST = 500
 _BUSY_SECONDS = 0.2
 
 _DEVICES = "SELECT device FROM device ORDER BY device"
-_VERSIONS = "SELECT version FROM model ORDER BY version DESC"
+_VERSIONS = (
+    "SELECT json_extract(body, '$.version') FROM entry"
+    " WHERE kind IN ('model.solved', 'model.imported') ORDER BY idx DESC"
+)
 _CLASSES = (
     "SELECT coalesce(json_extract(body, '$.name'), json_extract(body, '$.new')) FROM entry "
     "WHERE kind IN ('class.named', 'class.renamed') GROUP BY 1 ORDER BY min(idx)"

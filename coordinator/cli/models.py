@@ -19,6 +19,7 @@ from fleetledger.coordinator.cli.common import (
     say,
 )
 from fleetledger.coordinator.cli.variants import variants
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
@@ -60,10 +61,11 @@ Version = Annotated[
 def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
     waiting = {push.version for push in release_views.waiting(home)}
+    known = model_queries.models_of(home)
     report = ModelsReport(
-        models=tuple(model_queries.models(home, waiting)),
-        held=model_queries.held(home),
-        canaries=model_queries.canaries(home),
+        models=tuple(model_queries.models(known, waiting)),
+        held=known.held,
+        canaries=known.canaries,
     )
     showing.show(report, as_json=as_json)
 
@@ -71,8 +73,8 @@ def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
 @app.command()
 def show(version: Version, home: Home = HOME, as_json: AsJson = False) -> None:
     """Show one version: its classes, files, parity, and what it was made from."""
-    report = model_queries.model_facts(home, version)
     with ledger_of(home) as ledger:
+        report = model_queries.model_facts(state_of(ledger).models, version)
         wait = version_wait(ledger, read_live(home), time.time_ns(), version)
     told = {"wait": None if wait is None else wait.sentence}
     showing.show(report.model_copy(update=told), as_json=as_json)
@@ -286,12 +288,13 @@ def import_model(  # noqa: PLR0913, PLR0917 - each is one option of the command 
 def _wait_until_packed(home: Path, model: ImportedFiles) -> None:
     """Wait until a running coordinator has written the manifest, so that a push can follow."""
     deadline = time.monotonic() + _PACKED_SECONDS
-    while not model_queries.is_packed(home, model.file.digest):
-        if time.monotonic() > deadline:
-            raise CommandError(
-                f"{model.name}: its manifest is not written yet; see the coordinator's log"
-            )
-        time.sleep(POLL_SECONDS)
+    with ledger_of(home) as ledger:
+        while not model_queries.is_packed(state_of(ledger).models, model.file.digest):
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"{model.name}: its manifest is not written yet; see the coordinator's log"
+                )
+            time.sleep(POLL_SECONDS)
 
 
 @app.command()

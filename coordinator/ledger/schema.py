@@ -81,6 +81,9 @@ CREATE TABLE node (
         " (SELECT coalesce(max(position) + 1, 0) FROM node WHERE level = NEW.level)",
     )
 }
+CREATE INDEX entry_of_device ON entry (kind, device);
+CREATE INDEX entry_of_version ON entry (json_extract(body, '$.version'), device)
+    WHERE kind = 'device.evaluated';
 CREATE TABLE projection (name TEXT PRIMARY KEY, declaration TEXT NOT NULL) STRICT;
 """  # noqa: S608 - constants
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import onnx
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import load
+from fleetledger.coordinator.topics.models.queries import one_version
 from fleetledger.export.errors import OutputFileError
 from fleetledger.export.golden import golden_inputs
 from fleetledger.export.joined import join_model, require_equal
@@ -114,11 +116,10 @@ def joined_model(home: Path, version: int) -> JoinedModel:
 
 
 def _manifest_of(ledger: LedgerReader, version: int) -> Digest:
-    found = ledger.db.execute("SELECT manifest FROM model WHERE version = ?", [version]).fetchone()
-    if found is None or found[0] is None:
-        state = "is not a model" if found is None else "has no files yet"
-        raise CommandError(f"version: {version} {state}; see `fleetledger model list`")
-    return Digest(found[0])
+    exported = one_version(state_of(ledger).models, version).exported
+    if exported is None:
+        raise CommandError(f"version: {version} has no files yet; see `fleetledger model list`")
+    return exported.manifest.digest
 
 
 @contextmanager

@@ -201,13 +201,11 @@ def _newest_head(
     ledger: LedgerReader, backbone: BackboneImported, read: Read
 ) -> _NewestHead | None:
     """Return the head of the lineage's newest model; None where there is none yet."""
-    row = ledger.db.execute(
-        "SELECT manifest FROM model WHERE lineage = ? AND manifest IS NOT NULL AND source IS NULL "
-        "ORDER BY version DESC LIMIT 1",
-        [backbone.frozen.digest],
-    ).fetchone()
-    if row is None:
+    known = state_of(ledger).models.all_learned
+    found = [one.exported for one in known if one.digest == backbone.frozen.digest]
+    newest = next(filter(None, reversed(found)), None)
+    if newest is None:
         return None
-    manifest = Manifest.read(read(Digest(row[0])))
+    manifest = Manifest.read(read(newest.manifest.digest))
     head = HeadToJudge(read(manifest.head.digest), manifest.class_names, manifest.tolerance)
     return _NewestHead(manifest, head)

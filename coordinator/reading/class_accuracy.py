@@ -51,9 +51,8 @@ class AccuracyByClass(Strict):
 
 
 _MEASURED = """
-SELECT measured.version, measured.idx, entry.time_ns, entry.body
-FROM measured JOIN entry USING (idx) WHERE measured.device = ? ORDER BY measured.version DESC
-LIMIT 2
+SELECT json_extract(body, '$.version'), max(idx), time_ns, body FROM entry
+WHERE kind = 'device.evaluated' AND device = ? GROUP BY 1 ORDER BY 1 DESC LIMIT 2
 """
 
 

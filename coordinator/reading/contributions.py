@@ -51,15 +51,14 @@ _WHERE = """
 FROM contribution
 WHERE contribution.idx < :before AND (:device IS NULL OR contribution.device = :device)
 AND (:stage IS NULL OR stage = :stage) AND (:state IS NULL OR state = :state)
-AND (:model IS NULL OR (state NOT IN ('answer', 'late') AND EXISTS (
-    SELECT 1 FROM model WHERE version = :model AND model.lineage = contribution.lineage
-    AND contribution.idx < ledger_size AND coalesce(left_index, ledger_size) >= ledger_size
+AND (:model IS NULL OR (state NOT IN ('answer', 'late') AND contribution.lineage = :lineage
+    AND contribution.idx < :size AND coalesce(left_index, :size) >= :size
     AND NOT EXISTS (
         SELECT 1 FROM left_out_part AS part WHERE part.idx = contribution.idx
-        AND since < ledger_size AND coalesce(until, ledger_size) >= ledger_size)
+        AND since < :size AND coalesce(until, :size) >= :size)
     AND NOT EXISTS (
         SELECT 1 FROM set_aside AS part WHERE part.idx = contribution.idx
-        AND since < ledger_size AND coalesce(until, ledger_size) >= ledger_size))))
+        AND since < :size AND coalesce(until, :size) >= :size)))
 """
 _COLUMNS = """
 SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contribution.idx),
@@ -75,7 +74,7 @@ _LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
 
 def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[ContributionFacts]:
     """Return contributions, newest first."""
-    rows = ledger.db.execute(_LIST, {**_values(wanted), "limit": limit}).fetchall()
+    rows = ledger.db.execute(_LIST, {**_values(ledger, wanted), "limit": limit}).fetchall()
     outside = left_out(ledger)
     values = [(*row[:10], json.loads(row[10]), row[0] in outside, row[11]) for row in rows]
     return [ContributionFacts(*row) for row in values]
@@ -95,7 +94,7 @@ def over_time(
 ) -> CountsOverTime:
     """Return how many came in whole spans of the calendar up to now."""
     first_ns = (now_ns // span_ns - spans + 1) * span_ns
-    values = {**_values(wanted), "before": 2**62, "first": first_ns, "span": span_ns}
+    values = {**_values(ledger, wanted), "before": 2**62, "first": first_ns, "span": span_ns}
     rows = ledger.db.execute(
         f"SELECT (entry.time_ns - :first) / :span, count(*) {_OF_ENTRIES}"
         " AND entry.idx >= :since GROUP BY 1",
@@ -138,7 +137,7 @@ def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> list[StateCoun
     rows = ledger.db.execute(
         "SELECT state, count(*), sum(samples), sum(payload_bytes),"
         f" count(DISTINCT contribution.device) {_WHERE} GROUP BY state ORDER BY 2 DESC",
-        {**_values(wanted), "state": None, "before": 2**62},
+        {**_values(ledger, wanted), "state": None, "before": 2**62},
     )
     return [StateCount(*row) for row in rows.fetchall()]
 
@@ -154,7 +153,7 @@ def left_out(ledger: LedgerReader) -> frozenset[int]:
 
 def contributors(ledger: LedgerReader, version: int) -> int:
     """Return how many devices gave what a model was solved of; 0 of a network."""
-    wanted = _values(ContributionFilter(model=version))
+    wanted = _values(ledger, ContributionFilter(model=version))
     (found,) = ledger.db.execute(
         f"SELECT count(DISTINCT contribution.device) {_WHERE}", wanted
     ).fetchone()
@@ -177,12 +176,16 @@ class ClassFacts:
     total: int
 
 
-def _values(wanted: ContributionFilter) -> dict[str, object]:
+def _values(ledger: LedgerReader, wanted: ContributionFilter) -> dict[str, object]:
+    model = state_of(ledger).models.by_version.get(wanted.model or 0)
+    solved = None if model is None or model.imported is not None else model.solved
     return {
         "device": wanted.device,
         "stage": wanted.stage,
         "state": wanted.state,
         "model": wanted.model,
+        "lineage": None if solved is None else solved.lineage,
+        "size": None if solved is None else solved.ledger_size,
         "before": wanted.before,
     }
 

@@ -38,25 +38,6 @@ QUERIES: Mapping[str, CannedQuery] = {
         " FROM contributions JOIN contribution_class ON contribution_class.idx = entry"
         " WHERE state IN ('held', 'answer') GROUP BY 1, 2 ORDER BY 1, 3 DESC",
     ),
-    "accuracy_per_class": CannedQuery(
-        "Accuracy per class and version, as devices measured it",
-        "SELECT version, class, sum(correct) AS correct, sum(total) AS total,"
-        " round(1.0 * sum(correct) / sum(total), 4) AS accuracy, count(*) AS devices"
-        " FROM accuracy_per_class GROUP BY version, class ORDER BY version DESC, accuracy",
-        "Right answers on held-out samples of all devices; of pixels, intersections over unions.",
-    ),
-    "accuracy_per_device": CannedQuery(
-        "Accuracy per device and version",
-        "SELECT version, device, sum(correct) AS correct, sum(total) AS total,"
-        " round(1.0 * sum(correct) / sum(total), 4) AS accuracy"
-        " FROM accuracy_per_class GROUP BY version, device ORDER BY version DESC, accuracy",
-    ),
-    "where_models_run": CannedQuery(
-        "Which model runs where",
-        "SELECT version, models.state, made, runs_on, accuracy,"
-        " (SELECT group_concat(device, ', ') FROM devices WHERE runs_model = version) AS devices"
-        " FROM models ORDER BY version DESC",
-    ),
     "devices_that_refused": CannedQuery(
         "Devices on which a model does not run, and why",
         "SELECT device, model_state, model_reason, runs_model FROM devices"
@@ -99,8 +80,6 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     "devices": ("Devices", "Every admitted device, and what it runs."),
     "tags": ("Tags", "What devices are told apart by, and who says so."),
     "contributions": ("Contributions", "What devices gave, part by part."),
-    "models": ("Models", "Every version, where it runs, how well it does."),
-    "accuracy_per_class": ("Accuracy per class", "The newest evaluation of a version by a device."),
     "problems": ("Problems", "What devices reported that their owners should mend."),
     "releases": ("Releases", "Signed releases of models."),
     "keys": ("Keys", "Keys of devices."),
@@ -165,6 +144,5 @@ def commands(ledger: Path, written: Path) -> tuple[str, ...]:
         f"wrote {written}; the ledger may be written meanwhile, explorers only read it:",
         f"  datasette {file} --metadata {told} --open",
         f"  sqlite-utils rows {file} devices --table",
-        f"  sqlite-utils rows {file} accuracy_per_class --csv",
         f"views: {', '.join(SQL_VIEWS)}",
     )

@@ -146,13 +146,13 @@ WITH newest AS (
     SELECT json_extract(value, '$[0]') AS version, json_extract(value, '$[1]') AS name
     FROM json_each(?)
 ), counted AS (
-    SELECT measured.device, measured.version, measured.idx, newest.name IS NOT NULL AS is_new,
+    SELECT device.device, evaluated_version AS version, idx, newest.name IS NOT NULL AS is_new,
         json_extract(result.value, '$.correct') AS correct,
         json_extract(result.value, '$.total') AS total
-    FROM device CROSS JOIN measured -- devices first: they are fewer than what they measured
-        ON measured.device = device.device AND measured.version = device.evaluated_version
-    JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
-    LEFT JOIN newest ON newest.version = measured.version AND newest.name = result.key
+    FROM device JOIN entry ON idx = (
+        SELECT max(idx) FROM entry WHERE kind = 'device.evaluated' AND entry.device = device.device
+    ), json_each(entry.body, '$.results') AS result
+    LEFT JOIN newest ON newest.version = evaluated_version AND newest.name = result.key
 )
 SELECT device, version, idx, coalesce(sum(correct), 0), coalesce(sum(total), 0),
     coalesce(sum(correct) FILTER (WHERE is_new), 0), coalesce(sum(total) FILTER (WHERE is_new), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from shlex import quote
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.finding import active_rollout, one_rollout
@@ -12,10 +13,9 @@ from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_wait
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in, tags
 from fleetledger.coordinator.topics.models.queries import (
-    class_names_of,
     going_back,
     measured_version,
-    pins,
+    one_version,
     told_canaries,
 )
 from fleetledger.coordinator.topics.rollouts.views import DeviceStage
@@ -39,15 +39,16 @@ def foretold_push(
     here has yet to sign it. Raises `CommandError` where nobody is meant, or there is no such
     version.
     """
-    known = class_names_of(ledger, version)
-    pinned = set() if over_pins else {name for name, pin in pins(ledger).items() if pin != version}
+    models = state_of(ledger).models
+    known = one_version(models, version).made.class_names
+    pinned = set() if over_pins else {one for one, pin in models.pins.items() if pin != version}
     meant = tuple(tags(ledger)) if choice.is_open else chosen_in(ledger, choice)
     running = _running(ledger)
     leaving = Counter(running.get(device) for device in meant if device not in pinned)
     same = leaving.pop(version, 0)
-    lines = [f"to {measured_version(ledger, version).text}"]
+    lines = [f"to {measured_version(models, version).text}"]
     for former, devices in sorted(leaving.items(), key=lambda item: -item[1]):
-        text = "no model" if former is None else measured_version(ledger, former).text
+        text = "no model" if former is None else measured_version(models, former).text
         lines.append(f"from {text}: {count_of(devices)}{_fetched(ledger, version, former)}")
     if not meant:
         lines.append("nobody is admitted yet; devices that come get it")
@@ -56,7 +57,12 @@ def foretold_push(
     stay = [device for device in meant if device in pinned]
     if stay:
         lines.append(f"pinned to another, and {agree(len(stay), 'stays', 'stay')}: {some(stay)}")
-    learned = {name for former in leaving if former for name in class_names_of(ledger, former)}
+    learned = {
+        name
+        for former in leaving
+        if former
+        for name in one_version(models, former).made.class_names
+    }
     lost = sorted(learned - set(known))
     if lost:
         lines.append(f"it does not know {some(lost)}, which they know now")
@@ -147,11 +153,8 @@ def _fetched(ledger: LedgerReader, version: int, former: int | None) -> str:
 
 def _file_sizes(ledger: LedgerReader, version: int) -> dict[str, int]:
     """Return the bytes of each file of a version, by digest; none before it is exported."""
-    row = ledger.db.execute(
-        "SELECT exported_index FROM model WHERE version = ? AND exported_index", [version]
-    ).fetchone()
-    files = ledger.entry(row[0]).body["files"] if row else ()
-    return {file["digest"]: file["size"] for file in files}
+    exported = one_version(state_of(ledger).models, version).exported
+    return {file.digest: file.size for file in exported.files} if exported is not None else {}
 
 
 def _running(ledger: LedgerReader) -> dict[str, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot, serves
@@ -42,7 +43,10 @@ def contributions_wait(
     now = _serving(live, time_ns)
     if now is None or now.next_model_ns is None:
         return None
-    version, parts, devices = ledger.db.execute(_SINCE).fetchone()
+    newest = state_of(ledger).models.newest
+    version = None if newest is None else newest.version
+    since_index = 0 if newest is None else newest.solved.ledger_size
+    parts, devices = ledger.db.execute(_SINCE, [since_index]).fetchone()
     due = now.next_model_ns
     when = "now" if due <= time_ns else f"at {clock_time(due, time_ns)} at the earliest"
     until = due if due > time_ns else None
@@ -62,12 +66,8 @@ def _serving(live: LiveSnapshot | None, time_ns: int) -> CoordinatorNow | None:
 
 
 _SINCE = """
-WITH newest AS (
-    SELECT version, ledger_size FROM model WHERE source IS NULL ORDER BY version DESC LIMIT 1
-)
-SELECT (SELECT version FROM newest), count(*), count(DISTINCT device) FROM contribution
-WHERE state = 'held' AND idx >= coalesce((SELECT ledger_size FROM newest), 0)
+SELECT count(*), count(DISTINCT device) FROM contribution WHERE state = 'held' AND idx >= ?
     AND idx NOT IN (SELECT idx FROM set_aside WHERE until IS NULL)
     AND idx NOT IN (SELECT idx FROM left_out_part WHERE until IS NULL)
 """
-"""The newest version that was learned, and what came after the sum that it was solved of."""
+"""What came after the sum that the newest model was solved of."""

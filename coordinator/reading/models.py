@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, measured_in
+from fleetledger.coordinator.topics.models.queries import of_measured
+from fleetledger.coordinator.topics.models.state import MeasuredAll, ModelsState
 
 
 @dataclass(frozen=True)
@@ -33,49 +37,28 @@ class VersionFacts:
     agreement: float | None
     running: int
     """Devices that it runs on."""
-    measured: int
-    """Devices that measured it."""
-    correct: int
-    total: int
-    mean_iou: float | None
-    """Of a model of pixels: mean of the devices' mean IoU."""
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share that it was right for where it was measured; of pixels, the mean IoU."""
-        if self.mean_iou is not None:
-            return self.mean_iou
-        return self.correct / self.total if self.total else None
-
-
-_MODELS = """
-SELECT model.*, coalesce(running.devices, 0) AS running, coalesce(seen.devices, 0) AS measured,
-    coalesce(seen.correct, 0) AS correct, coalesce(seen.total, 0) AS total, seen.mean_iou
-FROM model
-LEFT JOIN (SELECT active_version AS version, count(*) AS devices FROM device GROUP BY 1)
-    AS running USING (version)
-LEFT JOIN (SELECT version, count(*) AS devices, sum(correct) AS correct, sum(total) AS total,
-    avg(mean_iou) AS mean_iou FROM measured GROUP BY 1) AS seen USING (version)
-"""
+    measured: MeasuredAll
 
 
 def newest_models(ledger: LedgerReader, before: int, limit: int) -> list[VersionFacts]:
     """Return versions below one, newest first."""
-    query = _MODELS + " WHERE version < ? ORDER BY version DESC LIMIT ?"
-    return [_facts(row) for row in ledger.db.query(query, [before, limit])]
+    known = state_of(ledger).models
+    below = (version for version in reversed(known.by_version) if version < before)
+    return _facts(known, islice(below, limit))
 
 
 def one_model(ledger: LedgerReader, version: int) -> VersionFacts | None:
     """Return a version; None where there is none."""
-    rows = ledger.db.query(_MODELS + " WHERE version = ?", [version])
-    return next(map(_facts, rows), None)
+    known = state_of(ledger).models
+    return next(iter(_facts(known, {version} & known.by_version.keys())), None)
 
 
 def of_lineage(ledger: LedgerReader, lineage: str, around: int, limit: int) -> list[VersionFacts]:
     """Return the versions of a lineage that are nearest to one, oldest first."""
-    query = _MODELS + " WHERE lineage = ? ORDER BY abs(version - ?), version DESC LIMIT ?"
-    found = [_facts(row) for row in ledger.db.query(query, [lineage, around, limit])]
-    return sorted(found, key=lambda model: model.version)
+    known = state_of(ledger).models
+    own = (version for version, one in known.by_version.items() if one.digest == lineage)
+    nearest = sorted(own, key=lambda version: (abs(version - around), -version))[:limit]
+    return _facts(known, sorted(nearest))
 
 
 @dataclass(frozen=True)
@@ -89,26 +72,30 @@ class ClassPair:
     total_before: int
 
 
-_PAIRED = """
+_PAIRED = of_measured("""
 SELECT result.key, entry.idx = measured.idx AS now,
     sum(json_extract(result.value, '$.correct')), sum(json_extract(result.value, '$.total'))
 FROM measured
 JOIN measured AS before ON before.device = measured.device AND before.version = ?
 JOIN entry ON entry.idx IN (measured.idx, before.idx), json_each(entry.body, '$.results') AS result
 WHERE measured.version = ? GROUP BY 1, 2
-"""
+""")
 
 
 def class_pairs(ledger: LedgerReader, version: int, before: int) -> tuple[int, list[ClassPair]]:
     """Return on how many devices both versions were measured, and each class there."""
     both = ledger.db.execute(
-        "SELECT count(*) FROM measured JOIN measured AS before USING (device)"
-        " WHERE measured.version = ? AND before.version = ?",
-        [version, before],
+        of_measured(
+            " SELECT count(*) FROM measured JOIN measured AS before USING (device)"
+            " WHERE measured.version = ? AND before.version = ?"
+        ),
+        [json.dumps([version, before]), version, before],
     ).fetchone()[0]
     meanings = state_of(ledger).classes.meanings
     counts: dict[str, list[int]] = {}
-    for name, now, correct, total in ledger.db.execute(_PAIRED, [before, version]):
+    for name, now, correct, total in ledger.db.execute(
+        _PAIRED, [json.dumps([version, before]), before, version]
+    ):
         place = 0 if now else 2
         found = counts.setdefault(_meant(meanings, name), [0, 0, 0, 0])
         found[place] += correct
@@ -134,13 +121,17 @@ class ProviderRow:
 def providers(ledger: LedgerReader, version: int) -> list[ProviderRow]:
     """Return where a version passed the self-test of devices, and where it did not."""
     rows = ledger.db.execute(
-        "SELECT coalesce(json_extract(entry.body, '$.provider'), nullif(provider, ''), 'unknown'),"
-        " sum(active_version = ?1), sum(model_version = ?1 AND model_state <> 'active') FROM device"
-        " LEFT JOIN measured ON measured.device = device.device AND measured.version = ?1"
-        " LEFT JOIN entry ON entry.idx = measured.idx"
-        " WHERE active_version = ?1 OR (model_version = ?1 AND model_state <> 'active')"
-        " GROUP BY 1 ORDER BY 2 DESC, 1",
-        [version],
+        of_measured(
+            " SELECT coalesce(json_extract(entry.body, '$.provider'),"
+            " nullif(provider, ''), 'unknown'),"
+            " sum(active_version = ?2), sum(model_version = ?2 AND model_state <> 'active')"
+            " FROM device"
+            " LEFT JOIN measured ON measured.device = device.device AND measured.version = ?2"
+            " LEFT JOIN entry ON entry.idx = measured.idx"
+            " WHERE active_version = ?2 OR (model_version = ?2 AND model_state <> 'active')"
+            " GROUP BY 1 ORDER BY 2 DESC, 1"
+        ),
+        [json.dumps([version]), version],
     )
     return [ProviderRow(name, int(on or 0), int(off or 0)) for name, on, off in rows.fetchall()]
 
@@ -155,15 +146,21 @@ class MeasuredThere:
     total: int
     mean_iou: float | None
 
+    @property
+    def share(self) -> float:
+        """Share that it was right for, 0 where nothing is held out; of pixels the mean IoU."""
+        return self.correct / max(self.total, 1) if self.mean_iou is None else self.mean_iou
+
 
 def measured_on(ledger: LedgerReader, version: int, after: int, limit: int) -> list[MeasuredThere]:
     """Return where a version was measured, the weakest first, from a place on."""
-    rows = ledger.db.execute(
-        "SELECT device, idx, correct, total, mean_iou FROM measured WHERE version = ?"
-        " ORDER BY coalesce(mean_iou, correct * 1.0 / max(total, 1)), device LIMIT ? OFFSET ?",
-        [version, limit, after],
-    )
-    return [MeasuredThere(*row) for row in rows.fetchall()]
+    query = of_measured(" SELECT measured.device, idx, body FROM measured JOIN entry USING (idx)")
+    found = [
+        MeasuredThere(device, one.index, one.correct, one.total, one.mean_iou)
+        for device, index, body in ledger.db.execute(query, [json.dumps([version])])
+        for one in [measured_in(DeviceEvaluated.model_validate_json(body), index)]
+    ]
+    return sorted(found, key=lambda one: (one.share, one.device))[after : after + limit]
 
 
 def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, str]]:
@@ -199,25 +196,28 @@ def released_by(ledger: LedgerReader, version: int) -> list[tuple[int, int, str]
     return [(int(number), int(index), str(key)) for number, index, key in rows.fetchall()]
 
 
-def _facts(row: dict[str, Any]) -> VersionFacts:
-    return VersionFacts(
-        version=row["version"],
-        state=row["state"],
-        solved_index=row["solved_index"],
-        solved_ns=row["solved_ns"],
-        exported_index=row["exported_index"],
-        lineage=row["lineage"],
-        class_names=tuple(json.loads(row["class_names"])),
-        contributions=row["contributions"],
-        source=row["source"],
-        aggregate=row["aggregate"],
-        head=row["head"],
-        manifest=row["manifest"],
-        difference=row["parity_difference"],
-        agreement=row["parity_agreement"],
-        running=row["running"],
-        measured=row["measured"],
-        correct=row["correct"],
-        total=row["total"],
-        mean_iou=row["mean_iou"],
-    )
+def _facts(known: ModelsState, versions: Iterable[int]) -> list[VersionFacts]:
+    running = known.running
+    return [
+        VersionFacts(
+            version=version,
+            state=known.name_of_state(version),
+            solved_index=model.solved_index,
+            solved_ns=model.solved_ns,
+            exported_index=model.exported_index,
+            lineage=model.digest,
+            class_names=model.made.class_names,
+            contributions=model.contributions,
+            source=model.source,
+            aggregate=model.aggregate,
+            head=model.head,
+            manifest=None if exported is None else exported.manifest.digest,
+            difference=None if exported is None else exported.parity.max_absolute_difference,
+            agreement=None if exported is None else exported.parity.agreement,
+            running=running[version],
+            measured=known.measured_all(version),
+        )
+        for version in versions
+        for model in [known.by_version[version]]
+        for exported in [model.exported]
+    ]

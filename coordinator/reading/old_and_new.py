@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.models.queries import of_measured
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,18 @@ def correct_ratios(ledger: LedgerReader, version: int) -> CorrectRatios:
 _KNOWN: dict[tuple[object, ...], CorrectRatios] = {}
 """Ratios that were computed, by all that they follow from; those of old versions never change."""
 _MOST_KNOWN = 1024
-_MEASURED = """
-SELECT version, count(*), max(idx) FROM measured
-WHERE version IN (SELECT value FROM json_each(?)) GROUP BY version
-"""
 
 
 def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, CorrectRatios]:
     """Return the same of each of several versions; what was measured long ago is read once."""
     names = json.dumps([_meanings(ledger), first_stages(ledger)], sort_keys=True)
-    measured = ledger.db.execute(_MEASURED, [json.dumps(versions)]).fetchall()
-    keys = {version: (str(ledger.path), names, version, *told) for version, *told in measured}
+    models = state_of(ledger).models
+    measured = {version: models.measured_all(version) for version in versions}
+    keys = {
+        version: (str(ledger.path), names, version, found.devices, found.index)
+        for version, found in measured.items()
+        if found.devices
+    }
     fresh = [version for version, key in keys.items() if key not in _KNOWN]
     counted, newest = _counts(ledger, fresh), _newest(ledger, fresh)
     if len(_KNOWN) + len(fresh) > _MOST_KNOWN:
@@ -69,17 +71,15 @@ def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, Correc
     return {v: _KNOWN[keys[v]] if v in keys else nothing for v in versions}
 
 
-_COUNTS = """
-WITH told AS MATERIALIZED ( -- a body is long, and is read once for each
+_COUNTS = of_measured(""", told AS MATERIALIZED ( -- a body is long, and is read once for each
     SELECT measured.version, json_extract(entry.body, '$.results') AS results,
         coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels' AS of_pixels
     FROM measured JOIN entry USING (idx)
-    WHERE measured.version IN (SELECT value FROM json_each(?))
 )
 SELECT told.version, result.key, sum(json_extract(result.value, '$.correct')),
     sum(json_extract(result.value, '$.total')), max(told.of_pixels)
 FROM told, json_each(told.results) AS result GROUP BY 1, 2
-"""
+""")
 
 
 def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
@@ -106,11 +106,12 @@ def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
 
 
 def _newest(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, frozenset[str]]:
-    query = "SELECT version, class_names FROM model, json_each(?) AS one WHERE version = one.value"
+    models = state_of(ledger).models.by_version
     meanings, first = _meanings(ledger), first_stages(ledger)
     found = {}
-    for version, text in ledger.db.execute(query, [json.dumps(versions)]):
-        known = {_meant(meanings, name) for name in json.loads(text)} & first.keys()
+    for version in models.keys() & set(versions):
+        names = models[version].made.class_names
+        known = {_meant(meanings, name) for name in names} & first.keys()
         last = max((first[name] for name in known), default=None)
         found[version] = frozenset(name for name in known if first[name] == last)
     return found

@@ -44,24 +44,6 @@ _VIEWS = {
             contribution.device, stage, part, revision, state, samples, payload_bytes AS bytes,
             payload
         FROM contribution JOIN entry USING (idx)""",
-    "models": """
-        SELECT version, state, class_names AS classes, contributions, source AS imported_from,
-            ISO(solved_ns) AS made,
-            (SELECT count(*) FROM device WHERE active_version = version) AS runs_on,
-            (SELECT count(*) FROM measured WHERE measured.version = model.version) AS measured_on,
-            (SELECT round(1.0 * sum(correct) / sum(total), 4) FROM measured
-                WHERE measured.version = model.version) AS accuracy,
-            parity_difference, parity_agreement, lineage, manifest, solved_index AS entry
-        FROM model""",
-    "accuracy_per_class": """
-        SELECT measured.version, measured.device, found.key AS class,
-            json_extract(found.value, '$.correct') AS correct,
-            json_extract(found.value, '$.total') AS total,
-            round(1.0 * json_extract(found.value, '$.correct')
-                / json_extract(found.value, '$.total'), 4) AS accuracy,
-            ISO(entry.time_ns) AS time, measured.idx AS entry
-        FROM measured JOIN entry ON entry.idx = measured.idx,
-            json_each(entry.body, '$.results') AS found""",
     "problems": """
         SELECT idx AS entry, ISO(time_ns) AS time, device,
             json_extract(body, '$.about') AS about, json_extract(body, '$.text') AS text
@@ -87,11 +69,6 @@ REFERENCES: Mapping[str, str] = {
     "newest_index": "entry.idx",
     "action": "entry.idx",
     "rollout": "rollout.number",
-    "version": "model.version",
-    "former": "model.version",
-    "active_version": "model.version",
-    "evaluated_version": "model.version",
-    "model_version": "model.version",
     "release_number": "release.number",
     "root.version": "",
     "contribution_class.idx": "contribution.idx",

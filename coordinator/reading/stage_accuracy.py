@@ -9,6 +9,7 @@ from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.answers import RightCount
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
+from fleetledger.coordinator.topics.models.queries import of_measured
 from fleetledger.schemas.message import Strict
 
 
@@ -61,23 +62,22 @@ def stage_accuracies(ledger: LedgerReader) -> tuple[StageAccuracy, ...]:
 
 def _measured_versions(ledger: LedgerReader) -> dict[int, int]:
     """Return the newest measured version of each stage."""
-    stages = state_of(ledger).stages.by_number.items()
-    rows = ledger.db.execute(
-        "SELECT version, solved_index FROM model WHERE source IS NULL"
-        " AND version IN (SELECT version FROM measured) ORDER BY version"
-    )
+    state = state_of(ledger)
+    stages, models = state.stages.by_number.items(), state.models
     return {
-        max((number for number, stage in stages if stage.opened_index < at), default=0): version
-        for version, at in rows.fetchall()
+        max((n for n, stage in stages if stage.opened_index < one.solved_index), default=0): (
+            one.version
+        )
+        for one in models.all_learned
+        if models.measured_all(one.version).devices
     }
 
 
-_RESULTS = """
+_RESULTS = of_measured("""
 SELECT measured.device, result.key, json_extract(result.value, '$.correct'),
     json_extract(result.value, '$.total')
 FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
-WHERE measured.version = ?
-"""
+""")
 
 
 def _spreads(
@@ -85,7 +85,7 @@ def _spreads(
 ) -> tuple[AccuracySpread | None, AccuracySpread | None]:
     newest = names_of_newest(ledger, version)
     counts: defaultdict[tuple[bool, str], list[int]] = defaultdict(lambda: [0, 0])
-    for device, name, correct, total in ledger.db.execute(_RESULTS, [version]):
+    for device, name, correct, total in ledger.db.execute(_RESULTS, [json.dumps([version])]):
         count = counts[name in newest, device]
         count[0] += correct
         count[1] += total

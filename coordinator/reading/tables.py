@@ -26,18 +26,6 @@ from fleetledger.coordinator.topics.devices.views import (
     DEVICE_TWINS,
 )
 from fleetledger.coordinator.topics.keys.views import DEVICE_KEY
-from fleetledger.coordinator.topics.models.views import (
-    CANARY,
-    DESCENT,
-    FLEET_MODEL,
-    MEASURED,
-    MODEL,
-    MODEL_FAILED,
-    MODEL_HOLD,
-    MODEL_WITHHELD,
-    PIN,
-    TEMPERATURE,
-)
 from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
 
@@ -68,21 +56,11 @@ TABLES = Projections(
             LEFT_OUT,
             LEFT_OUT_PART,
             SET_ASIDE,
-            MODEL,
-            MODEL_FAILED,
-            FLEET_MODEL,
-            CANARY,
-            MODEL_HOLD,
-            MODEL_WITHHELD,
-            PIN,
-            MEASURED,
             ROLLOUT,
             ROLLOUT_ENTRY,
             ROOT,
             PUSH,
             RELEASE,
-            DESCENT,
-            TEMPERATURE,
             TROUBLE,
         ),
     ),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.old_and_new import ratios_of
@@ -58,44 +55,39 @@ class AccuracyByVersion(Strict):
         return f"{said}, {changed} model {before}; {top}."
 
 
-_MEASURED = """
-SELECT version, solved_index, source, json_array_length(class_names), count(*),
-    sum(correct), sum(total), avg(mean_iou)
-FROM measured JOIN model USING (version) GROUP BY version ORDER BY version
-"""
-
-
 def version_accuracies(ledger: LedgerReader, most: int) -> AccuracyByVersion:
     """Return at most `most` of the versions that were measured, spread over all of them."""
-    stages = [
-        (stage.opened_index, number) for number, stage in state_of(ledger).stages.by_number.items()
-    ]
-    rows = ledger.db.execute(_MEASURED).fetchall()
-    shown = _spread(rows, most)
-    ratios = ratios_of(ledger, [row[0] for row in shown])
+    state = state_of(ledger)
+    stages = [(one.opened_index, number) for number, one in state.stages.by_number.items()]
+    known = state.models
+    measured = {version: known.measured_all(version) for version in known.by_version}
+    versions = [version for version, found in measured.items() if found.devices]
+    shown = _spread(versions, most)
+    ratios = ratios_of(ledger, shown)
     return AccuracyByVersion(
-        measured=len(rows),
-        of_pixels=any(row[7] is not None for row in rows),
+        measured=len(versions),
+        of_pixels=any(measured[version].mean_iou is not None for version in versions),
         versions=tuple(
             VersionAccuracy(
                 version=version,
                 stage=0
-                if source is not None
-                else max((stage for opened, stage in stages if opened < solved), default=0),
-                classes=classes,
-                devices=devices,
-                all=iou if iou is not None else correct / total if total else None,
+                if model.imported is not None
+                else max((stage for at, stage in stages if at < model.solved_index), default=0),
+                classes=len(model.made.class_names),
+                devices=measured[version].devices,
+                all=measured[version].accuracy,
                 old=ratios[version].old,
                 new=ratios[version].new,
             )
-            for version, solved, source, classes, devices, correct, total, iou in shown
+            for version in shown
+            for model in [known.by_version[version]]
         ),
     )
 
 
-def _spread(rows: Sequence[tuple[Any, ...]], most: int) -> Sequence[tuple[Any, ...]]:
-    if len(rows) <= most:
-        return rows
-    *earlier, newest = rows
+def _spread(versions: list[int], most: int) -> list[int]:
+    if len(versions) <= most:
+        return versions
+    *earlier, newest = versions
     step = (len(earlier) - 1) / (most - 2)
     return [*(earlier[round(place * step)] for place in range(most - 1)), newest]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,13 +22,6 @@ _MODEL_DEVICES = """
 SELECT active_version, coalesce(model_state, 'unknown'), count(*) FROM device
 WHERE active_version IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2
 """
-
-_WATCHED = """
-SELECT version FROM fleet_model WHERE place = (SELECT max(place) FROM fleet_model)
-UNION SELECT max(version) FROM model
-UNION SELECT DISTINCT active_version FROM device
-"""
-"""Versions that are looked at: what devices run, what they should run, and the newest."""
 
 
 def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
@@ -66,8 +59,8 @@ def _contributions(ledger: LedgerReader) -> Metric:
 
 
 def _models(ledger: LedgerReader) -> Iterator[Metric]:
-    desired = _number(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
-    newest = _number(ledger, "SELECT max(version) FROM model")
+    models = state_of(ledger).models
+    desired, newest = models.desired_of_all, models.newest_version
     roles = {"desired": desired, "newest": newest}
     yield gauges(
         "model_version",
@@ -84,9 +77,9 @@ def _models(ledger: LedgerReader) -> Iterator[Metric]:
             for version, state, count in ledger.db.execute(_MODEL_DEVICES)
         },
     )
-    yield from _correct(ledger, desired)
-    held = _number(ledger, "SELECT EXISTS (SELECT 1 FROM model_hold)")
-    yield gauge("models_held", "1 where new models wait for the operator.", held)
+    watched = {version for version in (desired, newest, *models.running) if version is not None}
+    yield from _correct(ledger, desired, sorted(watched))
+    yield gauge("models_held", "1 where new models wait for the operator.", int(models.held))
 
 
 def _rollouts(ledger: LedgerReader) -> Iterator[Metric]:
@@ -125,8 +118,10 @@ def _rollouts(ledger: LedgerReader) -> Iterator[Metric]:
     )
 
 
-def _correct(ledger: LedgerReader, desired: float | None) -> Iterator[Metric]:
-    versions = [version for (version,) in ledger.db.execute(_WATCHED) if version is not None]
+def _correct(
+    ledger: LedgerReader, desired: int | None, versions: Sequence[int]
+) -> Iterator[Metric]:
+    """Yield how well versions do: what devices run, what they should run, and the newest."""
     ratios = {
         (version, classes): ratio
         for version in versions

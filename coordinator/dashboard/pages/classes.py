@@ -8,7 +8,6 @@ from fleetledger.coordinator.dashboard.parts.plotting import scale_from
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reading.contributions import ClassFacts, class_facts
 from fleetledger.coordinator.reading.old_and_new import class_counts, first_stages, newest_classes
-from fleetledger.coordinator.topics.models.queries import going_out
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 
@@ -49,8 +48,8 @@ class ClassesPage(PageModel):
 def read(sources: Sources, asked: Asked) -> ClassesPage:
     """Return the classes."""
     ledger = sources.ledger
-    out = going_out(ledger)
-    version = out.newest if out.desired is None else out.desired
+    models = sources.state.models
+    version = models.newest_version if models.desired_of_all is None else models.desired_of_all
     counted = {} if version is None else class_counts(ledger, version)
     newest = frozenset() if version is None else newest_classes(ledger, version)
     counts = {name: (count.correct, count.total) for name, count in counted.items()}

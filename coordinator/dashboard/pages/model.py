@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 from typing import Literal
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.plotting import scale_from
@@ -24,7 +25,7 @@ from fleetledger.coordinator.reading.old_and_new import (
 from fleetledger.coordinator.reading.rollouts.finding import summaries
 from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reading.waits import Wait
-from fleetledger.coordinator.topics.models.queries import going_out, versions_below
+from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
 
@@ -214,14 +215,14 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
     model = models.one_model(ledger, version)
     if model is None:
         raise NotThereError(f"There is no model {version}; /models lists those that there are.")
-    compared = _comparison(ledger, model)
+    known, compared = sources.state.models.by_version, _comparison(ledger, model)
     return ModelPage(
         title=_title(model, compared),
         lead=_lead(compared),
         wait=version_wait(ledger, sources.live, sources.now_ns, version),
         version=version,
         before=compared.before,
-        after=_beside(ledger, "min(version) FROM model WHERE version >", version),
+        after=min((one for one in known if one > version), default=None),
         class_names=model.class_names,
         runs=_running(ledger, model),
         comparison=compared,
@@ -234,9 +235,10 @@ def read(sources: Sources, asked: Asked) -> ModelPage:
 
 
 def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
-    before = _beside(ledger, "max(version) FROM model WHERE version <", model.version)
+    known = state_of(ledger).models.by_version
+    before = max((one for one in known if one < model.version), default=None)
     both, pairs = (0, []) if before is None else models.class_pairs(ledger, model.version, before)
-    of_pixels, ratios = model.mean_iou is not None, correct_ratios(ledger, model.version)
+    of_pixels, ratios = model.measured.mean_iou is not None, correct_ratios(ledger, model.version)
     newest, counts = newest_classes(ledger, model.version), class_counts(ledger, model.version)
     classes = _classes(counts, pairs, newest, tests=not of_pixels)
     return Comparison(
@@ -257,8 +259,9 @@ def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
 
 
 def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
-    desired = going_out(ledger).desired == model.version
-    below = versions_below(ledger) if desired else ()
+    known = state_of(ledger).models
+    desired = known.desired_of_all == model.version
+    below = earlier(known.stack) if desired else ()
     devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
     refusals = models.refused_by(ledger, model.version)
     return RunningLine(
@@ -292,7 +295,7 @@ def _parity(ledger: LedgerReader, model: VersionFacts) -> ParityPart:
 def _measured(ledger: LedgerReader, model: VersionFacts, place: int) -> MeasuredPart:
     found = models.measured_on(ledger, model.version, place, SHOWN + 1)
     return MeasuredPart(
-        devices=model.measured,
+        devices=model.measured.devices,
         lines=tuple(map(_measured_line, found[:SHOWN])),
         more=place + SHOWN if len(found) > SHOWN else None,
     )
@@ -334,21 +337,16 @@ def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
     )
 
 
-def _beside(ledger: LedgerReader, what: str, version: int) -> int | None:
-    found = ledger.db.execute(f"SELECT {what} ?", [version]).fetchone()[0]
-    return None if found is None else int(found)
-
-
 def _title(model: VersionFacts, there: Comparison) -> str:
     known = f"Model {model.version} knows {plural(len(model.class_names), 'class', 'classes')}"
-    if not model.measured:
+    if not model.measured.devices:
         return f"{known}; no device has measured it yet."
     compared = [
         line for line in there.classes if line.verdict in {"worse", "better", "no evidence"}
     ]
     before, worse = there.before, [line.name for line in compared if line.verdict == "worse"]
     if before is None or not compared:
-        return f"{known}, and is right for {percent(model.accuracy)} on devices."
+        return f"{known}, and is right for {percent(model.measured.accuracy)} on devices."
     if not worse:
         return f"{known}, and there is no evidence that it is worse than model {before} for any."
     what = f"for {worse[0]}" if len(worse) == 1 else f"for {len(worse)} of them"

@@ -9,7 +9,6 @@ from fleetledger.coordinator.reading.model_waits import model_waits
 from fleetledger.coordinator.reading.models import VersionFacts, newest_models
 from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from fleetledger.coordinator.reading.waits import Wait
-from fleetledger.coordinator.topics.models.queries import going_out
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
 
@@ -55,20 +54,20 @@ class ModelsPage(PageModel):
 
 def read(sources: Sources, asked: Asked) -> ModelsPage:
     """Return the versions."""
-    ledger, out = sources.ledger, going_out(sources.ledger)
+    ledger, known = sources.ledger, sources.state.models
     before = count_of(asked.query.get("before")) or _ALL
     found = newest_models(ledger, before, SHOWN + 1)
     devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
-    leading = newest_models(ledger, out.desired + 1, 1) if out.desired is not None else []
+    leading = newest_models(ledger, known.desired_of_all + 1, 1) if known.desired_of_all else []
     return ModelsPage(
-        title=_title(leading[0] if leading else None, out.newest, devices),
-        newest=out.newest,
-        desired=out.desired,
-        held_index=out.held_index,
-        canaries=out.canaries,
+        title=_title(leading[0] if leading else None, known.newest_version, devices),
+        newest=known.newest_version,
+        desired=known.desired_of_all,
+        held_index=known.held_index,
+        canaries=known.canaries,
         waits=model_waits(ledger, sources.live, sources.now_ns),
-        failed_index=out.failed[0] if out.failed else None,
-        failed=out.failed[1] if out.failed else "",
+        failed_index=known.failed.index if known.failed else None,
+        failed=known.failed.reason if known.failed else "",
         devices=devices,
         accuracy=version_accuracies(ledger, DRAWN),
         models=tuple(map(_line, found[:SHOWN])),
@@ -82,11 +81,11 @@ def _title(leading: VersionFacts | None, newest: int | None, devices: int) -> st
     if leading is None:
         return f"Model {newest} is the newest, and no model is to run on all devices."
     where = f"Model {leading.version} runs on {leading.running} of {plural(devices, 'device')}"
-    if leading.accuracy is None:
+    if leading.measured.accuracy is None:
         return f"{where}; none has measured it yet."
-    if leading.mean_iou is not None:
-        return f"{where}, with a mean IoU of {percent(leading.accuracy)} there."
-    return f"{where}, and is right for {percent(leading.accuracy)} of what they hold out."
+    if leading.measured.mean_iou is not None:
+        return f"{where}, with a mean IoU of {percent(leading.measured.accuracy)} there."
+    return f"{where}, and is right for {percent(leading.measured.accuracy)} of what they hold out."
 
 
 def _line(model: VersionFacts) -> ModelLine:
@@ -98,7 +97,7 @@ def _line(model: VersionFacts) -> ModelLine:
         classes=len(model.class_names),
         contributions=model.contributions,
         running=model.running,
-        measured=model.measured,
-        accuracy=model.accuracy,
-        of_pixels=model.mean_iou is not None,
+        measured=model.measured.devices,
+        accuracy=model.measured.accuracy,
+        of_pixels=model.measured.mean_iou is not None,
     )

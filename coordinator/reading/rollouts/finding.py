@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -203,7 +204,7 @@ UNION SELECT device FROM device WHERE refused_by IS NOT NULL
 
 def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
     left_out = {name for (name,) in ledger.db.execute(_LEFT_OUT)}
-    pinned = dict(ledger.db.execute("SELECT device, version FROM pin WHERE pinned").fetchall())
+    pinned = state_of(ledger).models.pins
     for name, tags in device_views.tags(ledger).items():
         yield KnownDevice(name, tags, pinned.get(name), revoked=name in left_out)
 
@@ -216,7 +217,8 @@ def offers(ledger: LedgerReader) -> dict[str, int]:
     """
     rows = ledger.db.execute(_OFFERING).fetchall()
     devices = known_devices(ledger) if rows else ()
-    tried = dict(ledger.db.execute("SELECT device, idx FROM canary").fetchall()) if rows else {}
+    own = state_of(ledger).models.desired_by_device if rows else {}
+    tried: dict[str, int] = {name: one.action for name, one in own.items() if one.group is None}
     found: dict[str, int] = {}
     for number, version in rows:
         story = _told(ledger, number, "rollout.%")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
@@ -371,12 +371,9 @@ def _exposure(story: RolloutStory, who: Membership, until: int) -> Exposure:
 def _new_classes(ledger: LedgerReader, story: RolloutStory) -> tuple[str, ...]:
     """Return the classes that the version knows and the one before does not."""
     planned = story.planned
-    rows = dict(
-        ledger.db.execute(
-            "SELECT version, class_names FROM model WHERE version IN (?, ?)",
-            [planned.version, planned.former],
-        ).fetchall()
-    )
-    known = set(json.loads(rows.get(planned.former, "[]"))) if planned.former else set()
-    own = json.loads(rows.get(planned.version, "[]"))
-    return tuple(name for name in own if name not in known) if known else ()
+    models = state_of(ledger).models.by_version
+    own, former = models.get(planned.version), models.get(planned.former or 0)
+    if own is None or former is None:
+        return ()
+    known = set(former.made.class_names)
+    return tuple(name for name in own.made.class_names if name not in known)

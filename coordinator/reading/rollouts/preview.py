@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some, span
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -87,24 +88,22 @@ def preview(
     `online` are devices that are there now; None where nobody knows. `unsigned` where a release key
     that is not here has yet to sign each group.
     """
-    state = ledger.db.execute("SELECT state FROM model WHERE version = ?", [version]).fetchone()
-    if state is None or state[0] == "solved":
+    models = state_of(ledger).models
+    if version not in models.by_version or models.name_of_state(version) == "solved":
         raise CommandError(
             f"version: {version} is not a model; `fleetledger model list` shows the versions"
         )
     number = ledger.db.execute("SELECT coalesce(max(number), 0) + 1 FROM rollout").fetchone()[0]
-    former = ledger.db.execute(
-        "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1"
-    ).fetchone()
+    former = models.desired_of_all
     devices = known_devices(ledger)
-    classes = _known_classes(ledger, None if former is None else former[0])
+    classes = 0 if former is None else len(models.by_version[former].made.class_names)
     who = members_of(f"rollout-{number}", plan, {}, devices, classes)
     groups = tuple(_groups(plan, who, _held_out(ledger)))
     found = RolloutPreview(
         rollout=number,
         planned=False,
         version=version,
-        former=None if former is None else former[0],
+        former=former,
         sentences=(),
         warnings=(),
         groups=groups,
@@ -270,11 +269,6 @@ def _of_others(ledger: LedgerReader) -> Iterator[str]:
     found = active_rollout(ledger)
     if found is not None:
         yield f"rollout {found[0]} of model {found[1]} is open; starting this one takes its place"
-
-
-def _known_classes(ledger: LedgerReader, former: int | None) -> int:
-    row = ledger.db.execute("SELECT class_names FROM model WHERE version = ?", [former]).fetchone()
-    return 0 if row is None else len(json.loads(row[0]))
 
 
 def _held_out(ledger: LedgerReader) -> dict[str, int]:

@@ -17,7 +17,6 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     Place,
     Telling,
-    changes_nothing,
 )
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
@@ -31,11 +30,14 @@ from fleetledger.coordinator.topics.models.stack import after_push, after_return
 from fleetledger.coordinator.topics.models.state import (
     DesiredVersion,
     Failure,
+    Measured,
     ModelsState,
     ModelVersion,
     ReportedLosses,
     Running,
+    Withheld,
 )
+from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.counted import agree
@@ -113,7 +115,9 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    models.add(ModelVersion(body.version, body, at.index, at.time_ns, lineage))
+    model = ModelVersion(body.version, body, at.index, at.time_ns, lineage)
+    model.descends.update(body.descends)
+    models.add(model)
     models.learned, models.failed = body.version, None
     models.in_a_row += 1
 
@@ -222,7 +226,7 @@ class ModelExported(EntryBody):
 
 def _export(models: ModelsState, body: ModelExported, at: Place) -> None:
     model = models.by_version[body.version]
-    model.exported, model.exported_ns = body, at.time_ns
+    model.exported, model.exported_index, model.exported_ns = body, at.index, at.time_ns
     if body.version in models.unpacked_versions:
         models.unpacked_versions.remove(body.version)
 
@@ -276,8 +280,8 @@ def not_solved(reason: str, ledger_size: int, names: tuple[ClassName, ...]) -> M
     return ModelFailed(ledger_size=ledger_size, rows=rows, reason=reason)
 
 
-def _fail(models: ModelsState, body: ModelFailed, _at: Place) -> None:
-    models.failed = Failure(body.ledger_size, body.rows, body.weights_index, body.reason)
+def _fail(models: ModelsState, body: ModelFailed, at: Place) -> None:
+    models.failed = Failure(body.ledger_size, body.rows, body.weights_index, body.reason, at.index)
 
 
 def _say_failed(body: ModelFailed, _: Place) -> str:
@@ -397,8 +401,8 @@ class ModelsHeld(EntryBody):
     held: bool
 
 
-def _hold(models: ModelsState, body: ModelsHeld, _at: Place) -> None:
-    models.held = body.held
+def _hold(models: ModelsState, body: ModelsHeld, at: Place) -> None:
+    models.held_index = at.index if body.held else None
 
 
 def _say_held(body: ModelsHeld, _: Place) -> str:
@@ -413,6 +417,10 @@ class ModelWithheld(EntryBody):
     version: int
     lacks: tuple[ClassName, ...] = Field(min_length=1, max_length=MAX_LACKING)
     """Classes of which nothing in the sum has images any more; of many the first."""
+
+
+def _withhold(models: ModelsState, body: ModelWithheld, at: Place) -> None:
+    models.withheld_last = Withheld(body.version, body.lacks, at.index)
 
 
 def _say_withheld(body: ModelWithheld, _: Place) -> str:
@@ -496,6 +504,7 @@ class DeviceEvaluated(EntryBody):
 def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.evaluated_version, running.evaluated_variant = body.version, body.variant
+    models.measure(body.version, at.maker, measured_in(body, at.index))
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these
     model, newest = models.by_version.get(body.version), models.calibrated_version or 0
@@ -508,6 +517,18 @@ def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
         models.calibration.clear()
     images = sum(result.total for result in body.results.values())
     models.calibration[at.maker] = ReportedLosses(images, body.losses)
+
+
+def measured_in(body: DeviceEvaluated, index: int) -> Measured:
+    """Return what an evaluation comes to over all classes."""
+    results = body.results.values()
+    shares = [result.correct / result.total for result in results if result.total]
+    return Measured(
+        index,
+        sum(result.correct for result in results),
+        sum(result.total for result in results),
+        sum(shares) / len(shares) if body.answers == "pixels" and shares else None,
+    )
 
 
 def measured_by(body: DeviceEvaluated) -> str:
@@ -559,6 +580,11 @@ def _begin_lineage(models: ModelsState, _body: Lineage, _at: Place) -> None:
     models.calibration.clear()
 
 
+def _mark_descent(models: ModelsState, body: DescentMarked, _at: Place) -> None:
+    for version in models.by_version.keys() & set(body.versions):
+        models.by_version[version].descends.add(body.device)
+
+
 _URGENT: tuple[type[EntryBody], ...] = (
     *LINEAGE_KINDS,
     VariantsMade,
@@ -583,7 +609,7 @@ MODELS: LedgerTopic[ModelsState] = LedgerTopic(
         Kind(ModelDesired, _desire, _say_desired, _tells_of_desired),
         Kind(DevicePinned, _pin, _say_pinned, lambda body: Telling("desired", body.devices)),
         Kind(ModelsHeld, _hold, _say_held),
-        Kind(ModelWithheld, changes_nothing, _say_withheld, worth=TOLD, trouble=True),
+        Kind(ModelWithheld, _withhold, _say_withheld, worth=TOLD, trouble=True),
         Kind(
             DeviceModelStatus,
             _take_status,
@@ -596,5 +622,6 @@ MODELS: LedgerTopic[ModelsState] = LedgerTopic(
     follows=(
         *(Follows(body, _begin_lineage) for body in LINEAGE_KINDS),
         *(Follows(body, _hurry) for body in _URGENT),
+        Follows(DescentMarked, _mark_descent),
     ),
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.topics.models.stack import earlier
+from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.shown import Column, Report
 from fleetledger.schemas.times import IsoTime, iso_time
@@ -88,37 +89,34 @@ class GoingBack:
 
     leaving: MeasuredVersion
     to: MeasuredVersion
-    canaries: dict[int, tuple[str, ...]]
+    canaries: Mapping[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
 
 
-def models(home: Path, waiting: Collection[int] = ()) -> list[ListedModel]:
-    """Return the versions, oldest first; those of `waiting` wait for their release."""
+def models_of(home: Path) -> ModelsState:
+    """Return what the ledger says of models."""
     with ledger_of(home) as ledger:
-        rows = list(
-            ledger.db.query(
-                "SELECT model.*, (SELECT count(*) FROM device"
-                " WHERE active_version = model.version) AS running_on"
-                " FROM model ORDER BY version"
-            )
-        )
-        descends = {row["version"]: _descends(ledger, row["version"]) for row in rows}
-        measured = {row["version"]: measured_version(ledger, row["version"]) for row in rows}
+        return state_of(ledger).models
+
+
+def models(known: ModelsState, waiting: Collection[int] = ()) -> list[ListedModel]:
+    """Return the versions, oldest first; those of `waiting` wait for their release."""
+    running = known.running
     return [
         ListedModel(
             version=version,
-            state=row["state"],
+            state=known.name_of_state(version),
             waits_for_release=version in waiting,
-            class_names=tuple(json.loads(row["class_names"])),
-            contributions=row["contributions"],
-            running_on=row["running_on"],
-            descends=descends[version],
-            source=row["source"],
-            measured_on=measured[version].devices,
-            accuracy=measured[version].accuracy,
+            class_names=model.made.class_names,
+            contributions=model.contributions,
+            running_on=running[version],
+            descends=tuple(sorted(model.descends)),
+            source=model.source,
+            measured_on=measured.devices,
+            accuracy=measured.accuracy,
         )
-        for row in rows
-        for version in [row["version"]]
+        for version, model in known.by_version.items()
+        for measured in [known.measured_all(version)]
     ]
 
 
@@ -170,36 +168,36 @@ class ModelReport(Report):
                 yield f"{name:>17}  {value}"
 
 
-def model_facts(home: Path, version: int) -> ModelReport:
+def model_facts(known: ModelsState, version: int) -> ModelReport:
     """Return what is known of one version; raise `CommandError` if there is none."""
-    with ledger_of(home) as ledger:
-        rows = list(ledger.db.query("SELECT * FROM model WHERE version = ?", [version]))
-        running = ledger.db.execute(
-            "SELECT device FROM device WHERE active_version = ? ORDER BY device", [version]
-        ).fetchall()
-        descends = _descends(ledger, version)
-    if not rows:
-        raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
-    row = dict(rows[0])
-    row["class_names"] = tuple(json.loads(row["class_names"]))
-    solved = row.pop("solved_ns")
-    where = tuple(device for (device,) in running)
-    return ModelReport(**row, solved=solved, running_on=where, descends=descends)
-
-
-def is_packed(home: Path, file: Digest) -> bool:
-    """Whether what was imported of a file has its manifest, so that it can be pushed."""
-    with ledger_of(home) as ledger:
-        query = "SELECT min(manifest IS NOT NULL) FROM model WHERE aggregate = ?"
-        row = _first_row(ledger, query, file)
-    return row is not None and bool(row[0])
-
-
-def _descends(ledger: LedgerReader, version: int) -> tuple[str, ...]:
-    rows = ledger.db.execute(
-        "SELECT device FROM descent WHERE version = ? ORDER BY device", [version]
+    model = one_version(known, version)
+    exported = model.exported
+    where = (name for name in known.devices.admitted if known.of(name).active_version == version)
+    return ModelReport(
+        version=version,
+        state=known.name_of_state(version),
+        solved_index=model.solved_index,
+        solved=model.solved_ns,
+        lineage=model.digest,
+        class_names=model.made.class_names,
+        contributions=model.contributions,
+        ledger_size=None if model.imported is not None else model.solved.ledger_size,
+        aggregate=model.aggregate,
+        head=model.head,
+        exported_index=model.exported_index,
+        manifest=None if exported is None else exported.manifest.digest,
+        parity_difference=None if exported is None else exported.parity.max_absolute_difference,
+        parity_agreement=None if exported is None else exported.parity.agreement,
+        running_on=tuple(sorted(where)),
+        descends=tuple(sorted(model.descends)),
+        source=model.source,
     )
-    return tuple(device for (device,) in rows.fetchall())
+
+
+def is_packed(known: ModelsState, file: Digest) -> bool:
+    """Return whether what was imported of a file has its manifest, so that it can be pushed."""
+    found = [one for one in known.by_version.values() if one.aggregate == file]
+    return bool(found) and all(one.exported is not None for one in found)
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ class GoingOut:
     """The newest that the fleet learned; imported ones wait for nobody."""
     desired: int | None
     """What all devices are to run that nothing else is said of."""
-    canaries: dict[int, tuple[str, ...]]
+    canaries: Mapping[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
     pins: dict[str, int]
     """Devices that are pinned, with their versions."""
@@ -226,52 +224,19 @@ class GoingOut:
 
 def going_out(ledger: LedgerReader) -> GoingOut:
     """Return what there is of models, and what of them goes out."""
-    first = _first_row
-    newest = first(ledger, "SELECT version, solved_index FROM model ORDER BY version DESC LIMIT 1")
-    learned = first(ledger, "SELECT max(version) FROM model WHERE source IS NULL")
-    desired = first(ledger, "SELECT version FROM fleet_model ORDER BY place DESC LIMIT 1")
-    held_by = first(ledger, "SELECT idx FROM model_hold")
-    withheld = first(
-        ledger,
-        "SELECT idx, lacks FROM model_withheld WHERE version ="
-        " (SELECT max(version) FROM model WHERE source IS NULL) AND version NOT IN"
-        " (SELECT version FROM fleet_model)",
-    )
-    failed = first(ledger, "SELECT idx, reason FROM model_failed")
+    known = state_of(ledger).models
+    newest, withheld, failed = known.newest_version, known.withheld, known.failed
     return GoingOut(
-        newest=newest[0] if newest else None,
-        newest_index=newest[1] if newest else None,
-        newest_learned=learned[0] if learned else None,
-        desired=desired[0] if desired else None,
-        canaries=_canaries(ledger),
-        pins=pins(ledger),
-        held_index=held_by[0] if held_by else None,
-        withheld=(withheld[0], tuple(json.loads(withheld[1]))) if withheld else None,
-        failed=(failed[0], failed[1]) if failed else None,
+        newest=newest,
+        newest_index=None if newest is None else known.by_version[newest].solved_index,
+        newest_learned=known.learned,
+        desired=known.desired_of_all,
+        canaries=known.canaries,
+        pins={str(name): version for name, version in known.pins.items()},
+        held_index=known.held_index,
+        withheld=(withheld.index, withheld.lacks) if withheld else None,
+        failed=(failed.index, failed.reason) if failed else None,
     )
-
-
-def _first_row(ledger: LedgerReader, query: str, *values: str) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = ledger.db.execute(query, values).fetchone()
-    return row
-
-
-def held(home: Path) -> bool:
-    """Whether solved models wait for the operator."""
-    with ledger_of(home) as ledger:
-        return _first_row(ledger, "SELECT idx FROM model_hold") is not None
-
-
-def canaries(home: Path) -> dict[int, tuple[str, ...]]:
-    """Return the devices that were told to run a version of their own, by that version."""
-    with ledger_of(home) as ledger:
-        return _canaries(ledger)
-
-
-def pins(ledger: LedgerReader) -> dict[str, int]:
-    """Return the devices that are pinned, with their versions."""
-    rows = ledger.db.execute("SELECT device, version FROM pin WHERE pinned ORDER BY device")
-    return dict(rows.fetchall())
 
 
 def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
@@ -279,60 +244,52 @@ def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
 
     Whether `to` is a version to go back to is left to the coordinator's rules.
     """
-    stack = _stack(ledger)
-    below = earlier(stack)
+    known = state_of(ledger).models
+    below = earlier(known.stack)
     if not below:
         raise CommandError(
             "model: nothing to go back to; `fleetledger model list` shows the versions, "
             "`fleetledger model push VERSION` makes one that of all devices"
         )
     return GoingBack(
-        measured_version(ledger, stack[-1]),
-        measured_version(ledger, to or below[0]),
-        _canaries(ledger),
+        measured_version(known, known.stack[-1]),
+        measured_version(known, to or below[0]),
+        known.canaries,
     )
 
 
-def versions_below(ledger: LedgerReader) -> tuple[int, ...]:
-    """Return the versions that all devices can go back to, the nearest first."""
-    return earlier(_stack(ledger))
-
-
-def _stack(ledger: LedgerReader) -> list[int]:
-    rows = ledger.db.execute("SELECT version FROM fleet_model ORDER BY place").fetchall()
-    return [version for (version,) in rows]
-
-
-def told_canaries(found: dict[int, tuple[str, ...]]) -> list[str]:
+def told_canaries(found: Mapping[int, tuple[str, ...]]) -> list[str]:
     """Return a line for each version that some devices were told to run."""
     return [f"model {version} is tried on {some(devices)}" for version, devices in found.items()]
 
 
-def _canaries(ledger: LedgerReader) -> dict[int, tuple[str, ...]]:
-    found: dict[int, tuple[str, ...]] = {}
-    for row in ledger.db.query("SELECT device, version FROM canary ORDER BY version, device"):
-        found[row["version"]] = (*found.get(row["version"], ()), row["device"])
-    return found
-
-
-def class_names_of(ledger: LedgerReader, version: int) -> tuple[str, ...]:
-    """Return what a version knows; raise `CommandError` if there is none."""
-    query = "SELECT class_names FROM model WHERE version = ?"
-    row = ledger.db.execute(query, [version]).fetchone()
-    if row is None:
+def one_version(known: ModelsState, version: int) -> ModelVersion:
+    """Return a version; raise `CommandError` if there is none."""
+    if version not in known.by_version:
         raise CommandError(f"version: {version} is not a model; see `fleetledger model list`")
-    return tuple(json.loads(row[0]))
+    return known.by_version[version]
 
 
-def measured_version(ledger: LedgerReader, version: int) -> MeasuredVersion:
+def measured_version(known: ModelsState, version: int) -> MeasuredVersion:
     """Return how well a version did; raise `CommandError` if there is none."""
-    classes = len(class_names_of(ledger, version))
-    (row,) = ledger.db.query(
-        "SELECT count(*) AS devices, sum(correct) AS correct, sum(total) AS total,"
-        " avg(mean_iou) AS mean_iou FROM measured WHERE version = ?",
-        [version],
-    )
-    accuracy = row["mean_iou"]
-    if accuracy is None and row["total"]:
-        accuracy = row["correct"] / row["total"]
-    return MeasuredVersion(version, row["devices"], accuracy, row["mean_iou"] is not None, classes)
+    classes = len(one_version(known, version).made.class_names)
+    found = known.measured_all(version)
+    of_pixels = found.mean_iou is not None
+    return MeasuredVersion(version, found.devices, found.accuracy, of_pixels, classes)
+
+
+_LAST_MEASURED = """
+WITH measured AS (
+    SELECT json_extract(body, '$.version') AS version, device, max(idx) AS idx FROM entry
+    WHERE kind = 'device.evaluated'
+        AND json_extract(body, '$.version') IN (SELECT value FROM json_each(?))
+    GROUP BY 1, 2
+)"""
+
+
+def of_measured(rest: str) -> str:
+    """Return a query on `measured`: the newest evaluation of each version by each device.
+
+    Its first parameter is a JSON list of the versions.
+    """
+    return _LAST_MEASURED + rest

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import fsum
 from typing import TYPE_CHECKING, cast
 
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
 from fleetledger.schemas.rollouts import SHADOW
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
 
 if TYPE_CHECKING:
@@ -42,7 +45,10 @@ class ModelVersion:
     lineage: Lineage | None
     """The one that it is of; None where it was imported."""
     exported: ModelExported | None = None
+    exported_index: int | None = None
     exported_ns: int | None = None
+    descends: set[DeviceId] = field(default_factory=set)
+    """Devices of whose retracted answers to rounds it descends."""
 
     @property
     def solved(self) -> ModelSolved:
@@ -54,6 +60,34 @@ class ModelVersion:
     def imported(self) -> ImportedFiles | None:
         """How it was imported; None where the fleet learned it."""
         return None if self.lineage is not None else cast("ImportedFiles", self.made)
+
+    @property
+    def source(self) -> str | None:
+        """Name of the ONNX file that it was imported from; None where the fleet learned it."""
+        return None if self.imported is None else self.imported.name
+
+    @property
+    def digest(self) -> Digest:
+        """Digest of what it belongs to: its lineage, or the frozen part of what was imported."""
+        imported = self.imported
+        return self.solved.lineage if imported is None else imported.frozen.digest
+
+    @property
+    def contributions(self) -> int:
+        """Number of contributions in its sum; 0 where it was imported."""
+        return 0 if self.imported is not None else self.solved.contributions
+
+    @property
+    def aggregate(self) -> Digest:
+        """Digest of the sum that it was solved of, of the weights, or of the file imported."""
+        imported = self.imported
+        return self.solved.aggregate if imported is None else imported.file.digest
+
+    @property
+    def head(self) -> Digest:
+        """Digest of its head."""
+        imported = self.imported
+        return self.solved.head if imported is None else imported.head.digest
 
     @property
     def of_pixels(self) -> bool:
@@ -88,6 +122,8 @@ class Failure:
     rows: Digest | None
     weights_index: int | None
     reason: str
+    index: int
+    """Of the entry."""
 
     @property
     def of_learning(self) -> bool:
@@ -95,6 +131,71 @@ class Failure:
         return self.ledger_size is not None or self.weights_index is not None
 
 
+@dataclass(frozen=True)
+class Withheld:
+    """A model that lacks classes of the one before, and waits for a person."""
+
+    version: int
+    lacks: tuple[ClassName, ...]
+    index: int
+    """Of the entry."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a device measured of a version last, over all classes.
+
+    `correct` and `total` are right answers and held-out samples; of pixels sums of intersections
+    and unions.
+    """
+
+    index: int
+    """Of the entry."""
+    correct: int
+    total: int
+    mean_iou: float | None
+    """Of pixels: mean over the classes that have a union, the background among them."""
+
+
+@dataclass(frozen=True)
+class MeasuredAll:
+    """What all devices measured of a version last."""
+
+    devices: int = 0
+    index: int = -1
+    """Of the newest of their entries."""
+    correct: int = 0
+    total: int = 0
+    mean_iou: float | None = None
+    """Of pixels: mean over devices."""
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of held-out samples that it was right for; of pixels the mean IoU."""
+        if self.mean_iou is not None:
+            return self.mean_iou
+        return self.correct / self.total if self.total else None
+
+    @classmethod
+    def of(cls, found: Mapping[DeviceId, Measured]) -> MeasuredAll:
+        """Sum what devices measured."""
+        one_by_one = found.values()
+        shares = [one.mean_iou for one in one_by_one if one.mean_iou is not None]
+        return cls(
+            devices=len(found),
+            index=max((one.index for one in one_by_one), default=-1),
+            correct=sum(one.correct for one in one_by_one),
+            total=sum(one.total for one in one_by_one),
+            mean_iou=fsum(shares) / len(shares) if shares else None,
+        )
+
+
+MEASURED_VERSIONS = 10
+"""Versions of which each device's measurement is kept, those that were measured last.
+
+Of others there are the sums. One that is measured again after ten others begins anew, so that a
+year of models does not grow the state by versions times devices.
+"""
 SEEN_VERSIONS = 50
 """Versions of which it is known what a device said last; what it says of older ones is recorded
 again."""
@@ -155,8 +256,14 @@ class ModelsState:
     """What devices run that nothing else reaches."""
     unpinned: dict[DeviceId, DesiredVersion] = field(default_factory=dict)
     """What devices went on with after a pin; it counts until something newer is said of them."""
-    held: bool = False
-    """Whether solved models wait for the operator."""
+    held_index: int | None = None
+    """The entry by which solved models wait for the operator; None where they do not."""
+    withheld_last: Withheld | None = None
+    """The last that lacked classes, whatever became of it."""
+    measured: dict[int, dict[DeviceId, Measured]] = field(default_factory=dict)
+    """Versions, the one measured last at the end."""
+    measured_before: dict[int, MeasuredAll] = field(default_factory=dict)
+    """Sums of versions that `measured` has no more."""
     by_device: dict[DeviceId, Running] = field(default_factory=dict)
     """Of devices that ever said something of a model."""
     logit_scale: float | None = None
@@ -170,6 +277,75 @@ class ModelsState:
     def newest(self) -> ModelVersion | None:
         """The newest model that the fleet learned."""
         return None if self.learned is None else self.by_version[self.learned]
+
+    @property
+    def held(self) -> bool:
+        """Whether solved models wait for the operator."""
+        return self.held_index is not None
+
+    @property
+    def withheld(self) -> Withheld | None:
+        """Why the newest model waits for a person, if it lacks classes and nobody pushed it."""
+        found = self.withheld_last
+        if found is None or found.version != self.learned or found.version in self.stack:
+            return None
+        return found
+
+    @property
+    def newest_version(self) -> int | None:
+        """The newest version, learned or imported."""
+        return next(reversed(self.by_version), None)
+
+    @property
+    def desired_of_all(self) -> int | None:
+        """The version that all devices are to run that nothing else is said of."""
+        return None if self.desired is None else self.desired.version
+
+    @property
+    def canaries(self) -> dict[int, tuple[DeviceId, ...]]:
+        """Devices that were told to run a version of their own, by that version."""
+        said = self.desired_by_device.items()
+        own = sorted((item.version, name) for name, item in said if item.group is None)
+        found: dict[int, tuple[DeviceId, ...]] = {}
+        for version, name in own:
+            found[version] = (*found.get(version, ()), name)
+        return found
+
+    @property
+    def pins(self) -> dict[DeviceId, int]:
+        """Devices that are pinned, with their versions."""
+        return {name: self.pinned[name].version for name in sorted(self.pinned)}
+
+    @property
+    def running(self) -> Counter[int]:
+        """Number of devices on which each version runs."""
+        found = (self.of(name).active_version for name in self.devices.admitted)
+        return Counter(version for version in found if version is not None)
+
+    def name_of_state(self, version: int) -> str:
+        """Return the word for what became of a version: solved, imported, exported or desired."""
+        model = self.by_version[version]
+        if version == self.desired_of_all:
+            return "desired"
+        if model.exported is not None:
+            return "exported"
+        return "solved" if model.imported is None else "imported"
+
+    def measure(self, version: int, device: DeviceId, found: Measured) -> None:
+        """Take in what a device measured."""
+        there = self.measured.pop(version, {})
+        there[device] = found
+        self.measured[version] = there  # what is measured last lies last
+        self.measured_before.pop(version, None)
+        if len(self.measured) > MEASURED_VERSIONS:
+            oldest = next(iter(self.measured))
+            self.measured_before[oldest] = MeasuredAll.of(self.measured.pop(oldest))
+
+    def measured_all(self, version: int) -> MeasuredAll:
+        """Return the sum of what devices measured of a version."""
+        if version in self.measured:
+            return MeasuredAll.of(self.measured[version])
+        return self.measured_before.get(version, MeasuredAll())
 
     def newest_of(self, lineage: Digest) -> ModelVersion | None:
         """Return the newest model that the fleet learned in a lineage."""

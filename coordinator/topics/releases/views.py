@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlite_utils import Database
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.projections import Projection, json_text
@@ -114,31 +114,6 @@ RELEASE = Projection(
 )
 
 
-_WAITING = """
-SELECT push.idx AS idx, push.version, push.devices, model.manifest, rollout, of_group, share
-FROM push JOIN model ON model.version = push.version
-WHERE release_number IS NULL AND push.idx >= (
-    SELECT coalesce(max(idx), 0) FROM push AS everybodys
-    WHERE everybodys.of_all AND (push.of_all OR push.rollout OR NOT everybodys.spares)
-) AND NOT EXISTS (
-    SELECT 1 FROM push AS later
-    WHERE later.idx > push.idx AND later.rollout = push.rollout AND later.devices IS NULL
-        AND (later.of_group = push.of_group OR push.mode = 'shadow')
-        AND (later.mode = push.mode OR later.mode = 'run')
-)
-UNION ALL
-SELECT pin.idx, pin.version, json_extract(entry.body, '$.devices'), model.manifest, NULL, NULL, NULL
-FROM pin
-JOIN model ON model.version = pin.version JOIN entry ON entry.idx = pin.idx
-WHERE NOT EXISTS (SELECT 1 FROM release WHERE release.action = pin.idx)
-GROUP BY pin.idx
-ORDER BY idx
-"""
-"""What is desired and was not released; what is desired of all takes the place of all before, or
-of what was desired of all where it spares devices with a version of their own. Pins stay. Of a
-rollout's group the last counts, and to run ends that anybody only compares."""
-
-
 @dataclass(frozen=True)
 class WaitingPush:
     """A version that is desired, and not released yet."""
@@ -188,22 +163,24 @@ def root_expiry(ledger: LedgerReader) -> tuple[int, int | None] | None:
 
 def waiting_in(ledger: LedgerReader) -> list[WaitingPush]:
     """Return the same of an open ledger."""
-    if not ledger.db.execute("SELECT count(*) FROM root").fetchone()[0]:
+    state = state_of(ledger)
+    if state.trust.root is None:
         return []
-    rows = list(ledger.db.query(_WAITING))
+    desired = (one for one in state.models.all_desired if one.action not in state.trust.releases)
     return [
         WaitingPush(
-            row["idx"],
-            row["version"],
-            Digest(row["manifest"]),
-            None
-            if row["devices"] is None
-            else tuple(DeviceId(name) for name in json.loads(row["devices"])),
-            row["rollout"],
-            row["of_group"],
-            None if row["share"] is None else Share.model_validate_json(row["share"]),
+            one.action,
+            one.version,
+            exported.manifest.digest,
+            one.devices,
+            None if group is None else group.rollout,
+            None if group is None else group.group,
+            None if group is None else group.share,
         )
-        for row in rows
+        for one in sorted(desired, key=lambda one: one.action)
+        for exported in [state.models.by_version[one.version].exported]
+        if exported is not None
+        for group in [one.group]
     ]
 
 

@@ -74,15 +74,11 @@ def test_a_view_has_rows_and_times_that_people_read(name: str, db: sqlite3.Conne
 
 
 def test_views_agree_with_the_tables_that_they_show(db: sqlite3.Connection) -> None:
-    for view, table in (("entries", "entry"), ("devices", "device"), ("models", "model")):
+    for view, table in (("entries", "entry"), ("devices", "device")):
         counts = [
             db.execute(f'SELECT count(*) FROM "{one}"').fetchone()[0] for one in (view, table)
         ]
         assert counts[0] == counts[1]
-    right = db.execute("SELECT sum(correct), sum(total) FROM accuracy_per_class").fetchone()
-    assert tuple(right) == tuple(
-        db.execute("SELECT sum(correct), sum(total) FROM measured").fetchone()
-    )
 
 
 def test_columns_say_what_they_name(db: sqlite3.Connection) -> None:

@@ -24,7 +24,7 @@ def test_each_measured_version_has_its_stage_and_its_shares(tmp_path: Path) -> N
     write(tmp_path, two_stages())
     with ledger_of(tmp_path) as ledger:
         found = version_accuracies(ledger, 10)
-        listed = {one.version: one.accuracy for one in newest_models(ledger, 100, 10)}
+        listed = {one.version: one.measured.accuracy for one in newest_models(ledger, 100, 10)}
     assert found.measured == 2
     assert found.versions == (
         VersionAccuracy(

@@ -150,13 +150,14 @@ def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
 
 
 def test_models_show_where_they_run(home: Path) -> None:
-    (model,) = model_queries.models(home)
+    known = model_queries.models_of(home)
+    (model,) = model_queries.models(known)
     assert (model.version, model.state, model.running_on) == (1, "desired", 1)
-    facts = model_queries.model_facts(home, 1)
+    facts = model_queries.model_facts(known, 1)
     assert facts.class_names == ("cat", "hound")
     assert facts.running_on == ("dev-1",)
     with pytest.raises(CommandError, match="version: 2 is not a model"):
-        model_queries.model_facts(home, 2)
+        model_queries.model_facts(known, 2)
 
 
 def test_a_rebuild_of_the_projections_gives_equal_rows(home: Path) -> None:

@@ -87,7 +87,7 @@ def test_kept_states_that_the_entries_give_are_counted(home: Path) -> None:
 
 
 def hold(state: State) -> None:
-    state.models.held = not state.models.held
+    state.models.held_index = None if state.models.held else 7
 
 
 def test_a_kept_state_that_is_another_one_is_named_and_thrown_away(home: Path) -> None:

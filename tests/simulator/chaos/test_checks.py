@@ -106,7 +106,7 @@ def test_a_blob_that_is_missing_or_torn_is_found(left: Left) -> None:
 
 
 def test_a_program_that_knows_what_the_ledger_does_not_is_found(left: Left) -> None:
-    left.live.models.held = True
+    left.live.models.held_index = 3
     assert left.promises() == {"a replay gives the state"}
 
 

@@ -50,9 +50,10 @@ def two_models() -> RoundBench:
 
 def test_models_show_of_whose_answers_they_descend(tmp_path: Path) -> None:
     write(tmp_path, two_models())
-    assert [row.descends for row in model_queries.models(tmp_path)] == [(), ("dev-3",), ("dev-3",)]
-    assert model_queries.model_facts(tmp_path, 2).descends == ("dev-3",)
-    assert model_queries.model_facts(tmp_path, 1).descends == ()
+    known = model_queries.models_of(tmp_path)
+    assert [row.descends for row in model_queries.models(known)] == [(), ("dev-3",), ("dev-3",)]
+    assert model_queries.model_facts(known, 2).descends == ("dev-3",)
+    assert model_queries.model_facts(known, 1).descends == ()
     told = CliRunner().invoke(models.app, ["show", "2", "--home", str(tmp_path)]).output
     assert "descends  from answers of dev-3, retracted" in told
     shown = CliRunner().invoke(

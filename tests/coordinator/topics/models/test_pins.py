@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.models.commands import GoBack, PinDevices, PushModel
 from fleetledger.coordinator.topics.models.entries import DevicePinned
-from fleetledger.coordinator.topics.models.queries import pins
+from fleetledger.coordinator.topics.models.queries import models_of
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
@@ -110,7 +107,7 @@ def test_what_cannot_be_pinned_is_refused(command: PinDevices, told: str) -> Non
     assert told in with_models(2).command(command).text
 
 
-def test_a_restart_and_the_tables_know_the_same_pins(tmp_path: Path) -> None:
+def test_a_restart_and_a_reader_know_the_same_pins(tmp_path: Path) -> None:
     bench = with_models(3)
     pin(bench, 1, ONE, TWO)
     pin(bench, None, TWO)
@@ -118,5 +115,4 @@ def test_a_restart_and_the_tables_know_the_same_pins(tmp_path: Path) -> None:
     bench.restart()
     assert runs(bench) == before == [1, 3]
     write(tmp_path, bench)
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as ledger:
-        assert pins(ledger) == {"dev-1": 1}
+    assert models_of(tmp_path).pins == {"dev-1": 1}
