@@ -358,19 +358,6 @@ class DevicePinned(EntryBody):
         return self
 
 
-def desired_again(
-    desired: DesiredVersion, devices: tuple[DeviceId, ...] | None, reason: str
-) -> ModelDesired | DevicePinned:
-    """Return the entry that says once more what one said, of `devices`; None for all."""
-    if desired.pins is None or devices is None:
-        return ModelDesired(
-            version=desired.version, devices=devices, reason=reason, group=desired.group
-        )
-    if desired.pins:
-        return DevicePinned(devices=devices, version=desired.version)
-    return DevicePinned(devices=devices, then=desired.version)
-
-
 def _pin(models: ModelsState, body: DevicePinned, at: Place) -> None:
     for device in body.devices:
         models.pinned.pop(device, None)
@@ -504,7 +491,7 @@ class DeviceEvaluated(EntryBody):
 def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.evaluated_version, running.evaluated_variant = body.version, body.variant
-    models.measure(body.version, at.maker, measured_in(body, at.index))
+    models.measure(body.version, at.maker, Measured.of(body, at.index))
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these
     model, newest = models.by_version.get(body.version), models.calibrated_version or 0
@@ -517,18 +504,6 @@ def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
         models.calibration.clear()
     images = sum(result.total for result in body.results.values())
     models.calibration[at.maker] = ReportedLosses(images, body.losses)
-
-
-def measured_in(body: DeviceEvaluated, index: int) -> Measured:
-    """Return what an evaluation comes to over all classes."""
-    results = body.results.values()
-    shares = [result.correct / result.total for result in results if result.total]
-    return Measured(
-        index,
-        sum(result.correct for result in results),
-        sum(result.total for result in results),
-        sum(shares) / len(shares) if body.answers == "pixels" and shares else None,
-    )
 
 
 def measured_by(body: DeviceEvaluated) -> str:

@@ -18,6 +18,7 @@ from fleetledger.schemas.variants import VariantName
 if TYPE_CHECKING:
     from fleetledger.coordinator.topics.lineages.entries import Lineage
     from fleetledger.coordinator.topics.models.entries import (
+        DeviceEvaluated,
         ImportedFiles,
         ModelExported,
         ModelSolved,
@@ -155,6 +156,18 @@ class Measured:
     total: int
     mean_iou: float | None
     """Of pixels: mean over the classes that have a union, the background among them."""
+
+    @classmethod
+    def of(cls, body: DeviceEvaluated, index: int) -> Measured:
+        """Return what an evaluation comes to."""
+        results = body.results.values()
+        shares = [result.correct / result.total for result in results if result.total]
+        return cls(
+            index,
+            sum(result.correct for result in results),
+            sum(result.total for result in results),
+            sum(shares) / len(shares) if body.answers == "pixels" and shares else None,
+        )
 
 
 @dataclass(frozen=True)

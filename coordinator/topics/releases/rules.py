@@ -25,7 +25,7 @@ from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.rules import ReleaseRules
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.topics.models.entries import desired_again
+from fleetledger.coordinator.topics.models.entries import DevicePinned, ModelDesired
 from fleetledger.coordinator.topics.models.state import DesiredVersion
 from fleetledger.coordinator.topics.releases.commands import PublishRoot, ReleaseCommand, SignModel
 from fleetledger.coordinator.topics.releases.entries import ReleaseSigned, RootPublished
@@ -190,7 +190,7 @@ class Releases:
                 continue
             everybodys |= desired == self._state.models.desired
             holds = self._state.models.devices_of(desired)
-            decision += record(desired_again(desired, holds, reason))
+            decision += record(_desired_again(desired, holds, reason))
         return decision
 
     def _next_number(self) -> int:
@@ -226,3 +226,16 @@ def _may_follow(release: Release, other: SignedRelease) -> bool:
         # A later group of the same rollout holds them too, and they stay with what was theirs.
         return later.share is None or later.share.salt != release.share.salt
     return any(release.share.has(device) for device in later.devices)
+
+
+def _desired_again(
+    desired: DesiredVersion, devices: tuple[DeviceId, ...] | None, reason: str
+) -> ModelDesired | DevicePinned:
+    """Return the entry that says once more what one said, of `devices`; None for all."""
+    if desired.pins is None or devices is None:
+        return ModelDesired(
+            version=desired.version, devices=devices, reason=reason, group=desired.group
+        )
+    if desired.pins:
+        return DevicePinned(devices=devices, version=desired.version)
+    return DevicePinned(devices=devices, then=desired.version)

@@ -120,7 +120,7 @@ def test_an_older_ledger_that_is_being_written_is_not_touched(tmp_path: Path) ->
     finally:
         lock.release()
     assert done.exit_code == 1
-    assert "start it anew" in done.stderr
+    assert "restart it" in done.stderr
     assert not (home / "metadata.json").exists()
 
 
