@@ -115,9 +115,8 @@ class ModelSolved(EntryBody):
 def _solve(models: ModelsState, body: ModelSolved, at: Place) -> None:
     lineage = models.lineages.current
     assert lineage is not None
-    model = ModelVersion(body.version, body, at.index, at.time_ns, lineage)
-    model.descends.update(body.descends)
-    models.add(model)
+    descends = set(body.descends)
+    models.add(ModelVersion(body.version, body, at.index, at.time_ns, lineage, descends=descends))
     models.learned, models.failed = body.version, None
     models.in_a_row += 1
 
@@ -448,10 +447,8 @@ def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> Non
 
 def _say_status(body: DeviceModelStatus, at: Place) -> str:
     reason = f": {body.reason}" if body.reason else ""
-    state = body.state.replace("_", " ")
-    if body.state == "shadowing":
-        state = "measured beside what runs"
-    elif body.variant is not None:
+    state = body.state.replace("_", " ").replace("shadowing", "measured beside what runs")
+    if body.variant is not None:
         state += f" as {body.variant}"
     return f"On device {at.device} model {body.version} is {state}{reason}."
 
