@@ -10,14 +10,7 @@ from typing_extensions import Self
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import count_of, names_of, some
-from fleetledger.coordinator.core.kind import (
-    TOLD,
-    Follows,
-    Kind,
-    LedgerTopic,
-    Place,
-    Telling,
-)
+from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionRetracted,
@@ -535,8 +528,7 @@ def _mean_iou(body: DeviceEvaluated, at: Place) -> str:
     return (
         f"On device {at.device} model {body.version} has a mean IoU of {mean:.1f} % on the "
         f"pixels of held-out pictures, over {count_of(len(shares), 'class', 'classes')} with the "
-        f"background "
-        f"({measured_by(body)})."
+        f"background ({measured_by(body)})."
     )
 
 
