@@ -30,11 +30,9 @@ _CLASSES = (
     "SELECT coalesce(json_extract(body, '$.name'), json_extract(body, '$.new')) FROM entry "
     "WHERE kind IN ('class.named', 'class.renamed') GROUP BY 1 ORDER BY min(idx)"
 )
-_TAG_NAMES = "SELECT DISTINCT name FROM device_tag WHERE hidden = 0 ORDER BY name"
-_TAG_VALUES = (
-    "SELECT DISTINCT name || '=' || value FROM device_tag WHERE hidden = 0 AND value != '' "
-    "ORDER BY name, value"
-)
+_TAGS = "FROM entry, json_each(body, '$.tags') WHERE kind IN ('device.born', 'device.tagged')"
+_TAG_NAMES = f"SELECT DISTINCT key {_TAGS} ORDER BY key"
+_TAG_VALUES = f"SELECT DISTINCT key || '=' || value {_TAGS} AND value != '' ORDER BY key, value"
 _ROLLOUTS = "SELECT number FROM rollout ORDER BY number DESC"
 _STAGES = (
     "SELECT json_extract(body, '$.stage') || '/' FROM entry WHERE kind = 'stage.opened' "

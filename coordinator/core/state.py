@@ -124,6 +124,9 @@ class State:
         at, set_back_ns = Place(self.size, device, time_ns), self.clock.set_back_ns
         for change in self._changes[type(body)]:
             change(body, at)
+        known = None if device is None else self.devices.admitted.get(device)
+        if known is not None:
+            known.heard_ns = time_ns
         self.size += 1
         self.last_ns = time_ns - (self.clock.set_back_ns - set_back_ns)
 

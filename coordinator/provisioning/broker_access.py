@@ -60,8 +60,8 @@ def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
 
     Raises `BrokerFilesError` for what cannot be read or written.
     """
-    rows = device_views.devices(home)
-    revoked = [DeviceId(row.device) for row in rows if row.key == "revoked"]
+    keys = device_views.keys(home)
+    revoked = [name for name, key in keys.items() if key == "revoked"]
     shut_out = sorted({*revoked, *device_views.retired_names(home)})
     settings = load(home)
     what = BrokerFolder(
@@ -69,7 +69,7 @@ def write_access(home: Path, broker: KnownBroker) -> BrokerFolder:
         place=broker.place,
         port=settings.broker.port,
         fleet=settings.fleet,
-        devices=[DeviceId(row.device) for row in rows if row.key != "revoked"],
+        devices=[name for name, key in keys.items() if key != "revoked"],
         shut_out=shut_out,
         certificates=_certificates(broker, settings.fleet, shut_out),
         local_port=broker.local_port,
@@ -128,11 +128,10 @@ def open_access(home: Path) -> Iterator[str]:
     """
     for broker in known_brokers(home):
         rules = _text(broker.folder / ACCESS)
-        rows = device_views.devices(home)
         back = [
-            DeviceId(row.device)
-            for row in rows
-            if row.key != "revoked" and shuts_out(rules, row.device)
+            name
+            for name, key in device_views.keys(home).items()
+            if key != "revoked" and shuts_out(rules, name)
         ]
         if not back:
             continue

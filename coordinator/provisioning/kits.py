@@ -193,9 +193,9 @@ class _Sorted:
 
     @classmethod
     def of(cls, what: Provisioning, authority: Authority, rows: Sequence[TableRow]) -> _Sorted:
-        found, keys, retired = cls(), dict[str, str](), list[DeviceId]()
+        found, keys, retired = cls(), dict[DeviceId, str](), list[DeviceId]()
         if ledger_path(what.home).exists():
-            keys = {row.device: row.key for row in device_views.devices(what.home)}
+            keys = device_views.keys(what.home)
             retired = device_views.retired_names(what.home)
         for row in rows:
             has_key = keys.get(row.device, "") not in {"", "invited", "revoked"}

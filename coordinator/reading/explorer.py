@@ -78,11 +78,9 @@ QUERIES: Mapping[str, CannedQuery] = {
 _DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     "entries": ("Entries", "Everything, in order. `fleetledger ledger show` says it in words."),
     "devices": ("Devices", "Every admitted device, and what it runs."),
-    "tags": ("Tags", "What devices are told apart by, and who says so."),
     "contributions": ("Contributions", "What devices gave, part by part."),
     "problems": ("Problems", "What devices reported that their owners should mend."),
     "releases": ("Releases", "Signed releases of models."),
-    "keys": ("Keys", "Keys of devices."),
 }
 _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "contribution": {

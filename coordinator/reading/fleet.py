@@ -8,34 +8,21 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
-from fleetledger.coordinator.reading.answers import (
-    CanaryNow,
-    CoordinatorRun,
-    FleetDevice,
-    FleetNow,
-    LedgerNow,
-    ModelsNow,
-    Need,
-    RetiredDevice,
-    RoundNow,
-    StageNow,
-    StoppedRounds,
-    Trouble,
-    WaitingRelease,
-)
-from fleetledger.coordinator.reading.fleet_devices import fleet_devices
+from fleetledger.coordinator.reading import answers
+from fleetledger.coordinator.reading.answers import FleetNow, Need, Trouble
+from fleetledger.coordinator.reading.fleet_devices import fleet_devices, troubles
 from fleetledger.coordinator.reading.model_waits import model_waits
 from fleetledger.coordinator.reading.needs import KnownFleet, needs
 from fleetledger.coordinator.reading.rollouts.finding import unfinished
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.contributions import views as contribution_views
-from fleetledger.coordinator.topics.devices import views as device_views
-from fleetledger.coordinator.topics.devices.views import DeviceFacts
+from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
@@ -43,6 +30,7 @@ from fleetledger.coordinator.topics.stages import views as stage_views
 from fleetledger.coordinator.topics.stages.views import StageInProgress
 from fleetledger.methods.registry import can_learn_with
 from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.values import DeviceId
 
 __all__ = ["FleetNow", "fleet_now"]
 
@@ -81,12 +69,11 @@ def _fleet_now(
     ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
 ) -> FleetNow:
     run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
-    facts = sorted(device_views.facts(ledger), key=lambda one: natural(one.device))
-    out = model_queries.going_out(ledger)
-    twins, stage = device_views.unsettled(ledger), stage_views.open_stage_of(ledger)
-    devices = fleet_devices(ledger, facts, live if run.running else None, out)
+    state, out = state_of(ledger), model_queries.going_out(ledger)
+    stage = stage_views.open_stage_of(ledger)
+    devices = fleet_devices(ledger, state, live if run.running else None)
     at = live.coordinator.stage if live is not None and run.running else None
-    now = None if stage is None else _stage(ledger, stage, facts, _Clock(run, at, time_ns))
+    now = None if stage is None else _stage(ledger, stage, state, _Clock(run, at, time_ns))
     rollouts = tuple(unfinished(ledger, time_ns))
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
     found = needs(
@@ -94,7 +81,7 @@ def _fleet_now(
             run=run,
             devices=devices,
             out=out,
-            twins=tuple(twins),
+            doubled=state.devices.doubled,
             stopped=stopped,
             rollouts=rollouts,
             waiting=tuple(waiting),
@@ -104,7 +91,7 @@ def _fleet_now(
             earlier=tuple(contribution_views.earlier_in(ledger)),
             left_out=tuple(contribution_views.left_out_in(ledger)),
             set_aside=tuple(contribution_views.set_aside_in(ledger)),
-            proxy_problems=_of_others(ledger, devices),
+            of_others=_of_others(state.devices),
             last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
             time_ns=time_ns,
             stage=now,
@@ -114,26 +101,26 @@ def _fleet_now(
         fleet=fleet if live is None else live.coordinator.fleet,
         time=time_ns,
         coordinator=run,
-        ledger=LedgerNow(size=ledger.size, last_commit=checkpoint and checkpoint.time_ns),
+        ledger=answers.LedgerNow(size=ledger.size, last_commit=checkpoint and checkpoint.time_ns),
         needs=tuple(_dated(ledger, need) for need in found),
         devices=devices,
-        retired=_retired(ledger),
+        retired=_retired(state),
         stage=now,
         rollouts=rollouts,
-        models=ModelsNow(
+        models=answers.ModelsNow(
             newest=out.newest,
             desired=out.desired,
             held=out.held_index is not None,
             canaries=tuple(
-                CanaryNow(version=version, devices=names)
+                answers.CanaryNow(version=version, devices=names)
                 for version, names in sorted(out.canaries.items())
             ),
-            waiting_releases=tuple(WaitingRelease.of(push) for push in waiting),
+            waiting_releases=tuple(answers.WaitingRelease.of(push) for push in waiting),
             waits=model_waits(ledger, live, time_ns),
         ),
         stopped_rounds=None
         if stopped is None
-        else StoppedRounds(index=stopped[0], reason=stopped[1]),
+        else answers.StoppedRounds(index=stopped[0], reason=stopped[1]),
     )
 
 
@@ -144,25 +131,27 @@ def _dated(ledger: LedgerReader, need: Need) -> Need:
     return need.model_copy(update={"since": ledger.entry(need.index).time_ns})
 
 
-def _retired(ledger: LedgerReader) -> tuple[RetiredDevice, ...]:
+def _retired(state: State) -> tuple[answers.RetiredDevice, ...]:
+    held = state.contributions.held() if state.devices.retired else {}
     return tuple(
-        RetiredDevice(
-            name=row.device,
-            since=row.time_ns,
-            index=row.index,
-            reason=row.reason,
-            contributions=row.contributions,
+        answers.RetiredDevice(
+            name=name,
+            since=said.time_ns,
+            index=said.index,
+            reason=said.reason,
+            contributions=held.get(name, (0, 0))[0],
         )
-        for row in device_views.retired(ledger)
+        for name, device in sorted(state.devices.retired.items())
+        if (said := device.retirement) is not None
     )
 
 
-def _run(live: LiveSnapshot | None, time_ns: int, ledger: Path) -> CoordinatorRun:
+def _run(live: LiveSnapshot | None, time_ns: int, ledger: Path) -> answers.CoordinatorRun:
     if live is None:
-        return CoordinatorRun(running=False)
+        return answers.CoordinatorRun(running=False)
     now = live.coordinator
     running = serves(now, time_ns)
-    return CoordinatorRun(
+    return answers.CoordinatorRun(
         running=running,
         process=None if running or now.stopped else WriterLock.holder(lock_path(ledger)),
         since=now.started_ns if running else None,
@@ -184,42 +173,36 @@ def _trouble(problem: DatedProblem) -> Trouble:
     )
 
 
-def _of_others(
-    ledger: LedgerReader, devices: tuple[FleetDevice, ...]
-) -> tuple[device_views.ProblemRow, ...]:
+def _of_others(devices: DevicesState) -> dict[DeviceId, list[Trouble]]:
     """Return problems of senders that are no devices, such as the proxy."""
-    known = {device.name for device in devices}
-    return tuple(row for row in device_views.problems(ledger) if row.device not in known)
+    others = devices.problems.keys() - devices.admitted.keys() - devices.retired.keys()
+    return {sender: troubles(devices, sender) for sender in sorted(others)}
 
 
 @dataclass(frozen=True)
 class _Clock:
     """Time, and what the coordinator says of the stage by it."""
 
-    run: CoordinatorRun
+    run: answers.CoordinatorRun
     stage: StageWait | None
     time_ns: int
 
 
 def _stage(
-    ledger: LedgerReader, stage: StageInProgress, facts: list[DeviceFacts], clock: _Clock
-) -> StageNow:
-    state = state_of(ledger)
+    ledger: LedgerReader, stage: StageInProgress, state: State, clock: _Clock
+) -> answers.StageNow:
     lineage = state.lineages.current
     method = None if lineage is None else lineage.method
     able = [
-        item.device
-        for item in facts
-        if item.key != "revoked"
-        and item.silent_ns is None
-        and item.refused_by is None
-        and (item.features is None or method is None or can_learn_with(item.features, method))
+        name
+        for name in sorted(state.devices.admitted, key=natural)
+        if _is_waited_for(state, name, method)
     ]
     heard = contribution_views.contributors(ledger, stage.stage)
     heard |= round_views.without_data(state, stage.stage).keys()
     current = round_views.open_round(ledger)
     now_ns = clock.time_ns
-    return StageNow(
+    return answers.StageNow(
         number=stage.stage,
         class_names=stage.class_names,
         index=stage.opened_index,
@@ -230,7 +213,7 @@ def _stage(
         missing=tuple(name for name in able if name not in heard),
         round=None
         if current is None
-        else RoundNow(
+        else answers.RoundNow(
             number=current.number,
             phase=current.phase,
             index=current.opened_index,
@@ -241,6 +224,15 @@ def _stage(
             wait=round_wait(len(current.asked), current.latest_ns, now_ns),
         ),
     )
+
+
+def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
+    """Return whether a device can answer a stage, as far as is known."""
+    device, key = state.devices.admitted[name], state.keys.of(name)
+    if key.text == "revoked" or device.silent or not device.led:
+        return False
+    able = device.capabilities
+    return able is None or method is None or can_learn_with(able.features, method)
 
 
 def _of_stage(ledger: LedgerReader, clock: _Clock, *, in_round: bool) -> Wait:

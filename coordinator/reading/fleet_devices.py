@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 
+from pydantic_core import from_json
+
+from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
 from fleetledger.coordinator.reading.answers import (
@@ -17,63 +19,55 @@ from fleetledger.coordinator.reading.answers import (
     Trouble,
 )
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
-from fleetledger.coordinator.reading.rollouts.finding import offers
-from fleetledger.coordinator.topics.devices import views as device_views
-from fleetledger.coordinator.topics.devices.views import DeviceFacts
-from fleetledger.coordinator.topics.models.queries import GoingOut
+from fleetledger.coordinator.topics.devices.state import Device, DevicesState
 from fleetledger.schemas.values import DeviceId
 
 
 def fleet_devices(
-    ledger: LedgerReader,
-    facts: Sequence[DeviceFacts],
-    live: LiveSnapshot | None,
-    out: GoingOut,
+    ledger: LedgerReader, state: State, live: LiveSnapshot | None
 ) -> tuple[FleetDevice, ...]:
     """Return every admitted device; `live` is that of a coordinator that runs, None without."""
-    tried = {name: version for version, names in out.canaries.items() for name in names}
-    own = tried | offers(ledger) | out.pins
-    doubled = {row.device for row in device_views.unsettled(ledger)}
-    measured, troubles = _accuracies(ledger, facts), _troubles(ledger)
-    tags = device_views.tags(ledger)
+    measured, held = _accuracies(ledger, state), state.contributions.held()
+    pinned = state.models.pinned
     found = []
-    for item in facts:
-        now = None if live is None else live.devices.get(DeviceId(item.device))
-        state = _state(item, now, doubled=item.device in doubled, served=live is not None)
-        desired = None if item.key == "revoked" else own.get(item.device, out.desired)
+    for name in sorted(state.devices.admitted, key=natural):
+        item, said = state.devices.admitted[name], state.models.of(name)
+        now, key = None if live is None else live.devices.get(name), state.keys.of(name).text
+        able, (parts, samples) = item.capabilities, held.get(name, (0, 0))
+        there = _state(item, now, key, served=live is not None)
         told = () if now is None else now.told
         found.append(
             FleetDevice(
-                name=item.device,
-                state=state,
+                name=name,
+                state=there,
                 last_seen=_last_seen(item, now),
                 online_since=now.since_ns if now is not None and now.online else None,
                 away_since=now.since_ns if now is not None and not now.online else None,
-                absent_since=_absent_since(item, now, state),
-                silent_since=item.silent_ns,
+                absent_since=_absent_since(item, now, there),
+                silent_since=None if key == "revoked" else item.silent_ns,
                 admitted_index=item.admitted_index,
-                key=item.key,
-                tags=dict(tags.get(DeviceId(item.device), {})),
-                pinned=out.pins.get(item.device),
+                key=key,
+                tags={str(tag): str(value) for tag, value in sorted(item.tags.items())},
+                pinned=pinned[name].version if name in pinned else None,
                 boot=item.boot,
                 born_index=item.born_index,
-                provider=item.provider,
-                agent_version=item.agent_version,
-                wire=item.wire,
+                provider=None if able is None else able.provider,
+                agent_version=None if able is None else able.agent_version,
+                wire=None if item.born_index is None else item.wire,
                 refused_by=item.refused_by,
                 outbox=None if now is None else now.outbox,
-                desired_version=desired,
-                active_version=item.active_version,
-                model_version=item.model_version,
-                model_state=item.model_state,
-                model_reason=item.model_reason,
-                model_index=item.model_index,
-                accuracy=measured.get(item.device),
+                desired_version=None if key == "revoked" else state.models.to_run(name),
+                active_version=said.active_version,
+                model_version=said.model_version,
+                model_state=said.model_state or None,
+                model_reason=said.model_reason,
+                model_index=said.model_index,
+                accuracy=measured.get(name),
                 health=_health(now),
-                contributions=item.held,
-                samples=item.samples,
+                contributions=parts,
+                samples=samples,
                 problems=(
-                    *troubles.get(item.device, ()),
+                    *troubles(state.devices, name),
                     *(
                         Trouble(about=one.about, text=one.text, since=at, hinders=one.hinders)
                         for one, at in told
@@ -85,12 +79,21 @@ def fleet_devices(
     return tuple(found)
 
 
-def _state(item: DeviceFacts, now: DeviceNow | None, *, doubled: bool, served: bool) -> DeviceState:
-    if item.key == "revoked":
+def troubles(devices: DevicesState, sender: DeviceId) -> list[Trouble]:
+    """Return what a sender said last in its present run, newest first."""
+    known = devices.problems.get(sender, {})
+    return [
+        Trouble(about=about, text=one.text, index=one.index, since=one.time_ns)
+        for about, one in reversed(known.items())
+    ]
+
+
+def _state(item: Device, now: DeviceNow | None, key: str, *, served: bool) -> DeviceState:
+    if key == "revoked":
         return "revoked"
-    if doubled:
+    if item.doubled is not None:
         return "doubled"
-    if item.wire is not None and item.refused_by is not None:
+    if item.refused_by is not None:
         return "too old" if item.wire.highest < item.refused_by.lowest else "too new"
     if now is not None and now.online:
         return "online"
@@ -99,18 +102,17 @@ def _state(item: DeviceFacts, now: DeviceNow | None, *, doubled: bool, served: b
     return "away" if served else "unknown"
 
 
-def _absent_since(item: DeviceFacts, now: DeviceNow | None, state: DeviceState) -> int | None:
+def _absent_since(item: Device, now: DeviceNow | None, state: DeviceState) -> int | None:
     if state == "never seen":
-        return item.last_ns  # of its admission
+        return item.admitted_ns
     if state != "away":
         return None
     return (None if now is None else now.since_ns) or _last_seen(item, now)
 
 
-def _last_seen(item: DeviceFacts, now: DeviceNow | None) -> int | None:
+def _last_seen(item: Device, now: DeviceNow | None) -> int | None:
     heard = None if now is None else now.heard_ns
-    in_ledger = item.last_ns if item.last_index != item.admitted_index else None
-    return max((time for time in (heard, in_ledger) if time is not None), default=None)
+    return max((time for time in (heard, item.heard_ns) if time is not None), default=None)
 
 
 def _health(now: DeviceNow | None) -> HealthNow | None:
@@ -133,50 +135,40 @@ def _health(now: DeviceNow | None) -> HealthNow | None:
     )
 
 
-def _troubles(ledger: LedgerReader) -> Mapping[str, Sequence[Trouble]]:
-    found: defaultdict[str, list[Trouble]] = defaultdict(list)
-    for row in device_views.problems(ledger):
-        trouble = Trouble(about=row.about, text=row.text, index=row.index, since=row.time_ns)
-        found[row.device].append(trouble)
+def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyThere]:
+    """Return what each device measured last, of all classes and of those that came last."""
+    there = {name: state.models.of(name) for name in state.devices.admitted}
+    newest = {
+        said.evaluated_version: names_of_newest(ledger, said.evaluated_version)
+        for said in there.values()
+        if said.evaluated_version is not None
+    }
+    indices = [said.measured.index for said in there.values() if said.measured is not None]
+    results = dict(ledger.db.execute(_RESULTS, [json.dumps(indices)]))
+    found = {}
+    for name, said in there.items():
+        of, version = said.measured, said.evaluated_version
+        if of is None or version is None or not of.total:
+            continue
+        classes, new = from_json(results[of.index]), newest[version]
+        fresh = [counted for each, counted in classes.items() if each in new]
+        right = sum(counted["correct"] for counted in fresh)
+        total = sum(counted["total"] for counted in fresh)
+        found[name] = AccuracyThere(
+            version=version,
+            index=of.index,
+            all=_count(of.correct, of.total),
+            old=_count(of.correct - right, of.total - total),
+            new=_count(right, total),
+            mean_iou=of.mean_iou,
+        )
     return found
 
 
-_MEASURED = """
-WITH newest AS (
-    SELECT json_extract(value, '$[0]') AS version, json_extract(value, '$[1]') AS name
-    FROM json_each(?)
-), counted AS (
-    SELECT device.device, evaluated_version AS version, idx, newest.name IS NOT NULL AS is_new,
-        json_extract(result.value, '$.correct') AS correct,
-        json_extract(result.value, '$.total') AS total
-    FROM device JOIN entry ON idx = (
-        SELECT max(idx) FROM entry WHERE kind = 'device.evaluated' AND entry.device = device.device
-    ), json_each(entry.body, '$.results') AS result
-    LEFT JOIN newest ON newest.version = evaluated_version AND newest.name = result.key
-)
-SELECT device, version, idx, coalesce(sum(correct), 0), coalesce(sum(total), 0),
-    coalesce(sum(correct) FILTER (WHERE is_new), 0), coalesce(sum(total) FILTER (WHERE is_new), 0)
-FROM counted GROUP BY device
+_RESULTS = """
+SELECT idx, json_extract(body, '$.results') FROM json_each(?) AS measured
+JOIN entry ON entry.idx = measured.value
 """
-
-
-def _accuracies(ledger: LedgerReader, facts: Iterable[DeviceFacts]) -> dict[str, AccuracyThere]:
-    """Return what each device measured last, of all classes and of those that came last."""
-    shares = {item.device: item.mean_iou for item in facts}
-    versions = {item.evaluated_version for item in facts if item.evaluated_version is not None}
-    newest = [(version, name) for version in versions for name in names_of_newest(ledger, version)]
-    rows = ledger.db.execute(_MEASURED, [json.dumps(newest)]).fetchall()
-    return {
-        device: AccuracyThere(
-            version=version,
-            index=index,
-            all=_count(correct, total),
-            old=_count(correct - new_correct, total - new_total),
-            new=_count(new_correct, new_total),
-            mean_iou=shares[device],
-        )
-        for device, version, index, correct, total, new_correct, new_total in rows
-    }
 
 
 def _count(correct: int, total: int) -> RightCount | None:

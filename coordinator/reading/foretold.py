@@ -11,7 +11,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.finding import active_rollout, one_rollout
 from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
-from fleetledger.coordinator.topics.devices.views import chosen_in, tags
+from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.queries import (
     going_back,
     measured_version,
@@ -42,8 +42,8 @@ def foretold_push(
     models = state_of(ledger).models
     known = one_version(models, version).made.class_names
     pinned = set() if over_pins else {one for one, pin in models.pins.items() if pin != version}
-    meant = tuple(tags(ledger)) if choice.is_open else chosen_in(ledger, choice)
     running = _running(ledger)
+    meant = tuple(running) if choice.is_open else chosen_in(ledger, choice)
     leaving = Counter(running.get(device) for device in meant if device not in pinned)
     same = leaving.pop(version, 0)
     lines = [f"to {measured_version(models, version).text}"]
@@ -158,4 +158,5 @@ def _file_sizes(ledger: LedgerReader, version: int) -> dict[str, int]:
 
 
 def _running(ledger: LedgerReader) -> dict[str, int | None]:
-    return dict(ledger.db.execute("SELECT device, active_version FROM device").fetchall())
+    state = state_of(ledger)
+    return {name: state.models.of(name).active_version for name in state.devices.admitted}

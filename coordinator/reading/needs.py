@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -21,13 +21,14 @@ from fleetledger.coordinator.reading.answers import (
 from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from fleetledger.coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
-from fleetledger.coordinator.topics.devices.views import ProblemRow, TwinsRow
+from fleetledger.coordinator.topics.devices.state import Doubled
 from fleetledger.coordinator.topics.models.queries import GoingOut
 from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
 from fleetledger.schemas.shown_commands import command_at, commands_at
 from fleetledger.schemas.times import clock_time
+from fleetledger.schemas.values import DeviceId
 
 _NUMBERS = re.compile(r"\d[\d.,:]*")
 ROOT_WARNING_NS = 14 * 86_400 * 10**9
@@ -41,7 +42,7 @@ class KnownFleet:
     run: CoordinatorRun
     devices: tuple[FleetDevice, ...]
     out: GoingOut
-    twins: tuple[TwinsRow, ...]
+    doubled: Mapping[DeviceId, Doubled]
     stopped: tuple[int, str] | None
     rollouts: tuple[RolloutSummary, ...]
     """That something is still to come of."""
@@ -53,7 +54,8 @@ class KnownFleet:
     earlier: tuple[EarlierRow, ...]
     unseen: UnseenClasses | None
     set_aside: tuple[SetAsideRow, ...]
-    proxy_problems: tuple[ProblemRow, ...]
+    of_others: Mapping[DeviceId, Sequence[Trouble]]
+    """Problems of senders that are no devices, such as the proxy."""
     last_entry_ns: int
     time_ns: int
     stage: StageNow | None = None
@@ -171,23 +173,23 @@ def _of_passwords(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_twins(known: KnownFleet) -> Iterator[Need]:
-    for row in known.twins:
+    for name, found in known.doubled.items():
+        one, other = found.runs
         yield Need(
-            key=f"twins:{row.device}",
+            key=f"twins:{name}",
             urgency="now",
-            sentence=f"Two installations run as {row.device}, {row.one} and {row.other}: nothing "
+            sentence=f"Two installations run as {name}, {one} and {other}: nothing "
             "more of it is taken in until you say which one goes on (`agent status` on each says "
             "which it is).",
-            devices=(row.device,),
-            index=row.index,
-            command=f"fleetledger coordinator settle {row.device} --installation ID",
+            devices=(name,),
+            index=found.index,
+            command=f"fleetledger coordinator settle {name} --installation ID",
         )
 
 
 def _of_replaced(known: KnownFleet) -> Iterator[Need]:
-    doubled = {row.device for row in known.twins}
     for row in known.earlier:
-        if row.device in doubled:
+        if row.device in known.doubled:
             continue
         yield Need(
             key=f"replaced:{row.device}",
@@ -331,9 +333,9 @@ def _of_problems(known: KnownFleet) -> Iterator[Need]:
     for item in known.devices:
         for trouble in item.problems if item.state != "revoked" else ():
             told[trouble.about].append((item.name, trouble))
-    for row in known.proxy_problems:
-        trouble = Trouble(about=row.about, text=row.text, index=row.index, since=row.time_ns)
-        told[row.about].append((row.device, trouble))
+    for sender, troubles in known.of_others.items():
+        for trouble in troubles:
+            told[trouble.about].append((sender, trouble))
     for about, items in told.items():
         names = tuple(dict.fromkeys(name for name, _ in items))
         index = next((trouble.index for _, trouble in items if trouble.index is not None), None)

@@ -35,10 +35,6 @@ _VIEWS = {
                 AND state IN ('held', 'answer')) AS samples,
             bytes_up, bytes_down, admitted_index AS entry
         FROM device LEFT JOIN entry AS admitted ON admitted.idx = admitted_index""",
-    "tags": """
-        SELECT device, name AS tag, value,
-            CASE WHEN operator IS NULL THEN 'owner' ELSE 'operator' END AS said_by
-        FROM device_tag WHERE value IS NOT NULL""",
     "contributions": """
         SELECT contribution.idx AS entry, ISO(entry.time_ns) AS time,
             contribution.device, stage, part, revision, state, samples, payload_bytes AS bytes,
@@ -52,9 +48,6 @@ _VIEWS = {
         SELECT number, version, ISO(expires_ns) AS expires, key, action AS pushed_by_entry,
             idx AS entry
         FROM release""",
-    "keys": """
-        SELECT device, state, key, ISO(expires_ns) AS expires, changed_index AS entry
-        FROM device_key""",
 }
 SQL_VIEWS: Mapping[str, str] = {name: _query(text) for name, text in _VIEWS.items()}
 """View to its query."""

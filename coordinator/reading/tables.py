@@ -20,12 +20,8 @@ from fleetledger.coordinator.topics.contributions.views import (
 )
 from fleetledger.coordinator.topics.devices.views import (
     DEVICE,
-    DEVICE_PROBLEM,
     DEVICE_RETIRED,
-    DEVICE_TAG,
-    DEVICE_TWINS,
 )
-from fleetledger.coordinator.topics.keys.views import DEVICE_KEY
 from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
 
@@ -47,10 +43,6 @@ TABLES = Projections(
         (
             DEVICE,
             DEVICE_RETIRED,
-            DEVICE_KEY,
-            DEVICE_TWINS,
-            DEVICE_PROBLEM,
-            DEVICE_TAG,
             CONTRIBUTION,
             CONTRIBUTION_CLASS,
             LEFT_OUT,

@@ -26,8 +26,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = unpack(tmp_path_factory.mktemp("home"))
     run(home, "rebuild")
     with closing(sqlite3.connect(ledger_path(home))) as database, database:
-        tag = "INSERT INTO device_tag (device, name, value, hidden) VALUES ('dev-1', ?, ?, ?)"
-        database.executemany(tag, [("site", "north", 0), ("secret", None, 1)])
+        tags = "json_set(body, '$.tags', json('{\"site\": \"north\"}'))"
+        database.execute("DROP TRIGGER entry_update_guard")
+        database.execute(f"UPDATE entry SET body = {tags} WHERE kind = 'device.born'")
         database.execute("INSERT INTO rollout (number) VALUES (1)")
     return home
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
-from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.entries import DeviceDoubled
 from fleetledger.export.scaling_backbone import scaling_backbone
 from fleetledger.schemas.exit_codes import ExitCode
@@ -67,7 +68,9 @@ def fleet(tmp_path: Path) -> Iterator[ProcessFleet]:
 
 
 def samples(fleet: ProcessFleet) -> int:
-    return sum(row.samples for row in device_views.devices(fleet.home))
+    with ledger_of(fleet.home) as ledger:
+        held = state_of(ledger).contributions.held()
+    return sum(samples for _, samples in held.values())
 
 
 def told(fleet: ProcessFleet, home: str) -> str:

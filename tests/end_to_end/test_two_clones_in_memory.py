@@ -10,7 +10,6 @@ import pytest
 
 from fleetledger.coordinator.core.rules import IntakeRules
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
-from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.commands import SettleTwins
 from fleetledger.coordinator.topics.devices.entries import DeviceDoubled
 from fleetledger.transport.memory import InMemoryBroker
@@ -75,8 +74,10 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
         fleet.until(lambda m=machine: f"this one is {m.boot}" in " ".join(told_texts(m.status())))
     assert fleet.coordinator.engine.core.state.contributions.counted == before
     assert fleet.entries(ContributionWithdrawn) == []
-    (row,) = device_views.twins(fleet.coordinator.home)
-    assert {row.one, row.other} == {camera.boot, clone.boot}
+    known = fleet.coordinator.engine.core.state.devices
+    doubled = known.admitted[camera.name].doubled
+    assert doubled is not None
+    assert set(doubled.runs) == {camera.boot, clone.boot}
 
     answer = fleet.coordinator.command(
         SettleTwins(device=camera.name, installation=named.runs[named.runs.index(camera.boot)])
@@ -87,7 +88,7 @@ def test_a_copied_card_costs_the_original_nothing(fleet: MemoryFleet, tmp_path: 
     camera.take_over()
     fleet.until(lambda: camera.outbox == 0)
     assert fleet.counted_samples() == {"vertical": 108, "horizontal": 104}
-    assert device_views.twins(fleet.coordinator.home) == []
+    assert known.admitted[camera.name].doubled is None
     assert clone.outbox == 1, "its images are not lost"
     clone.stop()
 

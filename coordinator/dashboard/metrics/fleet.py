@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.metrics.families import gauge, gauges, spread
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot, serves
@@ -14,33 +15,18 @@ from fleetledger.schemas.health import DeviceHealth
 
 STATES = ("connected", "away", "unknown", "revoked")
 
-_ADMITTED = """
-SELECT device.device, coalesce(device_key.state = 'revoked', 0)
-FROM device LEFT JOIN device_key ON device_key.device = device.device
-"""
-
-
 _PROGRAMS = 10
 """Versions that have a series of their own: devices name theirs, and could name any."""
-_BY_PROGRAM = """
-SELECT coalesce(agent_version, 'none') AS program, count(*) AS devices FROM device
-WHERE device NOT IN (SELECT device FROM device_key WHERE state = 'revoked')
-GROUP BY program ORDER BY devices DESC, program
-"""
-
-
-_NOT_LED = """
-SELECT count(*) FROM device WHERE refused_by IS NOT NULL
-AND device NOT IN (SELECT device FROM device_key WHERE state = 'revoked')
-"""
 
 
 def device_states(ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int) -> dict[str, str]:
     """Return the state of every admitted device; unknown where no coordinator serves."""
-    rows: list[tuple[str, int]] = ledger.db.execute(_ADMITTED).fetchall()
+    state = state_of(ledger)
     return {
-        device: "revoked" if revoked else _presence(device, live, time_ns)
-        for device, revoked in rows
+        name: "revoked"
+        if state.keys.of(name).state == "revoked"
+        else _presence(name, live, time_ns)
+        for name in sorted(state.devices.admitted)
     }
 
 
@@ -126,24 +112,28 @@ _PER_DEVICE: Mapping[str, str] = {
     "correct_ratio": "Share of its held-out samples that the device's model was right for.",
 }
 
-_MEASURED = """
-SELECT device, active_version,
-    coalesce(mean_iou, CASE WHEN total > 0 THEN 1.0 * correct / total END) FROM device
-"""
-
 
 def _by_version(ledger: LedgerReader) -> Iterator[Metric]:
+    state = state_of(ledger)
+    there = [
+        device
+        for name, device in state.devices.admitted.items()
+        if state.keys.of(name).state != "revoked"
+    ]
+    programs = Counter(
+        "none" if one.capabilities is None else one.capabilities.agent_version for one in there
+    )
     yield gauge(
         "devices_not_led",
         "Admitted devices that speak no version of the wire that the coordinator speaks.",
-        ledger.db.execute(_NOT_LED).fetchone()[0],
+        sum(not device.led for device in there),
     )
     yield gauges(
         "devices_by_program",
         "Admitted devices by the version of the program that they began to run last; beyond the "
         f"{_PROGRAMS} most frequent versions they are `other`, before their first run `none`.",
         ("version",),
-        counted_programs(ledger.db.execute(_BY_PROGRAM).fetchall()),
+        counted_programs(sorted(programs.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 
@@ -162,15 +152,18 @@ def device_families(
 ) -> Iterator[Metric]:
     """Yield the same of each device, named: as many series as there are devices."""
     values: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in _PER_DEVICE}
-    for device, version, ratio in ledger.db.execute(_MEASURED):
-        _put(values, device, {"model_version": version, "correct_ratio": ratio})
+    state = state_of(ledger)
+    for name in sorted(state.devices.admitted):
+        said = state.models.of(name)
+        ratio = None if said.measured is None else said.measured.share
+        _put(values, name, {"model_version": said.active_version, "correct_ratio": ratio})
     known = _devices(live) if live else {}
-    for device, state in device_states(ledger, live, time_ns).items():
-        if state in {"connected", "away"}:
-            _put(values, device, {"connected": state == "connected"})
+    for device, presence in device_states(ledger, live, time_ns).items():
+        if presence in {"connected", "away"}:
+            _put(values, device, {"connected": presence == "connected"})
             _put(values, device, _now(known.get(device), time_ns))
-    for name, text in _PER_DEVICE.items():
-        yield gauges(f"per_device_{name}", text, ("device",), values[name])
+    for figure, text in _PER_DEVICE.items():
+        yield gauges(f"per_device_{figure}", text, ("device",), values[figure])
 
 
 def _now(device: DeviceNow | None, time_ns: int) -> dict[str, float | None]:

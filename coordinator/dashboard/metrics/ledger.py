@@ -18,11 +18,6 @@ from fleetledger.coordinator.reading.rollouts.report import OPEN
 
 _STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
 
-_MODEL_DEVICES = """
-SELECT active_version, coalesce(model_state, 'unknown'), count(*) FROM device
-WHERE active_version IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2
-"""
-
 
 def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
     """Yield what is known of entries, contributions, stages and models."""
@@ -36,7 +31,7 @@ def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
     yield gauge(
         "devices_doubled",
         "Devices whose name two installations have, and that wait for the operator.",
-        _number(ledger, "SELECT count(*) FROM device_twins WHERE kept IS NULL"),
+        len(state_of(ledger).devices.doubled),
     )
     yield from _models(ledger)
     yield from _rollouts(ledger)
@@ -72,14 +67,19 @@ def _models(ledger: LedgerReader) -> Iterator[Metric]:
         "model_devices",
         "Devices by the version that they run, and by what they said of a model last.",
         ("version", "state"),
-        {
-            (str(version), state): count
-            for version, state, count in ledger.db.execute(_MODEL_DEVICES)
-        },
+        {(str(version), state): count for (version, state), count in _by_version(ledger)},
     )
     watched = {version for version in (desired, newest, *models.running) if version is not None}
     yield from _correct(ledger, desired, sorted(watched))
     yield gauge("models_held", "1 where new models wait for the operator.", int(models.held))
+
+
+def _by_version(ledger: LedgerReader) -> list[tuple[tuple[int, str], int]]:
+    """Return devices by the version that they run and what they said last."""
+    state = state_of(ledger)
+    said = [state.models.of(name) for name in state.devices.admitted]
+    found = ((one.active_version, one.model_state or "unknown") for one in said)
+    return sorted(Counter((at, what) for at, what in found if at is not None).items())
 
 
 def _rollouts(ledger: LedgerReader) -> Iterator[Metric]:

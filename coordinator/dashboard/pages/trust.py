@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fleetledger.coordinator.core.formatting import natural
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
@@ -97,8 +100,8 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
         )
         for push in waiting_in(ledger)
     )
-    states = _states(ledger)
-    keys = _keys(ledger, place)
+    states = _states(sources.state)
+    keys = _keys(sources.state, place)
     return TrustPage(
         title=_title(root, waiting, states),
         root=root,
@@ -170,26 +173,23 @@ def _releases(ledger: LedgerReader) -> tuple[ReleaseLine, ...]:
     )
 
 
-def _states(ledger: LedgerReader) -> dict[str, int]:
-    rows = ledger.db.execute(
-        "SELECT coalesce(state, 'none'), count(*) FROM device LEFT JOIN device_key USING (device)"
-        " GROUP BY 1 ORDER BY 1"
+def _states(state: State) -> dict[str, int]:
+    found = Counter(state.keys.of(name).state for name in state.devices.admitted)
+    return dict(sorted(found.items()))
+
+
+def _keys(state: State, place: int) -> tuple[DeviceKeyLine, ...]:
+    found = sorted(
+        state.keys.by_device.items(),
+        key=lambda one: (one[1].state == "enrolled", natural(one[0])),
     )
-    return dict(rows.fetchall())
-
-
-def _keys(ledger: LedgerReader, place: int) -> tuple[DeviceKeyLine, ...]:
-    rows = ledger.db.execute(
-        "SELECT device, state, key, changed_index, expires_ns FROM device_key"
-    ).fetchall()
-    rows.sort(key=lambda row: (row[1] == "enrolled", natural(row[0])))
     return tuple(
         DeviceKeyLine(
-            device=device,
-            state=state,
-            key_hash="" if key is None else VerifyKey(key).key_hash.hex(),
-            index=index,
-            expires_ns=expires,
+            device=name,
+            state=keys.state,
+            key_hash=keys.text if keys.state == "enrolled" else "",
+            index=keys.changed_index,
+            expires_ns=None if keys.invitation is None else keys.invitation.expires_ns,
         )
-        for device, state, key, index, expires in rows[place : place + SHOWN + 1]
+        for name, keys in found[place : place + SHOWN + 1]
     )

@@ -18,7 +18,6 @@ from fleetledger.coordinator.reading.rollouts.report import (
     Waits,
 )
 from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup
-from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
 from fleetledger.coordinator.topics.rollouts.views import RolloutStory, told
@@ -196,50 +195,9 @@ def _open_group(
     )
 
 
-_LEFT_OUT = """
-SELECT device FROM device_key WHERE state = 'revoked'
-UNION SELECT device FROM device WHERE refused_by IS NOT NULL
-"""
-
-
 def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
-    left_out = {name for (name,) in ledger.db.execute(_LEFT_OUT)}
-    pinned = state_of(ledger).models.pins
-    for name, tags in device_views.tags(ledger).items():
-        yield KnownDevice(name, tags, pinned.get(name), revoked=name in left_out)
-
-
-def offers(ledger: LedgerReader) -> dict[str, int]:
-    """Return the version that an opened group of a rollout offers each of its devices.
-
-    Devices keep it however the rollout ended, until a version becomes everybody's. An offer takes
-    the place of what was pushed to single devices before it.
-    """
-    rows = ledger.db.execute(_OFFERING).fetchall()
-    devices = known_devices(ledger) if rows else ()
-    own = state_of(ledger).models.desired_by_device if rows else {}
-    tried: dict[str, int] = {name: one.action for name, one in own.items() if one.group is None}
-    found: dict[str, int] = {}
-    for number, version in rows:
-        story = _told(ledger, number, "rollout.%")
-        ran = {
-            one.number: phase.index
-            for one in story.opened
-            for phase in one.phases
-            if phase.mode == "run"
-        }
-        last = max(ran, default=0)
-        for name, group in membership(story, devices).group_of.items():
-            opened = None if group is None or group > last else ran.get(group, ran[last])
-            if opened is not None and opened > tried.get(name, -1):
-                found[name] = version
-    return found
-
-
-_OFFERING = """
-SELECT number, rollout.version FROM rollout WHERE state <> 'rolled_back' AND EXISTS (
-    SELECT 1 FROM push WHERE push.rollout = number AND push.mode = 'run' AND NOT push.of_all
-        AND push.idx > (SELECT coalesce(max(idx), -1) FROM push WHERE of_all)
-) ORDER BY number
-"""
-"""Rollouts with an offer to run that came after a version was made everybody's."""
+    state = state_of(ledger)
+    pinned = state.models.pins
+    for name, device in state.devices.admitted.items():
+        left_out = state.keys.of(name).state == "revoked" or not device.led
+        yield KnownDevice(name, device.tags, pinned.get(name), revoked=left_out)

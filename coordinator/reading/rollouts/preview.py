@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar
 
@@ -247,8 +246,11 @@ def _of_images(found: RolloutPreview) -> Iterator[str]:
 def _of_agents(ledger: LedgerReader, who: Membership, plan: RolloutPlan) -> Iterator[str]:
     if plan.shadow == "off":
         return
-    rows = ledger.db.execute("SELECT device, features FROM device WHERE features IS NOT NULL")
-    old = [name for name, features in rows.fetchall() if SHADOW not in json.loads(features)]
+    old = [
+        name
+        for name, device in state_of(ledger).devices.admitted.items()
+        if device.capabilities is not None and SHADOW not in device.capabilities.features
+    ]
     concerned = sorted(name for name in old if who.group_of.get(name) is not None)
     if concerned:
         yield (
@@ -273,7 +275,8 @@ def _of_others(ledger: LedgerReader) -> Iterator[str]:
 
 def _held_out(ledger: LedgerReader) -> dict[str, int]:
     """Return how many held-out images each device measured a model on last."""
-    rows = ledger.db.execute(
-        "SELECT device, total FROM device WHERE total IS NOT NULL AND mean_iou IS NULL"
-    )
-    return dict(rows.fetchall())
+    state = state_of(ledger)
+    last = {name: state.models.of(name).measured for name in state.devices.admitted}
+    return {
+        name: one.total for name, one in last.items() if one is not None and one.mean_iou is None
+    }

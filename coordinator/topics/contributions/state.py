@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -309,6 +310,15 @@ class ContributionsState:
     def of(self, device: DeviceId) -> DeviceContributions:
         """Return what a device gave, to read."""
         return self.by_device.get(device) or DeviceContributions()
+
+    def held(self) -> dict[DeviceId, tuple[int, int]]:
+        """Return how many contributions are held of each device, and of how many samples."""
+        parts, samples = Counter[DeviceId](), Counter[DeviceId]()
+        for (device, _, _), indices in self.counted.of_stage.items():
+            parts[device] += len(indices)
+        for (device, _, _), given in self.counted.given.items():
+            samples[device] += sum(given.values())
+        return {device: (count, samples[device]) for device, count in parts.items()}
 
     @property
     def sum(self) -> LineageSum:

@@ -18,10 +18,16 @@ from fleetledger.coordinator.core.kind import (
     LedgerTopic,
     Place,
     Telling,
-    changes_nothing,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
-from fleetledger.coordinator.topics.devices.state import NO_TAGS, Device, DevicesState, Doubled
+from fleetledger.coordinator.topics.devices.state import (
+    NO_TAGS,
+    Device,
+    DevicesState,
+    Doubled,
+    Problem,
+    Retirement,
+)
 from fleetledger.schemas.message import is_absent
 from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.tags import MAX_TAGS, TagName, Tags
@@ -45,7 +51,7 @@ def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
     """Let a device in; one that was retired comes back as it was."""
     if body.device not in devices.admitted:
         device = devices.retired.pop(body.device, None) or Device(admitted_index=at.index)
-        device.admitted_ns = at.time_ns
+        device.admitted_ns, device.retirement = at.time_ns, None
         devices.admitted[body.device] = device
 
 
@@ -61,9 +67,10 @@ class DeviceRetired(EntryBody):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
-def _retire(devices: DevicesState, body: DeviceRetired, _at: Place) -> None:
+def _retire(devices: DevicesState, body: DeviceRetired, at: Place) -> None:
     device = devices.admitted.pop(body.device)
-    device.silent = False
+    device.silent_ns = None
+    device.retirement = Retirement(at.index, at.time_ns, body.reason)
     devices.retired[body.device] = device
 
 
@@ -96,10 +103,11 @@ def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
     if body.boot != device.boot:
         device.former_boot = device.boot
     device.boot, device.installation = body.boot, body.installation
-    device.formers = body.formers
+    device.born_index, device.formers = at.index, body.formers
     device.capabilities = _shared(body.capabilities)
     device.owners_tags = body.tags or NO_TAGS
     device.wire, device.refused_by = _shared_range(body.wire), body.refused_by
+    devices.problems.pop(at.maker, None)  # a device tells its problems once in every run
 
 
 @lru_cache(maxsize=256)
@@ -168,9 +176,9 @@ class DeviceDoubled(EntryBody):
     """What they call themselves; the same of a copy."""
 
 
-def _freeze(devices: DevicesState, body: DeviceDoubled, _at: Place) -> None:
+def _freeze(devices: DevicesState, body: DeviceDoubled, at: Place) -> None:
     """Freeze what a device gave; both installations are heard until the operator has chosen."""
-    devices.admitted[body.device].doubled = Doubled(body.runs, body.installations)
+    devices.admitted[body.device].doubled = Doubled(body.runs, body.installations, at.index)
 
 
 def _say_doubled(body: DeviceDoubled, _: Place) -> str:
@@ -220,9 +228,9 @@ class DevicesSilent(EntryBody):
     """For so long at least."""
 
 
-def _fall_silent(devices: DevicesState, body: DevicesSilent, _at: Place) -> None:
+def _fall_silent(devices: DevicesState, body: DevicesSilent, at: Place) -> None:
     for device in body.devices:
-        devices.admitted[device].silent = True
+        devices.admitted[device].silent_ns = at.time_ns - body.seconds * _SECOND_NS
 
 
 def _say_silent(body: DevicesSilent, _: Place) -> str:
@@ -241,7 +249,7 @@ class DevicesHeard(EntryBody):
 
 def _hear(devices: DevicesState, body: DevicesHeard, _at: Place) -> None:
     for device in body.devices:
-        devices.admitted[device].silent = False
+        devices.admitted[device].silent_ns = None
 
 
 def _say_heard(body: DevicesHeard, _: Place) -> str:
@@ -256,10 +264,24 @@ class DeviceProblem(EntryBody):
     text: str
 
 
+_MOST_PROBLEMS = 50
+"""Problems of one sender that are known at once; the oldest goes for a further one."""
+
+
+def _tell_problem(devices: DevicesState, body: DeviceProblem, at: Place) -> None:
+    known = devices.problems.setdefault(at.maker, {})
+    known.pop(body.about, None)  # what is said last lies last
+    known[body.about] = Problem(at.index, at.time_ns, body.text)
+    if len(known) > _MOST_PROBLEMS:
+        del known[next(iter(known))]
+
+
 def _move_times(devices: DevicesState, body: ClockCorrected, _at: Place) -> None:
     """Move the times that are compared with later ones."""
     for device in devices.admitted.values():
         device.admitted_ns -= body.by_ns
+        if device.heard_ns is not None:
+            device.heard_ns -= body.by_ns
 
 
 def _say_problem(body: DeviceProblem, at: Place) -> str:
@@ -299,7 +321,7 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
         Kind(DeviceSettled, _settle, _say_settled, _tells_of_installations),
         Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD, trouble=True),
         Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
-        Kind(DeviceProblem, changes_nothing, _say_problem, worth=logging.WARNING, trouble=True),
+        Kind(DeviceProblem, _tell_problem, _say_problem, worth=logging.WARNING, trouble=True),
     ),
     follows=(Follows(ClockCorrected, _move_times),),
 )

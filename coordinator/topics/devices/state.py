@@ -21,6 +21,28 @@ class Doubled:
 
     runs: tuple[BootId, BootId]
     installations: tuple[BootId, BootId]
+    index: int
+    """Of the entry that says so."""
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """The operator took a device out of the fleet."""
+
+    index: int
+    """Of the entry that says so."""
+    time_ns: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a device said last of something that somebody should mend."""
+
+    index: int
+    """Of the entry with it."""
+    time_ns: int
+    text: str
 
 
 @dataclass(slots=True)
@@ -30,13 +52,18 @@ class Device:
     admitted_index: int
     admitted_ns: int = 0
     """When it was admitted last."""
+    heard_ns: int | None = None
+    """Time of the newest entry that it made; None before the first."""
     boot: BootId | None = None
+    born_index: int | None = None
+    """The entry of its newest birth."""
     former_boot: BootId | None = None
     """The run before the newest birth."""
     formers: tuple[BootId, ...] = ()
     """Runs of its installation before the present one, as its birth named them."""
-    silent: bool = False
-    """Whether nothing came of it for long that could be believed."""
+    silent_ns: int | None = None
+    """Since when nothing came of it that could be believed, where that is long."""
+    retirement: Retirement | None = None
     installation: BootId | None = None
     capabilities: Capabilities | None = None
     doubled: Doubled | None = None
@@ -53,6 +80,11 @@ class Device:
     """Versions of the wire that it speaks, by its newest birth."""
     refused_by: WireRange | None = None
     """Versions that the coordinator speaks, where the device speaks none of them."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing came of it for long that could be believed."""
+        return self.silent_ns is not None
 
     @property
     def led(self) -> bool:
@@ -87,6 +119,14 @@ class DevicesState:
     """In the order of their admission, which is that of entries about several of them."""
     retired: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that took part and do not any more; nothing waits for them."""
+    problems: dict[DeviceId, dict[str, Problem]] = field(default_factory=dict)
+    """What devices, and the proxy, said last in their present runs, the newest at the end."""
+
+    @property
+    def doubled(self) -> dict[DeviceId, Doubled]:
+        """Devices whose name two installations have, and that wait for the operator, by name."""
+        found = ((name, device.doubled) for name, device in sorted(self.admitted.items()))
+        return {name: doubled for name, doubled in found if doubled is not None}
 
     @property
     def tags(self) -> dict[DeviceId, Mapping[TagName, TagValue]]:

@@ -28,9 +28,10 @@ class DeviceInvited(EntryBody):
     """Nanoseconds since 1970, by the coordinator's clock."""
 
 
-def _invite(keys: KeysState, body: DeviceInvited, _at: Place) -> None:
+def _invite(keys: KeysState, body: DeviceInvited, at: Place) -> None:
     """Open an invitation, in place of an earlier one."""
-    known = keys.by_device.setdefault(body.device, DeviceKeys())
+    known = keys.by_device.setdefault(body.device, DeviceKeys(at.index))
+    known.changed_index = at.index
     known.invitation = Invitation(body.invitation, body.expires_ns)
 
 
@@ -51,9 +52,9 @@ class DeviceEnrolled(EntryBody):
     """The invitation that it used up."""
 
 
-def _enrol(keys: KeysState, body: DeviceEnrolled, _at: Place) -> None:
+def _enrol(keys: KeysState, body: DeviceEnrolled, at: Place) -> None:
     """Let one key speak for the device; the invitation is used up."""
-    keys.by_device[body.device] = DeviceKeys(key=body.key)
+    keys.by_device[body.device] = DeviceKeys(at.index, key=body.key)
 
 
 def _say_enrolled(body: DeviceEnrolled, _: Place) -> str:
@@ -72,8 +73,9 @@ class DeviceKeyRotated(EntryBody):
     former: VerifyKey
 
 
-def _rotate(keys: KeysState, body: DeviceKeyRotated, _at: Place) -> None:
-    keys.by_device[body.device].key = body.key
+def _rotate(keys: KeysState, body: DeviceKeyRotated, at: Place) -> None:
+    known = keys.by_device[body.device]
+    known.key, known.changed_index = body.key, at.index
 
 
 def _say_rotated(body: DeviceKeyRotated, _: Place) -> str:
@@ -93,8 +95,8 @@ class DeviceKeyRevoked(EntryBody):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
-def _revoke(keys: KeysState, body: DeviceKeyRevoked, _at: Place) -> None:
-    keys.by_device[body.device] = DeviceKeys(revoked=True)
+def _revoke(keys: KeysState, body: DeviceKeyRevoked, at: Place) -> None:
+    keys.by_device[body.device] = DeviceKeys(at.index, revoked=True)
 
 
 def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:

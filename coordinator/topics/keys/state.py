@@ -21,6 +21,8 @@ class Invitation:
 class DeviceKeys:
     """Whose signature counts as a device's."""
 
+    changed_index: int = -1
+    """The entry that said last who may speak for it."""
     key: VerifyKey | None = None
     """None where nobody's does: not enrolled, or revoked."""
     invitation: Invitation | None = None
@@ -29,6 +31,20 @@ class DeviceKeys:
     former_boots: frozenset[BootId] = frozenset()
     """Runs that the device has ended since it has a key: what they signed may be sent again by
     whoever recorded it."""
+
+    @property
+    def state(self) -> str:
+        """What the operator is told: `invited`, `revoked`, `enrolled`, or `none` of these."""
+        if self.invitation is not None:
+            return "invited"
+        return "revoked" if self.revoked else "none" if self.key is None else "enrolled"
+
+    @property
+    def text(self) -> str:
+        """The hash of its key, `invited` or `revoked`; empty where it has none."""
+        if self.state != "enrolled" or self.key is None:
+            return "" if self.state == "none" else self.state
+        return str(self.key.key_hash.hex())
 
 
 @dataclass

@@ -427,11 +427,7 @@ class DeviceModelStatus(EntryBody):
 
 def _take_status(models: ModelsState, body: DeviceModelStatus, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
-    running.model_state, running.model_reason = body.state, body.reason
-    running.saw(body.version, body.state)
-    running.said_index = at.index
-    if body.state == "active":
-        running.variant = body.variant
+    running.report(body, at.index)
     if body.state in ("active", "settled"):
         running.active_version = body.version
     elif body.state == "shadowing":
@@ -481,7 +477,8 @@ class DeviceEvaluated(EntryBody):
 def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.evaluated_version, running.evaluated_variant = body.version, body.variant
-    models.measure(body.version, at.maker, Measured.of(body, at.index))
+    running.measured = Measured.of(body, at.index)
+    models.measure(body.version, at.maker, running.measured)
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these
     model, newest = models.by_version.get(body.version), models.calibrated_version or 0

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.lineages.state import LineagesState
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fleetledger.coordinator.topics.lineages.entries import Lineage
     from fleetledger.coordinator.topics.models.entries import (
         DeviceEvaluated,
+        DeviceModelStatus,
         ImportedFiles,
         ModelExported,
         ModelSolved,
@@ -169,6 +170,13 @@ class Measured:
             sum(shares) / len(shares) if body.answers == "pixels" and shares else None,
         )
 
+    @property
+    def share(self) -> float | None:
+        """Share of held-out samples that it was right for; of pixels the mean IoU."""
+        if self.mean_iou is not None:
+            return self.mean_iou
+        return self.correct / self.total if self.total else None
+
 
 @dataclass(frozen=True)
 class MeasuredAll:
@@ -221,14 +229,31 @@ class Running:
     active_version: int | None = None
     variant: VariantName | None = None
     """The variant of the frozen part that runs; None for the reference."""
-    model_state: str = ""
+    model_version: int | None = None
+    """The version of which it said last what became of it, apart from its being compared."""
+    model_state: Literal["", "active", "failed", "rolled_back"] = ""
     model_reason: str = ""
+    model_index: int | None = None
+    """The entry with these three."""
     model_versions_seen: dict[int, str] = field(default_factory=dict)
     """Version to the last state reported for it, of the last `SEEN_VERSIONS` that were."""
     said_index: int = -1
     """The entry of what it said last of any version."""
     evaluated_version: int | None = None
     evaluated_variant: VariantName | None = None
+    measured: Measured | None = None
+    """What came of this evaluation."""
+
+    def report(self, body: DeviceModelStatus, index: int) -> None:
+        """Take in what became of a version."""
+        self.saw(body.version, body.state)
+        self.said_index = index
+        if body.state == "active":
+            self.variant = body.variant
+        if body.state != "shadowing":
+            self.model_state = "active" if body.state == "settled" else body.state
+            self.model_version, self.model_reason = body.version, body.reason
+            self.model_index = index
 
     def saw(self, version: int, state: str) -> None:
         """Note what is said of a version."""
@@ -411,6 +436,13 @@ class ModelsState:
         if after is None or (desired is not None and desired.action > after.action):
             return desired
         return after
+
+    def to_run(self, device: DeviceId) -> int | None:
+        """Return the version that this device is to run, whatever it compares with it."""
+        desired = self.desired_for(device)
+        if desired is not None and desired.group is not None and desired.group.mode == "shadow":
+            desired = self.desired_by_device.get(device) or self.desired
+        return None if desired is None else desired.version
 
     def unpinned_desire(self, device: DeviceId) -> DesiredVersion | None:
         """Return the same of a device that is not pinned and never was.

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger import command_line
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
-from fleetledger.coordinator.topics.devices.views import facts
 from tests.coordinator.core.harness import FLEET
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
@@ -101,7 +101,7 @@ def test_what_is_done_to_several_is_done_to_each_and_what_is_refused_is_told(hom
     with pytest.raises(CommandError, match="nothing of 'dev-3'"):
         run(home, *words)
     with ledger_of(home) as ledger:
-        assert {row.device: row.held for row in facts(ledger)}["dev-1"] == 0
+        assert state_of(ledger).contributions.held()["dev-1"] == (0, 0)
 
 
 def test_the_newest_entries_of_devices_with_a_tag_are_shown(home: Path) -> None:

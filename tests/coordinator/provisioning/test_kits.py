@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
@@ -19,7 +21,7 @@ from fleetledger.coordinator.settings import (
     write_new,
 )
 from fleetledger.coordinator.topics.devices.entries import DeviceTagged
-from fleetledger.coordinator.topics.devices.views import devices, tags
+from fleetledger.coordinator.topics.devices.views import keys
 from fleetledger.coordinator.topics.keys.entries import DeviceInvited
 from fleetledger.schemas.kits import Kit, read_kit
 from fleetledger.schemas.tags import TagName, TagValue
@@ -58,9 +60,9 @@ class Operator:
     def kit(self, device: str) -> Path:
         return self.out / "devices" / device
 
-    def tags(self) -> dict[DeviceId, dict[TagName, TagValue]]:
-        with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
-            return tags(ledger)
+    def tags(self) -> dict[DeviceId, Mapping[TagName, TagValue]]:
+        with ledger_of(self.home) as ledger:
+            return state_of(ledger).devices.tags
 
     def written(self, kind: str) -> int:
         with LedgerReader.open_read_only(ledger_path(self.home)) as ledger:
@@ -90,7 +92,7 @@ def test_each_device_is_admitted_and_has_a_folder(operator: Operator) -> None:
     said = operator.provisions()
 
     assert "made 2 kits" in said
-    assert [row.device for row in devices(operator.home)] == ["camera-1", "camera-2"]
+    assert list(keys(operator.home)) == ["camera-1", "camera-2"]
     assert read_kit(operator.kit("camera-1")) == Kit(
         device=DeviceId("camera-1"),
         fleet=FleetId("mill"),

@@ -9,16 +9,18 @@ import pytest
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli.coordinator import app
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import EntryDraft
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
+from fleetledger.coordinator.reading.fleet import fleet_now
 from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
-from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models import queries as model_queries
@@ -127,9 +129,12 @@ def test_a_stage_that_opened_by_itself_says_which_reports_opened_it(tmp_path: Pa
 
 
 def test_devices_show_what_they_gave_and_how_well_their_model_does(home: Path) -> None:
-    first, second = device_views.devices(home)
+    with ledger_of(home) as ledger:
+        first, second = fleet_now(ledger, None, 0).devices
     assert (first.contributions, first.samples, first.active_version) == (1, 4, 1)
-    assert first.accuracy == 0.75
+    assert first.accuracy is not None
+    assert first.accuracy.all is not None
+    assert first.accuracy.all.share == 0.75
     assert (second.contributions, second.samples, second.active_version) == (1, 6, None)
     assert second.accuracy is None
 
@@ -142,9 +147,11 @@ def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
     tmp_path: Path, network: NetworkImported, share: float, shown: str
 ) -> None:
     write(tmp_path, evaluated(network))
-    (device,) = device_views.devices(tmp_path)
-    assert device.accuracy == pytest.approx(share)
-    assert device.of_pixels == network.segments
+    with ledger_of(tmp_path) as ledger:
+        (found,) = state_of(ledger).models.by_device.values()
+    assert found.measured is not None
+    assert found.measured.share == pytest.approx(share)
+    assert (found.measured.mean_iou is not None) == network.segments
     told = CliRunner().invoke(app, ["status", "--home", str(tmp_path)], env={"COLUMNS": "200"})
     assert f" {shown} " in told.output
 

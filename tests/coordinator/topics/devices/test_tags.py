@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.rebuild import rebuild
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.topics.devices import views
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice, TagDevices
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceTagged
@@ -21,7 +14,6 @@ from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.tags import MAX_TAGS, TagName, TagSelector, TagValue
 from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import CAPABLE, FLEET, Bench
-from tests.coordinator.reading.test_views import write
 
 ONE, TWO = DeviceId("dev-1"), DeviceId("dev-2")
 INSTALLED = BootId("0123456789abcdef")
@@ -140,22 +132,6 @@ def test_a_restart_knows_the_same_tags() -> None:
     before = tags(bench)
     bench.restart()
     assert tags(bench) == before
-
-
-def test_the_tables_say_what_the_rules_know_and_are_made_anew_the_same(tmp_path: Path) -> None:
-    bench = fleet()
-    tag(bench, ONE, TWO, site="east", ring="1")
-    tag(bench, ONE, gone="site gpu")
-    born(bench, TWO, dock="2")
-    write(tmp_path, bench)
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as ledger:
-        assert views.tags(ledger) == tags(bench)
-        before = list(ledger.db.query("SELECT * FROM device_tag ORDER BY device, name"))
-        said_by = dict(ledger.db.execute("SELECT tag, said_by FROM tags WHERE device = 'dev-2'"))
-        assert said_by == {"site": "operator", "ring": "operator", "dock": "owner"}
-    assert rebuild(ledger_path(tmp_path), TABLES).differences == ()
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as ledger:
-        assert before == list(ledger.db.query("SELECT * FROM device_tag ORDER BY device, name"))
 
 
 @pytest.mark.parametrize(
