@@ -27,7 +27,6 @@ from fleetledger.coordinator.errors import (
     CommandError,
     KeyFileError,
     LedgerError,
-    LedgerLockedError,
 )
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger import audit as auditing
@@ -38,10 +37,9 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.proving import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.rebuild import rebuild as rebuild_tables
-from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.explorer import commands, metadata
+from fleetledger.coordinator.reading import explorer
 from fleetledger.coordinator.reading.reports import (
     AuditReport,
     EntriesReport,
@@ -67,7 +65,6 @@ from fleetledger.schemas.shown import OutputForm, as_tsv, output_form
 from fleetledger.schemas.shown import as_json as as_json_text
 from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import FleetId
-from fleetledger.schemas.whole_file import write_whole
 
 app = typer.Typer(help="Read, check and replay the ledger.", no_args_is_help=True)
 
@@ -229,32 +226,20 @@ def export(
 def explore(
     home: Home = HOME,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; `metadata.json` in the home if left out.")
+        Path | None, typer.Option(help="File to write; `explore.db` in the home if left out.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write what Datasette is told of the ledger; print how to open it in SQLite explorers."""
-    path, written = _existing(home), out or home / "metadata.json"
+    """Write the ledger and what it comes to as a file for SQLite explorers."""
+    _existing(home)
+    written = out or home / explorer.FILE_NAME
     try:
-        _have_views(path)
-        told = metadata(load(home).fleet if (home / FILE_NAME).is_file() else home.name)
-        write_whole(written, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+        explorer.write_explored(home, time.time_ns(), written)
     except LedgerError as error:
         stop(str(error), ExitCode.FAILED)
-    except (OSError, SettingsError) as error:
-        stop(f"--out: {error}" if isinstance(error, OSError) else str(error), ExitCode.USAGE)
-    done(*commands(path, written), as_json=as_json, wrote=[written])
-
-
-def _have_views(path: Path) -> None:
-    """Have the ledger's writer make the views, if another release wrote the ledger."""
-    with LedgerReader.open_read_only(path, TABLES) as ledger:
-        if not (TABLES.lacks_views(ledger.db) or TABLES.outdated(ledger.db)):
-            return
-    try:
-        Ledger.open(path, TABLES).close()
-    except LedgerLockedError:
-        stop("a coordinator of another release runs; restart it, then come back", ExitCode.FAILED)
+    except OSError as error:
+        stop(f"--out: {error}", ExitCode.USAGE)
+    done(*explorer.commands(written), as_json=as_json, wrote=[written])
 
 
 @app.command()

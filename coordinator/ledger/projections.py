@@ -55,8 +55,6 @@ class Projection:
     runs: Mapping[str, RunRule] = field(default_factory=dict)
     indexes: tuple[tuple[str, ...], ...] = ()
     """Columns that queries look for rows by, beside the key."""
-    references: Mapping[str, str] = field(default_factory=dict)
-    """Column to the `table.column` that it names, for explorers; SQLite enforces none of it."""
 
     @property
     def declaration(self) -> str:
@@ -66,8 +64,6 @@ class Projection:
         declared: list[Any] = [columns, self.key, kinds, self.version]
         if self.indexes:
             declared.append(self.indexes)
-        if self.references:
-            declared.append(dict(self.references))
         return canonical_json(declared).decode("utf-8")
 
     @property
@@ -75,20 +71,14 @@ class Projection:
         """The statement that makes the table."""
         lines = [f'"{name}" {_SQL_TYPES[kind]}' for name, kind in self.columns.items()]
         lines.append(f"PRIMARY KEY ({_quoted(self.key)})")
-        for name, target in self.references.items():
-            table, _, column = target.partition(".")
-            lines.append(f'FOREIGN KEY ("{name}") REFERENCES "{table}" ("{column}")')
         return f'CREATE TABLE "{self.name}" ({", ".join(lines)}) STRICT'
 
 
 class Projections:
     """All projections of a ledger, in the order in which their rules run."""
 
-    def __init__(
-        self, tables: Iterable[Projection] = (), views: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, tables: Iterable[Projection] = ()) -> None:
         self.tables = tuple(tables)
-        self.views = views or {}
         self._rules: dict[str, list[RunRule]] = {}
         for table in self.tables:
             alone = {kind: _one_by_one(rule) for kind, rule in table.rules.items()}
@@ -126,20 +116,6 @@ class Projections:
         for table in self.tables:
             db.execute("INSERT INTO projection VALUES (?, ?)", (table.name, table.declaration))
         self.apply(db, entries)
-
-    def make_views(self, db: Database) -> None:
-        """Have the views that are declared, and no others; the caller holds a transaction."""
-        for name in _views(db):
-            db.execute(f'DROP VIEW "{name}"')
-        for statement in self._view_statements().values():
-            db.execute(statement)
-
-    def lacks_views(self, db: Database) -> bool:
-        """Whether the views in `db` are others than are declared."""
-        return _views(db) != self._view_statements()
-
-    def _view_statements(self) -> dict[str, str]:
-        return {name: f'CREATE VIEW "{name}" AS {query}' for name, query in self.views.items()}
 
     def outdated(self, db: Database) -> bool:
         """Whether the tables in `db` were declared in another way than these."""
@@ -190,10 +166,6 @@ _SQL_TYPES: Mapping[type, str] = {int: "INTEGER", str: "TEXT", float: "REAL", by
 
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-def _views(db: Database) -> dict[str, str]:
-    return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'").fetchall())
 
 
 def _recorded(db: Database) -> dict[str, str]:

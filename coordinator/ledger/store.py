@@ -82,9 +82,6 @@ class Ledger(LedgerReader):
         self._grow_nodes_of_before()
         if projections.outdated(db):
             self.rebuild_projections()
-        if projections.lacks_views(db):
-            with self._transaction("views"):
-                projections.make_views(db)
 
     @classmethod
     def open(

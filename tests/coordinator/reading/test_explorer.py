@@ -1,4 +1,4 @@
-"""The ledger in SQLite explorers: every view and query, on a ledger with every kind of entry."""
+"""The ledger as a file for SQLite explorers, of a ledger with nearly every kind of entry."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.ledger.lock import WriterLock
+from fleetledger.coordinator.core.state import ENTRY_KINDS
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.explorer import QUERIES
-from fleetledger.coordinator.reading.sql_views import SQL_VIEWS
+from fleetledger.coordinator.reading.explorer import _KEYS, _VIEWS
 from fleetledger.coordinator.reading.tables import TABLES
-from tests.coordinator.every_kind.facts import grow_old, unpack
+from tests.coordinator.every_kind.facts import unpack
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-TIMES = ("time", "made", "opened", "closed", "admitted", "last_start", "expires", "silent_since")
 PAGE = (Path(__file__).parents[3] / "docs" / "ledger.md").read_text(encoding="utf-8")
-EMPTY = {"keys", "devices_that_refused", "tags"}
-"""Of which this ledger may have none."""
+EMPTY = {"rollouts"}
+"""Of which this ledger has none."""
 
 
 def explore(home: Path, *options: str) -> str:
@@ -35,99 +33,83 @@ def explore(home: Path, *options: str) -> str:
     return done.stdout
 
 
+def ready(folder: Path) -> Path:
+    """Return a home that a coordinator of this program has opened."""
+    home = unpack(folder)
+    Ledger.open(ledger_path(home), TABLES).close()
+    return home
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An older program's ledger, explored."""
-    found = unpack(tmp_path_factory.mktemp("explored"))
+    found = ready(tmp_path_factory.mktemp("explored"))
     explore(found)
     return found
 
 
 @pytest.fixture
 def db(home: Path) -> Iterator[sqlite3.Connection]:
-    """As explorers open it."""
-    uri = f"{ledger_path(home).absolute().as_uri()}?mode=ro"
+    uri = f"{(home / 'explore.db').absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as opened:
         opened.row_factory = sqlite3.Row
         yield opened
 
 
-def told(home: Path) -> dict[str, Any]:
-    return json.loads((home / "metadata.json").read_text("utf-8"))  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_canned_query_runs_and_answers(name: str, home: Path, db: sqlite3.Connection) -> None:
-    sql = told(home)["databases"]["ledger"]["queries"][name]["sql"]
-    assert sql == QUERIES[name].sql
-    rows = db.execute(sql, {"device": "dev-1"}).fetchall()
-    assert rows or name in EMPTY
-
-
-@pytest.mark.parametrize("name", SQL_VIEWS)
-def test_a_view_has_rows_and_times_that_people_read(name: str, db: sqlite3.Connection) -> None:
+@pytest.mark.parametrize("name", ["entries", *_KEYS, *_VIEWS])
+def test_a_list_has_rows_and_times_that_people_read(name: str, db: sqlite3.Connection) -> None:
+    if name in EMPTY:
+        assert not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [name]).fetchone()
+        return
     rows = [dict(row) for row in db.execute(f'SELECT * FROM "{name}"')]
-    assert rows or name in EMPTY
-    assert not [column for column in (rows or [{}])[0] if column.endswith("_ns")]
-    times = [row[column] for row in rows for column in TIMES if row.get(column) is not None]
+    assert rows
+    assert not [column for column in rows[0] if column.endswith("_ns")]
+    times = [row["time"] for row in rows if row.get("time") is not None]
     assert all(ISO.fullmatch(time) for time in times)
+    assert f"`{name}`" in PAGE
 
 
-def test_views_agree_with_the_tables_that_they_show(db: sqlite3.Connection) -> None:
-    for view, table in (("entries", "entry"), ("devices", "device")):
-        counts = [
-            db.execute(f'SELECT count(*) FROM "{one}"').fetchone()[0] for one in (view, table)
-        ]
-        assert counts[0] == counts[1]
+def test_each_kind_of_entry_has_a_view_with_the_columns_of_its_body(
+    home: Path, db: sqlite3.Connection
+) -> None:
+    with ledger_of(home) as ledger:
+        bodies = {entry.kind: entry for entry in ledger.entries()}
+    for kind in ENTRY_KINDS:
+        view = re.sub(r"\W", "_", kind)
+        found = [dict(row) for row in db.execute(f'SELECT * FROM "{view}" ORDER BY entry')]
+        assert bool(found) == (kind in bodies)
+        if found:
+            last = bodies[kind]
+            assert found[-1]["entry"] == last.index
+            for name, value in last.body.items():
+                if name not in {"device", "time"}:
+                    told = found[-1][name]
+                    assert value == (json.loads(told) if isinstance(value, dict | list) else told)
 
 
-def test_columns_say_what_they_name(db: sqlite3.Connection) -> None:
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    linked = 0
-    for table in tables:
-        for link in db.execute(f'PRAGMA foreign_key_list("{table}")'):
-            columns = [row["name"] for row in db.execute(f'PRAGMA table_info("{link["table"]}")')]
-            assert link["to"] in columns
-            linked += 1
-    assert linked >= 20
-    assert db.execute("PRAGMA foreign_key_check(contribution)").fetchall() == []
+def test_what_devices_measured_last_adds_up_to_what_models_say(db: sqlite3.Connection) -> None:
+    right = db.execute(
+        "SELECT version, 1.0 * sum(correct) / sum(total) AS accuracy"
+        " FROM accuracy_per_class GROUP BY version"
+    )
+    listed = dict(
+        db.execute("SELECT version, accuracy FROM models WHERE accuracy IS NOT NULL").fetchall()
+    )
+    assert {row["version"]: row["accuracy"] for row in right} == pytest.approx(listed)
 
 
-def test_metadata_speaks_of_what_there_is(home: Path, db: sqlite3.Connection) -> None:
-    names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
-    tables = told(home)["databases"]["ledger"]["tables"]
-    assert set(tables) <= names
-    for name, table in tables.items():
-        columns = {row["name"] for row in db.execute(f'PRAGMA table_info("{name}")')}
-        assert {*table.get("columns", {}), *table.get("units", {})} <= columns
-    assert all(f"`{view}`" in PAGE for view in SQL_VIEWS)
+def test_it_is_written_beside_a_running_coordinator_and_touches_no_ledger(tmp_path: Path) -> None:
+    home = ready(tmp_path)
+    before = ledger_path(home).read_bytes()
+    with Ledger.open(ledger_path(home), TABLES):
+        said = explore(home, "--out", str(tmp_path / "elsewhere.db"))
+    assert f"datasette {tmp_path / 'elsewhere.db'} --open" in said
+    assert ledger_path(home).read_bytes() == before
+    assert not (home / "explore.db").exists()
 
 
-def test_the_ledger_fits_with_views_and_keeps_them_when_tables_are_made_anew(home: Path) -> None:
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
-        ledger.rebuild_projections()
-        assert not TABLES.lacks_views(ledger.db)
-        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
-
-
-def test_an_older_ledger_that_is_being_written_is_not_touched(tmp_path: Path) -> None:
-    home = unpack(tmp_path)
-    grow_old(home)
-    path = ledger_path(home)
-    lock = WriterLock(path.with_name(path.name + ".lock"))
-    try:
-        done = CliRunner().invoke(app, ["ledger", "explore", "--home", str(home)])
-    finally:
-        lock.release()
-    assert done.exit_code == 1
-    assert "restart it" in done.stderr
-    assert not (home / "metadata.json").exists()
-
-
-def test_it_says_how_to_open_it_and_writes_where_it_is_told(home: Path, tmp_path: Path) -> None:
-    out = tmp_path / "other file.json"
-    said = explore(home, "--out", str(out))
-    assert f"datasette {ledger_path(home)} --metadata '{out}'" in said
-    assert "sqlite-utils rows" in said
-    assert " -i" not in said
-    assert json.loads(out.read_text("utf-8")) == told(home)
+def test_it_says_where_there_is_no_ledger_or_no_folder(home: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["ledger", "explore", "--home", str(tmp_path)])
+    assert (done.exit_code, "no ledger at" in done.stderr) == (2, True)
+    options = ["--home", str(home), "--out", str(tmp_path / "none" / "file.db")]
+    done = CliRunner().invoke(app, ["ledger", "explore", *options])
+    assert (done.exit_code, "--out: " in done.stderr) == (2, True)
