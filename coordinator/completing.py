@@ -33,7 +33,10 @@ _CLASSES = (
 _TAGS = "FROM entry, json_each(body, '$.tags') WHERE kind IN ('device.born', 'device.tagged')"
 _TAG_NAMES = f"SELECT DISTINCT key {_TAGS} ORDER BY key"
 _TAG_VALUES = f"SELECT DISTINCT key || '=' || value {_TAGS} AND value != '' ORDER BY key, value"
-_ROLLOUTS = "SELECT number FROM rollout ORDER BY number DESC"
+_ROLLOUTS = (
+    "SELECT json_extract(body, '$.rollout') FROM entry WHERE kind = 'rollout.planned' "
+    "ORDER BY idx DESC"
+)
 _STAGES = (
     "SELECT json_extract(body, '$.stage') || '/' FROM entry WHERE kind = 'stage.opened' "
     "ORDER BY idx DESC"

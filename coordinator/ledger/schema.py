@@ -48,6 +48,10 @@ CREATE TABLE entry (
 ) STRICT;
 {_guard("entry", "NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM entry)")}
 CREATE INDEX {SHARD_INDEX} ON entry (idx) WHERE kind = '{SHARD_BEGAN}';
+CREATE INDEX entry_status ON entry (json_extract(body, '$.version'))
+    WHERE kind = 'device.model_status';
+CREATE INDEX entry_compared ON entry (json_extract(body, '$.comparison.rollout'))
+    WHERE kind = 'model.compared';
 CREATE TABLE checkpoint (
     size INTEGER PRIMARY KEY,
     root BLOB NOT NULL,

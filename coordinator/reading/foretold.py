@@ -18,7 +18,7 @@ from fleetledger.coordinator.topics.models.queries import (
     one_version,
     told_canaries,
 )
-from fleetledger.coordinator.topics.rollouts.views import DeviceStage
+from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.schemas.counted import agree
 
 EVERYBODY = DeviceChoice()
@@ -72,7 +72,7 @@ def foretold_push(
             "devices that are here switch as soon as they have it, others when they come back; "
             "nothing waits for what they measure"
         )
-    if choice.is_open and (begun := active_rollout(ledger)) is not None:
+    if choice.is_open and (begun := active_rollout(state_of(ledger))) is not None:
         lines.append(f"rollout {begun[0]} of model {begun[1]} is open, and ends by this")
     if len(leaving) and len(meant) > 1 and not choice.devices:
         lines.append(_as_rollout(version, choice))

@@ -25,7 +25,7 @@ def version_wait(
 
     None where nothing does.
     """
-    now, rollout = _serving(live, time_ns), active_rollout(ledger)
+    now, rollout = _serving(live, time_ns), active_rollout(state_of(ledger))
     if now is None or now.waiting_version is None or rollout is None:
         return None
     if version not in {None, now.waiting_version}:

@@ -20,7 +20,6 @@ from fleetledger.coordinator.topics.devices.views import (
     DEVICE_RETIRED,
 )
 from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
-from fleetledger.coordinator.topics.rollouts.views import ROLLOUT, ROLLOUT_ENTRY
 
 TABLES = Projections(
     (
@@ -31,8 +30,6 @@ TABLES = Projections(
         LEFT_OUT,
         LEFT_OUT_PART,
         SET_ASIDE,
-        ROLLOUT,
-        ROLLOUT_ENTRY,
         ROOT,
         PUSH,
         RELEASE,

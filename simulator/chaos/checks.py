@@ -30,8 +30,8 @@ from fleetledger.coordinator.ledger.rebuild import compare
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
+from fleetledger.coordinator.reading.rollouts.story import RolloutStory
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.topics.rollouts.views import RolloutStory
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.slots import ModelSlots

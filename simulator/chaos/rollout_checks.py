@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
 from fleetledger.coordinator.topics.rollouts.scope import Scope
+from fleetledger.coordinator.topics.rollouts.state import RolloutStage
 from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences
-from fleetledger.coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import ClassName, DeviceId
 from fleetledger.simulator.chaos.outcome import FleetOutcome
@@ -49,13 +50,13 @@ def ends_of(outcome: FleetOutcome, ledger: LedgerReader) -> Mapping[int, Rollout
 def stories(state: State, ledger: LedgerReader) -> list[RolloutStory]:
     """Return what the ledger says of every rollout; a fleet of chaos has one at most."""
     found = state.rollouts.by_number.values()
-    return [told(ledger.entries(rollout.index, ledger.size)) for rollout in found]
+    return [told(rollout, ledger.entries(rollout.index, ledger.size)) for rollout in found]
 
 
 def strangers(story: RolloutStory) -> Iterator[str]:
     """Say which devices ran a candidate that was never let go out to them."""
     planned = story.planned
-    bounds = [one.below for group in story.opened for one in group.phases if one.mode == "run"]
+    bounds = [one.below for one in story.rollout.opened if one.mode == "run"]
     for name, device in sorted(story.devices.items()):
         place = place_of(planned.salt, DeviceId(name))
         if device.first_ran_ns is not None and place >= max(bounds, default=0):
@@ -76,7 +77,7 @@ def made_again(story: RolloutStory) -> Iterator[str]:
     """Say how verdicts differ from those that the entries which they name give."""
     planned = story.planned
     reports = [one for _, one in sorted(story.heard.items()) if _counts(one, planned.version)]
-    for measured in (one for group in story.groups.values() for one in group.measured):
+    for measured in story.verdicts:
         body, index = measured.body, measured.index
         named = [one for one in reports if one.index in body.entries]
         before = [one.index for one in reports if one.index < index]
@@ -94,5 +95,5 @@ def _counts(report: StoredReport, version: int) -> bool:
 def _end(story: RolloutStory) -> RolloutEnd:
     last = story.verdict.body.gates if story.verdict is not None else ()
     fails = frozenset((one.gate, one.of_class) for one in last if one.outcome == "fail")
-    ran = [group for group in story.opened if any(one.mode == "run" for one in group.phases)]
+    ran = {one.group for one in story.rollout.opened if one.mode == "run"}
     return RolloutEnd(story.stage, fails, len(ran))

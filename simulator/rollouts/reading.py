@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.topics.rollouts.views import RolloutStage, RolloutStory, told
+from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.topics.rollouts.state import Rollout, RolloutStage
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.recording import seconds_between
@@ -50,20 +51,20 @@ class _Said:
 
 
 def read_rollout(
-    entries: Iterable[Entry], fleet: ParticipatingFleet, candidate: CandidateKind
+    rollout: Rollout, entries: Iterable[Entry], fleet: ParticipatingFleet, candidate: CandidateKind
 ) -> RolloutRecord:
-    """Return the record of the rollout that the first of `entries` plans; no other one is there."""
+    """Return the record of a rollout, which the first of `entries` plans."""
     held = list(entries)
-    story, began_ns = told(held), held[0].time_ns
+    story, began_ns = told(rollout, held), held[0].time_ns
     when = {entry.index: seconds_between(began_ns, entry.time_ns) for entry in held}
     said = list(_said(story, when))
-    last, version = story.turns[-1], story.planned.version
+    last, version = story.last, story.planned.version
     return RolloutRecord(
         candidate=candidate,
         version=version,
         former=story.planned.former,
         end=_ENDS.get(last.stage, "open"),
-        reason=last.reason,
+        reason=story.reason,
         devices=len(fleet.devices),
         members=len(fleet.members),
         phases=tuple(_phases(story, fleet, when)),
@@ -71,7 +72,7 @@ def read_rollout(
         seconds=when[last.index],
         compared=len(story.reports),
         failed=len({i.device for i in said if i.version == version and i.state in _FAILED}),
-        unreached=len({name for group in story.groups.values() for name in group.unreached}),
+        unreached=len(story.unreached),
     )
 
 

@@ -29,7 +29,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tags = "json_set(body, '$.tags', json('{\"site\": \"north\"}'))"
         database.execute("DROP TRIGGER entry_update_guard")
         database.execute(f"UPDATE entry SET body = {tags} WHERE kind = 'device.born'")
-        database.execute("INSERT INTO rollout (number) VALUES (1)")
+        database.execute(
+            "INSERT INTO entry SELECT max(idx) + 1, 0, 'rollout.planned', 'core', NULL,"
+            " '{\"rollout\": 1}', '[]', x'' FROM entry"
+        )
     return home
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.actions.action import Action, Values
 from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
 from fleetledger.coordinator.dashboard.answers import Dashboard, frame_of
@@ -212,8 +213,8 @@ def _drawn(
     with ledger_of(dashboard.home) as ledger:
         then = _foretold(action, dashboard.home, ledger, values)
         if outcome is not None and outcome.done and action.name == "rollout-plan":
-            query = "SELECT max(number) FROM rollout"
-            values = {**values, "rollout": str(ledger.db.execute(query).fetchone()[0])}
+            newest = state_of(ledger).rollouts.next_number - 1
+            values = {**values, "rollout": str(newest)}
     refused = why_not(request.state.person, serves=serves)
     form = _Form(action, dashboard.home, values, refused, outcome, then)
     return HTMLResponse(draw("action.html", frame_of(request), page=form), status)

@@ -14,7 +14,7 @@ from fleetledger.coordinator.dashboard.metrics.families import counter, gauge, g
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.old_and_new import correct_ratios
 from fleetledger.coordinator.reading.rollouts.finding import unfinished
-from fleetledger.coordinator.reading.rollouts.report import OPEN
+from fleetledger.coordinator.topics.rollouts.state import OPEN
 
 _STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")
 

@@ -95,7 +95,7 @@ def read(sources: Sources, asked: Asked) -> DevicePage:
         more=len(happened) > limit,
         health=sources.day(partial(health_points, device=DeviceId(name))),
         presence=presence,
-        rollout=rollout_of(sources.ledger, name),
+        rollout=rollout_of(sources.ledger, DeviceId(name)),
     )
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from fleetledger.coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint
+from fleetledger.coordinator.reading.rollouts.story import ComparedThen
 from fleetledger.coordinator.topics.rollouts.evalues import log_evidence, net_loss
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import exact
-from fleetledger.coordinator.topics.rollouts.views import ComparedThen
 
 MOST_POINTS = 120
 """Of a curve; longer ones are thinned, and keep where they are highest."""

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
-from fleetledger.coordinator.reading.rollouts.report import (
-    OPEN,
-    RolloutReport,
-    RolloutSummary,
-    Waits,
-)
+from fleetledger.coordinator.reading.rollouts.report import RolloutReport, RolloutSummary, Waits
 from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup
+from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
-from fleetledger.coordinator.topics.rollouts.views import RolloutStory, told
-
-
-@dataclass(frozen=True)
-class RolloutHere:
-    """A rollout, with who is in it."""
-
-    story: RolloutStory
-    devices: tuple[KnownDevice, ...]
-    waits: Waits | None
+from fleetledger.coordinator.topics.rollouts.state import NOT_BEGUN, OPEN, Rollout
+from fleetledger.schemas.values import DeviceId
 
 
 def summaries(
@@ -40,74 +29,96 @@ def summaries(
     version: int | None = None,
 ) -> list[RolloutSummary]:
     """Return rollouts below a number, newest first; of one version where it is given."""
-    rows = ledger.db.execute(
-        "SELECT number FROM rollout WHERE (?1 IS NULL OR number < ?1)"
-        " AND (?2 IS NULL OR version = ?2) ORDER BY number DESC LIMIT ?3",
-        [before, version, limit],
-    ).fetchall()
-    devices = known_devices(ledger)
-    return [_summary(ledger, number, devices, now_ns) for (number,) in rows]
+    rollouts = state_of(ledger).rollouts.by_number
+    found = [
+        rollouts[number]
+        for number in sorted(rollouts, reverse=True)
+        if before is None or number < before
+        if version in (None, rollouts[number].planned.version)
+    ]
+    return _summaries(ledger, found[:limit], now_ns)
 
 
 def unfinished(ledger: LedgerReader, now_ns: int) -> list[RolloutSummary]:
     """Return rollouts that something is still to come of, newest first."""
-    rows = ledger.db.execute("SELECT number, state FROM rollout ORDER BY number DESC").fetchall()
-    found = [number for number, state in rows if state in OPEN]
-    devices = known_devices(ledger) if found else ()
-    return [_summary(ledger, number, devices, now_ns) for number in found]
+    rollouts = state_of(ledger).rollouts.by_number
+    found = [rollouts[number] for number in sorted(rollouts, reverse=True)]
+    return _summaries(ledger, [one for one in found if one.stage in OPEN], now_ns)
 
 
 def one_rollout(ledger: LedgerReader, number: int, now_ns: int) -> RolloutReport:
     """Return everything that is known of a rollout; raise `CommandError` if there is none."""
-    here = rollout_here(ledger, number, known_devices(ledger))
-    return made_report(ledger, here.story, here.devices, here.waits, now_ns)
-
-
-def rollout_here(
-    ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...]
-) -> RolloutHere:
-    """Return what happened in a rollout; raise `CommandError` if there is none of the number."""
-    story = _told(ledger, number, "%")
-    return RolloutHere(story, devices, _waits(ledger, story))
-
-
-_ENTRIES = (
-    f"SELECT {', '.join(f'entry.{column}' for column in COLUMNS)} FROM rollout_entry"  # noqa: S608 - names of columns
-    " JOIN entry USING (idx) WHERE rollout = ? AND entry.kind LIKE ? ORDER BY idx"
-)
-
-
-def _told(ledger: LedgerReader, number: int, kinds: str) -> RolloutStory:
-    rows = ledger.db.execute(_ENTRIES, [number, kinds]).fetchall()
-    if not rows:
+    state = state_of(ledger)
+    rollout = state.rollouts.by_number.get(number)
+    if rollout is None:
         raise CommandError(
             f"rollout: {number} is none; `fleetledger rollout list` shows those that there are"
         )
-    return told(map(Entry.from_row, rows))
+    reports = (index for (index,) in ledger.db.execute(_REPORTS, _heard(state, number)))
+    story = _told(ledger, rollout, (*rollout.entries, *reports))
+    return made_report(state, story, known_devices(state), _waits(ledger, story), now_ns)
 
 
-def active_rollout(ledger: LedgerReader) -> tuple[int, int] | None:
+_ENTRIES = (
+    f"SELECT {', '.join(f'entry.{column}' for column in COLUMNS)} FROM json_each(?) AS one"  # noqa: S608 - names of columns
+    " JOIN entry ON entry.idx = one.value ORDER BY idx"
+)
+_REPORTS = """
+SELECT idx FROM json_each(?1) AS span CROSS JOIN entry
+ON kind = 'device.model_status' AND json_extract(body, '$.version') = span.value ->> 0
+AND idx > span.value ->> 1 AND idx < span.value ->> 2
+UNION ALL SELECT idx FROM entry
+WHERE kind = 'model.compared' AND json_extract(body, '$.comparison.rollout') = ?2 AND idx > ?3
+"""
+"""What devices said of the version of a rollout, or of what that went back to."""
+
+
+def _heard(state: State, number: int) -> tuple[str, int, int]:
+    rollouts = state.rollouts
+    return json.dumps(rollouts.heard(number)), number, rollouts.by_number[number].index
+
+
+def _told(ledger: LedgerReader, rollout: Rollout, indices: Iterable[int]) -> RolloutStory:
+    rows = ledger.db.execute(_ENTRIES, [json.dumps(list(indices))])
+    return told(rollout, map(Entry.from_row, rows))
+
+
+def active_rollout(state: State) -> tuple[int, int] | None:
     """Return number and version of the rollout that has begun and has not ended; None without."""
-    row = ledger.db.execute(
-        "SELECT number, version FROM rollout WHERE state IN ('running', 'soaking', 'paused')"
-        " ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else (int(row[0]), int(row[1]))
+    active = state.rollouts.active
+    return None if active is None else (active.number, active.planned.version)
 
 
-def rollout_of(ledger: LedgerReader, device: str) -> int | None:
+def rollout_of(ledger: LedgerReader, device: DeviceId) -> int | None:
     """Return the newest rollout that a device said something in; None where there is none."""
-    row = ledger.db.execute(
-        "SELECT rollout FROM rollout_entry JOIN entry USING (idx) WHERE device = ?"
-        " ORDER BY idx DESC LIMIT 1",
-        [device],
-    ).fetchone()
-    return None if row is None else int(row[0])
+    rollouts = state_of(ledger).rollouts
+    compared = rollouts.compared.get(device, {}).items()
+    at, found = max(((said.index, key.stage) for key, said in compared), default=(-1, None))
+    for index, version in ledger.db.execute(_STATUSES, [device, at]):
+        number = rollouts.heard_by(version, index)
+        if number is not None:
+            return number
+    return found
 
 
-def known_devices(ledger: LedgerReader) -> tuple[KnownDevice, ...]:
+_STATUSES = """
+SELECT idx, json_extract(body, '$.version') FROM entry
+WHERE kind = 'device.model_status' AND device = ? AND idx > ? ORDER BY idx DESC
+"""
+
+
+def known_devices(state: State) -> list[KnownDevice]:
     """Return every admitted device, with what decides whether a rollout is about it."""
-    return tuple(_devices(ledger))
+    pins = state.models.pins
+    return [
+        KnownDevice(
+            name,
+            device.tags,
+            pins.get(name),
+            revoked=state.keys.of(name).revoked or not device.led,
+        )
+        for name, device in state.devices.admitted.items()
+    ]
 
 
 def _waits(ledger: LedgerReader, story: RolloutStory) -> Waits | None:
@@ -130,22 +141,26 @@ def waits_for(story: RolloutStory) -> Waits | None:
     if newest is not None and passed:
         following += 1
     due = newest is None or passed
-    if plan.approve == "operator" and due and following <= len(plan.groups):
-        group = story.groups.get(following)
-        if group is None or group.approved is None:
-            return "approval"
-    return "start" if story.started is None else None
+    approved = following in story.rollout.approved or following > len(plan.groups)
+    if plan.approve == "operator" and due and not approved:
+        return "approval"
+    return "start" if story.stage in NOT_BEGUN else None
 
 
-def _summary(
-    ledger: LedgerReader, number: int, devices: tuple[KnownDevice, ...], now_ns: int
-) -> RolloutSummary:
-    """Return one as it stands in a list, without reading what each device reported."""
-    story = _told(ledger, number, "rollout.%")
-    rows = (_Said(*row) for row in ledger.db.execute(_SAID, [number]))
-    said = [one for one in rows if one.version in (None, story.planned.version)]
-    who = membership(story, devices)
-    return summary(story, who, _waits(ledger, story), _counts(story, who, said), now_ns)
+def _summaries(ledger: LedgerReader, rollouts: list[Rollout], now_ns: int) -> list[RolloutSummary]:
+    """Return them as they stand in a list, without reading what each device reported."""
+    state = state_of(ledger)
+    devices = known_devices(state) if rollouts else []
+    found = []
+    for rollout in rollouts:
+        story = _told(ledger, rollout, rollout.entries)
+        rows = ledger.db.execute(_SAID, _heard(state, rollout.number))
+        said = [_Said(*row) for row in rows]
+        said = [one for one in said if one.version in (None, rollout.planned.version)]
+        who = membership(rollout, devices)
+        counts = _counts(story, who, said)
+        found.append(summary(story, who, _waits(ledger, story), counts, now_ns))
+    return found
 
 
 class _Said(NamedTuple):
@@ -157,18 +172,16 @@ class _Said(NamedTuple):
     time_ns: int
 
 
-_SAID = """
+_SAID = f"""
 SELECT entry.device, json_extract(body, '$.version'), json_extract(body, '$.state'), entry.time_ns
-FROM rollout_entry JOIN entry USING (idx)
-WHERE rollout = ? AND entry.device IS NOT NULL ORDER BY idx
-"""
+FROM entry WHERE idx IN ({_REPORTS}) ORDER BY idx
+"""  # noqa: S608 - a query of this module
 """What devices said, in the order of the ledger; of comparisons only who sent them."""
 
 
 def _counts(story: RolloutStory, who: Membership, said: list[_Said]) -> DeviceCounts:
     last = {one.device: one for one in said if one.state is not None}
-    unreached = {name for group in story.groups.values() for name in group.unreached}
-    unreached -= {one.device for one in said}
+    unreached = story.unreached - {one.device for one in said}
     return DeviceCounts(
         ran=len({one.device for one in said if one.state in {"active", "settled"}}),
         failed=sum(one.state == "failed" for one in last.values()),
@@ -193,11 +206,3 @@ def _open_group(
         unheard=tuple(name for name in members if name not in answered),
         failed=sum(one.state == "failed" for one in told),
     )
-
-
-def _devices(ledger: LedgerReader) -> Iterator[KnownDevice]:
-    state = state_of(ledger)
-    pinned = state.models.pins
-    for name, device in state.devices.admitted.items():
-        left_out = state.keys.of(name).state == "revoked" or not device.led
-        yield KnownDevice(name, device.tags, pinned.get(name), revoked=left_out)

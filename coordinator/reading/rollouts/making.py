@@ -6,25 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, natural
-from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.reading.rollouts import report
 from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown, curves, grown
-from fleetledger.coordinator.reading.rollouts.report import (
-    Exposure,
-    ExposureMark,
-    ExposurePoint,
-    GateLine,
-    GroupEvidence,
-    GroupStage,
-    RolloutDevice,
-    RolloutGroup,
-    RolloutReport,
-    RolloutStep,
-    RolloutSummary,
-    Waits,
-)
 from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup, rollout_wait
+from fleetledger.coordinator.reading.rollouts.story import GroupStory, MeasuredThen, RolloutStory
 from fleetledger.coordinator.reading.rollouts.verdicts import decided_by, verdict_told
 from fleetledger.coordinator.reading.rollouts.wording import (
     headline,
@@ -34,7 +21,6 @@ from fleetledger.coordinator.reading.rollouts.wording import (
     size_of,
 )
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
-from fleetledger.coordinator.topics.rollouts.views import GroupStory, MeasuredThen, RolloutStory
 
 _DONE = {"settled", "failed", "refused", "rolled_back"}
 _HEARD = {"switched", "unreached"}
@@ -59,11 +45,15 @@ class DeviceCounts:
 
 
 def summary(
-    story: RolloutStory, who: Membership, waits: Waits | None, counts: DeviceCounts, now_ns: int
-) -> RolloutSummary:
+    story: RolloutStory,
+    who: Membership,
+    waits: report.Waits | None,
+    counts: DeviceCounts,
+    now_ns: int,
+) -> report.RolloutSummary:
     """Return a rollout as it stands in a list."""
     newest, planned = story.newest, story.planned
-    return RolloutSummary(
+    return report.RolloutSummary(
         number=planned.rollout,
         version=planned.version,
         former=planned.former,
@@ -77,38 +67,36 @@ def summary(
         unreached=counts.unreached,
         waits_for=waits,
         evidence=decided_by(story) if story.stage == "paused" else "",
-        since=story.turns[-1].time_ns,
+        since=story.last.time_ns,
         wait=rollout_wait(story, who, waits, counts.group, now_ns),
         automatic=planned.automatic,
-        planned=story.turns[0].time_ns,
-        planned_index=story.turns[0].index,
-        newest_index=story.turns[-1].index,
+        planned=story.rollout.turns[0].time_ns,
+        planned_index=story.rollout.index,
+        newest_index=story.last.index,
     )
 
 
 def made_report(
-    ledger: LedgerReader,
+    state: State,
     story: RolloutStory,
     devices: Iterable[KnownDevice],
-    waits: Waits | None,
+    waits: report.Waits | None,
     now_ns: int,
-) -> RolloutReport:
+) -> report.RolloutReport:
     """Return everything that is known of a rollout."""
-    who = membership(story, devices)
+    who = membership(story.rollout, devices)
     lines, evidence = device_lines(story, who), _evidence(story)
-    until = story.turns[-1].time_ns if story.stage in _ENDED else story.last_ns
+    until = story.last.time_ns if story.stage in _ENDED else story.last_ns
     if story.stage in {"running", "soaking"}:  # one that stands would draw its past ever narrower
         until = max(now_ns, until)
     old = _old_classes(evidence)
-    return RolloutReport(
+    return report.RolloutReport(
         rollout=summary(story, who, waits, _counted(story, lines), now_ns),
-        lead=lead(story, lines, _new_classes(ledger, story)),
+        lead=lead(story, lines, _new_classes(state, story)),
         plan=story.planned.plan,
         steps=tuple(_steps(story, who)),
         verdict=verdict_told(story, evidence),
-        groups=tuple(
-            _group(story, who, lines, n + 1) for n in range(len(story.planned.plan.groups))
-        ),
+        groups=tuple(_group(story, lines, group) for group in story.groups.values()),
         rules=rules(story.planned.plan.gates, story.planned.former, old),
         gates=tuple(_gates(story)),
         evidence=tuple(_shown(group, found) for group, found in evidence.items()),
@@ -118,7 +106,7 @@ def made_report(
     )
 
 
-def _counted(story: RolloutStory, lines: Iterable[RolloutDevice]) -> DeviceCounts:
+def _counted(story: RolloutStory, lines: Iterable[report.RolloutDevice]) -> DeviceCounts:
     stages, newest = Counter(line.stage for line in lines), story.newest
     members = [line for line in lines if newest is not None and line.group == newest.number]
     shadow = newest is not None and newest.phases[-1].mode == "shadow"
@@ -138,14 +126,14 @@ def _counted(story: RolloutStory, lines: Iterable[RolloutDevice]) -> DeviceCount
     )
 
 
-def device_lines(story: RolloutStory, who: Membership) -> tuple[RolloutDevice, ...]:
+def device_lines(story: RolloutStory, who: Membership) -> tuple[report.RolloutDevice, ...]:
     """Return what became of each device, by group, then by name."""
     opened = {group.number for group in story.opened}
     lines = []
     for name, group in who.group_of.items():
         known = story.devices.get(name)
         offered = group is not None and group in opened
-        line = RolloutDevice(
+        line = report.RolloutDevice(
             device=name,
             group=group,
             stage="offered" if offered else "waiting" if group is not None else "excluded",
@@ -156,7 +144,7 @@ def device_lines(story: RolloutStory, who: Membership) -> tuple[RolloutDevice, .
             line = line.model_copy(update={**said, "since": known.time_ns, "index": known.index})
         lines.append(line)
     apart = [
-        RolloutDevice(
+        report.RolloutDevice(
             device=name,
             group=None,
             stage=stage,
@@ -168,10 +156,6 @@ def device_lines(story: RolloutStory, who: Membership) -> tuple[RolloutDevice, .
     return tuple(
         sorted([*lines, *apart], key=lambda line: (line.group or far, natural(line.device)))
     )
-
-
-def _numbers(story: RolloutStory) -> range:
-    return range(1, len(story.planned.plan.groups) + 1)
 
 
 def _evidence(story: RolloutStory) -> dict[int, dict[str, Grown]]:
@@ -187,55 +171,59 @@ def _evidence(story: RolloutStory) -> dict[int, dict[str, Grown]]:
     return found
 
 
-def _shown(group: int, found: dict[str, Grown]) -> GroupEvidence:
+def _shown(group: int, found: dict[str, Grown]) -> report.GroupEvidence:
     old, classes = curves(found)
-    return GroupEvidence(group=group, retention=old, classes=classes)
+    return report.GroupEvidence(group=group, retention=old, classes=classes)
 
 
 def _old_classes(evidence: dict[int, dict[str, Grown]]) -> int:
     return max((len(found) - (OLD in found) for found in evidence.values()), default=0)
 
 
-def _steps(story: RolloutStory, who: Membership) -> Iterable[RolloutStep]:
-    first, ended = story.turns[0], story.stage in _ENDED
-    approves = story.planned.plan.approve == "operator"
-    yield RolloutStep(
+def _steps(story: RolloutStory, who: Membership) -> Iterable[report.RolloutStep]:
+    first, ended = story.own[story.rollout.index], story.stage in _ENDED
+    approval = story.own.get(story.rollout.approved.get(1, -1))
+    yield report.RolloutStep(
         title="Planned",
         text="by the fleet itself" if story.planned.automatic else _by(first.actor),
         state="done",
         time=first.time_ns,
         index=first.index,
     )
-    group = story.groups.get(1)
-    if approves and group is not None and group.approved is not None:
-        index, time_ns, actor = group.approved
-        yield RolloutStep(
-            title="Approved", text=_by(actor), state="done", time=time_ns, index=index
+    if story.planned.plan.approve == "operator":
+        yield report.RolloutStep(
+            title="Approved",
+            text="not yet" if approval is None else _by(approval.actor),
+            state="ahead" if approval is None else "done",
+            time=None if approval is None else approval.time_ns,
+            index=None if approval is None else approval.index,
         )
-    elif approves:
-        yield RolloutStep(title="Approved", text="not yet", state="ahead")
-    for number in _numbers(story):
-        yield _step(story, who, number)
-    last = story.turns[-1]
+    for group in story.groups.values():
+        yield _step(story, who, group)
+    last = story.last
     title = _STEPS_OF_ENDS.get(story.stage, "Finished")
     if ended:
         state = "done" if story.stage == "finished" else "stands"
-        yield RolloutStep(title=title, text="", state=state, time=last.time_ns, index=last.index)
+        yield report.RolloutStep(
+            title=title, text="", state=state, time=last.time_ns, index=last.index
+        )
     else:
-        yield RolloutStep(title=title, text="", state="ahead")
+        yield report.RolloutStep(title=title, text="", state="ahead")
 
 
-def _step(story: RolloutStory, who: Membership, number: int) -> RolloutStep:
-    group, newest = story.groups.get(number), story.newest
+def _step(story: RolloutStory, who: Membership, group: GroupStory) -> report.RolloutStep:
+    number, newest = group.number, story.newest
     devices = count_of(len(who.of(number)))
-    if (group is None or not group.phases) and newest is not None and newest.number > number:
-        return RolloutStep(title=f"Group {number}", text="has nobody else", state="done")
-    if group is None or not group.phases:
-        return RolloutStep(title=f"Group {number}", text=f"{devices}, not begun", state="ahead")
+    if not group.phases and newest is not None and newest.number > number:
+        return report.RolloutStep(title=f"Group {number}", text="has nobody else", state="done")
+    if not group.phases:
+        return report.RolloutStep(
+            title=f"Group {number}", text=f"{devices}, not begun", state="ahead"
+        )
     is_newest = newest is not None and newest.number == number
     if not is_newest:
         measured = group.measured[-1] if group.measured else None
-        return RolloutStep(
+        return report.RolloutStep(
             title=f"Group {number}",
             text=f"{devices}, passed" if measured is not None else devices,
             state="done",
@@ -245,8 +233,8 @@ def _step(story: RolloutStory, who: Membership, number: int) -> RolloutStep:
     return _newest_step(story, group, devices)
 
 
-def _newest_step(story: RolloutStory, group: GroupStory, devices: str) -> RolloutStep:
-    last, shadow = story.turns[-1], group.phases[-1].mode == "shadow"
+def _newest_step(story: RolloutStory, group: GroupStory, devices: str) -> report.RolloutStep:
+    last, shadow = story.last, group.phases[-1].mode == "shadow"
     word = {
         "paused": "paused",
         "soaking": "soaking",
@@ -256,7 +244,7 @@ def _newest_step(story: RolloutStory, group: GroupStory, devices: str) -> Rollou
     }.get(story.stage, "ended")
     stands = story.stage in {"paused", "rolled_back"}
     over = story.stage in _ENDED
-    return RolloutStep(
+    return report.RolloutStep(
         title=f"Group {group.number}, {word}" if not over or stands else f"Group {group.number}",
         text=devices if not over or stands else f"{devices}, {word}",
         state="stands" if story.stage == "paused" else "done" if over else "now",
@@ -271,13 +259,13 @@ def _by(actor: str) -> str:
 
 
 def _group(
-    story: RolloutStory, who: Membership, lines: tuple[RolloutDevice, ...], number: int
-) -> RolloutGroup:
-    group = story.groups.get(number) or GroupStory(number)
+    story: RolloutStory, lines: tuple[report.RolloutDevice, ...], group: GroupStory
+) -> report.RolloutGroup:
+    number = group.number
     members = [line for line in lines if line.group == number]
     shadow = bool(group.phases) and group.phases[-1].mode == "shadow"
     measured = group.measured[-1] if group.measured else None
-    return RolloutGroup(
+    return report.RolloutGroup(
         number=number,
         size=size_of(story.planned.plan.groups[number - 1]),
         stage=_group_stage(story, group, measured),
@@ -287,14 +275,14 @@ def _group(
         unreached=sum(line.stage == "unreached" for line in members),
         opened=group.phases[0].time_ns if group.phases else None,
         opened_index=group.phases[0].index if group.phases else None,
-        approved_index=group.approved[0] if group.approved else None,
+        approved_index=story.rollout.approved.get(number),
         measured_index=None if measured is None else measured.index,
         outcome=None if measured is None else measured.body.outcome,
         reason="" if measured is None else measured.body.reason,
     )
 
 
-def _is_done(story: RolloutStory, line: RolloutDevice, *, shadow: bool) -> bool:
+def _is_done(story: RolloutStory, line: report.RolloutDevice, *, shadow: bool) -> bool:
     if line.stage in _DONE:
         return True
     known = story.devices.get(line.device)
@@ -303,7 +291,7 @@ def _is_done(story: RolloutStory, line: RolloutDevice, *, shadow: bool) -> bool:
 
 def _group_stage(
     story: RolloutStory, group: GroupStory, measured: MeasuredThen | None
-) -> GroupStage:
+) -> report.GroupStage:
     if not group.phases:
         return "ahead"
     if story.newest is not group or story.stage == "finished":
@@ -315,15 +303,14 @@ def _group_stage(
     return "passed" if over and story.stage == "soaking" else "open"
 
 
-def _gates(story: RolloutStory) -> Iterable[GateLine]:
-    for number in _numbers(story):
-        group = story.groups.get(number)
-        if group is None or not group.measured:
+def _gates(story: RolloutStory) -> Iterable[report.GateLine]:
+    for group in story.groups.values():
+        if not group.measured:
             continue
         measured = group.measured[-1]
         for found in measured.body.gates:
-            yield GateLine(
-                group=number,
+            yield report.GateLine(
+                group=group.number,
                 gate=found.gate,
                 outcome=found.outcome,
                 text=found.text,
@@ -336,10 +323,10 @@ def _gates(story: RolloutStory) -> Iterable[GateLine]:
             )
 
 
-def _exposure(story: RolloutStory, who: Membership, until: int) -> Exposure:
+def _exposure(story: RolloutStory, who: Membership, until: int) -> report.Exposure:
     ran = sorted(one.first_ran_ns for one in story.devices.values() if one.first_ran_ns is not None)
     allowed = [
-        ExposurePoint(
+        report.ExposurePoint(
             time=next(phase.time_ns for phase in group.phases if phase.mode == "run"),
             devices=who.up_to(group.number),
             group=group.number,
@@ -354,24 +341,24 @@ def _exposure(story: RolloutStory, who: Membership, until: int) -> Exposure:
         "aborted": "aborted",
         "superseded": "superseded",
     }
-    return Exposure(
+    return report.Exposure(
         ran=tuple(
-            ExposurePoint(time=time_ns, devices=count) for count, time_ns in enumerate(ran, 1)
+            report.ExposurePoint(time=time_ns, devices=count)
+            for count, time_ns in enumerate(ran, 1)
         ),
         allowed=tuple(allowed),
         marks=tuple(
-            ExposureMark(time=turn.time_ns, text=words[turn.stage], index=turn.index)
-            for turn in story.turns
+            report.ExposureMark(time=turn.time_ns, text=words[turn.stage], index=turn.index)
+            for turn in story.rollout.turns
             if turn.stage in words
         ),
         until=until,
     )
 
 
-def _new_classes(ledger: LedgerReader, story: RolloutStory) -> tuple[str, ...]:
+def _new_classes(state: State, story: RolloutStory) -> tuple[str, ...]:
     """Return the classes that the version knows and the one before does not."""
-    planned = story.planned
-    models = state_of(ledger).models.by_version
+    models, planned = state.models.by_version, story.planned
     own, former = models.get(planned.version), models.get(planned.former or 0)
     if own is None or former is None:
         return ()

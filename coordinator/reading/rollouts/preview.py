@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some, span
+from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.finding import active_rollout, known_devices
@@ -87,16 +88,15 @@ def preview(
     `online` are devices that are there now; None where nobody knows. `unsigned` where a release key
     that is not here has yet to sign each group.
     """
-    models = state_of(ledger).models
+    state = state_of(ledger)
+    models = state.models
     if version not in models.by_version or models.name_of_state(version) == "solved":
         raise CommandError(
             f"version: {version} is not a model; `fleetledger model list` shows the versions"
         )
-    number = ledger.db.execute("SELECT coalesce(max(number), 0) + 1 FROM rollout").fetchone()[0]
-    former = models.desired_of_all
-    devices = known_devices(ledger)
+    number, former = state.rollouts.next_number, models.desired_of_all
     classes = 0 if former is None else len(models.by_version[former].made.class_names)
-    who = members_of(f"rollout-{number}", plan, {}, devices, classes)
+    who = members_of(f"rollout-{number}", plan, {}, known_devices(state), classes)
     groups = tuple(_groups(plan, who, _held_out(ledger)))
     found = RolloutPreview(
         rollout=number,
@@ -112,9 +112,9 @@ def preview(
         *_of_membership(who),
         *_of_few_devices(found, classes),
         *_of_images(found),
-        *_of_agents(ledger, who, plan),
+        *_of_agents(state, who, plan),
         *_of_absence(who, online),
-        *_of_others(ledger),
+        *_of_others(state),
     )
     return found.model_copy(
         update={
@@ -243,14 +243,11 @@ def _of_images(found: RolloutPreview) -> Iterator[str]:
             return
 
 
-def _of_agents(ledger: LedgerReader, who: Membership, plan: RolloutPlan) -> Iterator[str]:
+def _of_agents(state: State, who: Membership, plan: RolloutPlan) -> Iterator[str]:
     if plan.shadow == "off":
         return
-    old = [
-        name
-        for name, device in state_of(ledger).devices.admitted.items()
-        if device.capabilities is not None and SHADOW not in device.capabilities.features
-    ]
+    able = {name: device.capabilities for name, device in state.devices.admitted.items()}
+    old = [name for name, can in able.items() if can is not None and SHADOW not in can.features]
     concerned = sorted(name for name in old if who.group_of.get(name) is not None)
     if concerned:
         yield (
@@ -267,8 +264,8 @@ def _of_absence(who: Membership, online: frozenset[str] | None) -> Iterator[str]
         yield f"away now, and not waited for once the group has been open for long: {some(away)}"
 
 
-def _of_others(ledger: LedgerReader) -> Iterator[str]:
-    found = active_rollout(ledger)
+def _of_others(state: State) -> Iterator[str]:
+    found = active_rollout(state)
     if found is not None:
         yield f"rollout {found[0]} of model {found[1]} is open; starting this one takes its place"
 

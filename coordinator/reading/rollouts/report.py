@@ -11,16 +11,15 @@ from typing import Annotated, ClassVar, Literal
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.rollouts.gates import GateName
+from fleetledger.coordinator.topics.rollouts.membership import DeviceStage
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
-from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStage
+from fleetledger.coordinator.topics.rollouts.state import RolloutStage
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.rollouts import Mode
 from fleetledger.schemas.shown import Column, Report, ShownTable
 from fleetledger.schemas.times import IsoTime
 
-OPEN: tuple[RolloutStage, ...] = ("planned", "approved", "running", "soaking", "paused")
-"""Stages in which something is still to come."""
 DEVICE_STAGES: tuple[tuple[DeviceStage, str], ...] = (
     ("settled", "Settled"),
     ("switched", "Run it, not settled yet"),

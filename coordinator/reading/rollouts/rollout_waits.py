@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.formatting import count_of, some, span
 from fleetledger.coordinator.reading.rollouts.report import Waits
+from fleetledger.coordinator.reading.rollouts.story import GroupStory, RolloutStory
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.rollouts.membership import Membership
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
-from fleetledger.coordinator.topics.rollouts.views import GroupStory, RolloutStory
 from fleetledger.schemas.times import clock_time
 
 _SECOND_NS = 1_000_000_000
@@ -92,7 +92,7 @@ def foretold_waits(
 
 
 def _beginning(story: RolloutStory, now_ns: int) -> Wait:
-    begins = story.begins_ns
+    begins = story.rollout.begins_ns
     if begins is not None and begins > now_ns:
         return Wait(sentence=f"It begins at {clock_time(begins, now_ns)}.", until=begins)
     return Wait(sentence="It waits until a device of group 1 is here.")
@@ -124,7 +124,7 @@ def _answering(
     story: RolloutStory, newest: GroupStory, who: Membership, group: OpenGroup, now_ns: int
 ) -> Wait:
     plan, shadow = story.planned.plan, newest.phases[-1].mode == "shadow"
-    latest = story.turns[-1].time_ns + round(plan.deadline_hours * 3600 * _SECOND_NS)
+    latest = story.last.time_ns + round(plan.deadline_hours * 3600 * _SECOND_NS)
     if group.unheard:
         names, count = group.unheard, count_of(len(group.unheard))
         named = f" ({some(names)})" if len(names) <= _NAMED else ""

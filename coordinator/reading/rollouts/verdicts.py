@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.reading.rollouts.curves import OLD, Grown
 from fleetledger.coordinator.reading.rollouts.report import VerdictTold
+from fleetledger.coordinator.reading.rollouts.story import MeasuredThen, RolloutStory
 from fleetledger.coordinator.reading.rollouts.wording import deciding_finding, odds
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, log_words
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.verifying import differences
-from fleetledger.coordinator.topics.rollouts.views import MeasuredThen, RolloutStory
 
 _OF_PAIRS = {"retention", "no_class_lost"}
 _PAIRS = 6
@@ -29,7 +29,7 @@ def verdict_told(
         return None
     body = measured.body
     finding = deciding_finding(body.gates) if body.outcome != "pass" else None
-    devices = {story.said_by[index] for index in body.entries if index in story.said_by}
+    devices = {story.heard[index].device for index in body.entries if index in story.heard}
     found = evidence.get(body.group, {})
     return VerdictTold(
         index=measured.index,
@@ -51,8 +51,8 @@ def decided_by(story: RolloutStory) -> str:
 
     It needs no report of a device.
     """
-    measured, turn = _deciding(story), story.turns[-1]
-    if measured is None or turn.actor.startswith("operator") or turn.index < measured.index:
+    measured = _deciding(story)
+    if measured is None or story.by_operator or story.last.index < measured.index:
         return ""
     if measured.body.outcome == "pass":
         return ""
@@ -66,7 +66,7 @@ def decided_by(story: RolloutStory) -> str:
 def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
     """Return whether a verdict is what its reports say, who was in the group taken as recorded."""
     body = measured.body
-    forgiven, overlooked = story.forgiven_before(measured.index)
+    forgiven, overlooked = story.rollout.forgiven(measured.index)
     scope = Scope(
         group=body.group,
         mode=body.mode,
@@ -82,14 +82,10 @@ def _comes_out_again(story: RolloutStory, measured: MeasuredThen) -> bool:
 
 
 def _deciding(story: RolloutStory) -> MeasuredThen | None:
-    found = sorted(
-        (one for group in story.groups.values() for one in group.measured),
-        key=lambda one: one.index,
-    )
     if story.stage in {"paused", "rolled_back"}:
-        against = [one for one in found if one.body.outcome != "pass"]
-        return against[-1] if against else (found[-1] if found else None)
-    return found[-1] if found else None
+        against = [one for one in story.verdicts if one.body.outcome != "pass"]
+        return against[-1] if against else story.verdict
+    return story.verdict
 
 
 def _sentence(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from fleetledger.coordinator.core.formatting import count_of, some, span
-from fleetledger.coordinator.reading.rollouts.report import OPEN, GateRow, RolloutDevice, Waits
+from fleetledger.coordinator.reading.rollouts.report import GateRow, RolloutDevice, Waits
+from fleetledger.coordinator.reading.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.rollouts.gates import GATES, GateFinding, gate_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, GroupSize
-from fleetledger.coordinator.topics.rollouts.views import RolloutStory
+from fleetledger.coordinator.topics.rollouts.state import OPEN
 
 _SECOND_NS = 1_000_000_000
 
@@ -32,14 +33,16 @@ def headline(story: RolloutStory, who: Membership, waits: Waits | None, ran: int
         case "paused":
             return f"{name} is paused: {why(story)}."
         case "rolled_back":
-            back = f"went back to model {story.back_to}" if story.back_to else "was taken back"
+            to = story.own[story.last.index].body["to"]
+            back = f"went back to model {to}" if to else "was taken back"
             return f"{name} {back}: {why(story)}."
         case "finished":
             return f"{name} has finished: model {plan.version} is what every device is to run."
         case "superseded":
-            return f"{name} ended where it was: rollout {story.superseded_by} took its place."
+            by = story.own[story.last.index].body["by"]
+            return f"{name} ended where it was: rollout {by} took its place."
         case "aborted":
-            return f"{name} was aborted: {_bare(story.turns[-1].reason)}."
+            return f"{name} was aborted: {_bare(story.reason)}."
         case "soaking":
             return _soaking(story, waits)
         case _:
@@ -48,18 +51,16 @@ def headline(story: RolloutStory, who: Membership, waits: Waits | None, ran: int
 
 def why(story: RolloutStory) -> str:
     """Return why a rollout stopped, without a point at its end."""
-    verdict, turn = story.verdict, story.turns[-1]
+    verdict = story.verdict
     deciding = None if verdict is None else deciding_finding(verdict.body.gates)
-    started = 0 if story.started is None else story.started[0]
     if (
         verdict is None
         or deciding is None
         or verdict.body.outcome == "pass"
-        or turn.index < verdict.index
-        or turn.actor.startswith("operator")
-        or verdict.index < started
+        or story.last.index < verdict.index
+        or story.by_operator
     ):
-        return _bare(turn.reason) or "somebody wanted it"
+        return _bare(story.reason) or "somebody wanted it"
     return told_of(deciding, story.planned.version, story.planned.former)
 
 

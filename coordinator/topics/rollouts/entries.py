@@ -33,10 +33,13 @@ from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome
 from fleetledger.coordinator.topics.rollouts.state import (
     GroupMember,
+    Pardon,
     Phase,
+    PhaseOpened,
     Rollout,
     RolloutsState,
-    Stage,
+    RolloutStage,
+    Turn,
 )
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.canonical import canonical_json
@@ -77,7 +80,9 @@ class RolloutPlanned(EntryBody):
 
 def _plan(rollouts: RolloutsState, body: RolloutPlanned, at: Place) -> None:
     evidence = Evidence(body.plan.gates, body.judges)
-    rollouts.by_number[body.rollout] = Rollout(body, at.index, evidence=evidence)
+    rollouts.by_number[body.rollout] = Rollout(
+        body, [Turn("planned", at.index, at.time_ns)], evidence=evidence
+    )
     if rollouts.learned is not None and body.version >= rollouts.learned:
         rollouts.learned = None
 
@@ -103,8 +108,11 @@ class RolloutApproved(EntryBody):
     group: GroupNumber
 
 
-def _approve(rollouts: RolloutsState, body: RolloutApproved, _at: Place) -> None:
-    rollouts.by_number[body.rollout].approved.add(body.group)
+def _approve(rollouts: RolloutsState, body: RolloutApproved, at: Place) -> None:
+    rollout = rollouts.by_number[body.rollout]
+    rollout.approved[body.group] = at.index
+    if rollout.stage == "planned":
+        rollout.turn("approved", at)
 
 
 def _say_approved(body: RolloutApproved, _: Place) -> str:
@@ -126,7 +134,8 @@ def _start(rollouts: RolloutsState, body: RolloutStarted, at: Place) -> None:
         other.members, other.left = {}, {}
         other.evidence = Evidence(other.planned.plan.gates, other.planned.judges)
     rollout = rollouts.by_number[body.rollout]
-    rollout.stage, rollout.begins_ns = "running", max(at.time_ns, body.begins_ns or 0)
+    rollout.turn("running", at)
+    rollout.begins_ns = max(at.time_ns, body.begins_ns or 0)
     rollouts.active = rollout
 
 
@@ -149,9 +158,9 @@ class GroupOpened(EntryBody):
 def _open_group(rollouts: RolloutsState, body: GroupOpened, at: Place) -> None:
     """Open a phase of a group; who is in it follows from the entry that offers it."""
     rollout = rollouts.by_number[body.rollout]
-    rollout.stage = "running"
-    rollout.overlooked.clear()
+    rollout.turn("running", at)
     rollout.last = None
+    rollout.opened.append(PhaseOpened(body.group, body.mode, body.below, at.index, at.time_ns))
     rollout.phase = Phase(body.group, body.mode, body.below, at.time_ns)
 
 
@@ -207,8 +216,9 @@ class RolloutUnreached(EntryBody):
     devices: tuple[DeviceId, ...]
 
 
-def _do_without(rollouts: RolloutsState, body: RolloutUnreached, _at: Place) -> None:
+def _do_without(rollouts: RolloutsState, body: RolloutUnreached, at: Place) -> None:
     rollout = rollouts.by_number[body.rollout]
+    rollout.absences.append(at.index)
     for device in body.devices:
         if device in rollout.members:
             rollout.members[device].unreached = True
@@ -243,9 +253,10 @@ class RolloutMeasured(EntryBody):
 def _measure(rollouts: RolloutsState, body: RolloutMeasured, at: Place) -> None:
     rollout = rollouts.by_number[body.rollout]
     rollout.last = body
+    rollout.verdicts.append(at.index)
     if body.outcome == "pass" and rollout.phase is not None:
         rollout.phase.passed_ns = at.time_ns
-        rollout.stage = "soaking"
+        rollout.turn("soaking", at)
 
 
 def _say_measured(body: RolloutMeasured, _: Place) -> str:
@@ -263,10 +274,8 @@ class RolloutPaused(EntryBody):
     reason: str
 
 
-def _pause(rollouts: RolloutsState, body: RolloutPaused, _at: Place) -> None:
-    rollout = rollouts.by_number[body.rollout]
-    if rollout.stage != "paused":
-        rollout.paused_from, rollout.stage = rollout.stage, "paused"
+def _pause(rollouts: RolloutsState, body: RolloutPaused, at: Place) -> None:
+    rollouts.by_number[body.rollout].turn("paused", at)
 
 
 def _say_paused(body: RolloutPaused, _: Place) -> str:
@@ -284,15 +293,17 @@ class RolloutResumed(EntryBody):
 def _resume(rollouts: RolloutsState, body: RolloutResumed, at: Place) -> None:
     """Go on in spite of what was found; what is found besides counts as before."""
     rollout = rollouts.by_number[body.rollout]
-    rollout.stage = rollout.paused_from
+    rollout.turn(next(one.stage for one in reversed(rollout.turns) if one.stage != "paused"), at)
     if rollout.phase is not None:
         rollout.phase.since_ns = at.time_ns
     found, rollout.last = rollout.last, None
-    for finding in found.gates if found is not None and found.outcome != "pass" else ():
-        if finding.outcome == "fail":
-            rollout.forgiven.add((finding.gate, finding.of_class))
-        elif finding.outcome == "inconclusive":
-            rollout.overlooked.add((finding.gate, finding.of_class))
+    if found is None or found.outcome == "pass":
+        return
+    failed, unsure = (
+        frozenset((one.gate, one.of_class) for one in found.gates if one.outcome == outcome)
+        for outcome in ("fail", "inconclusive")
+    )
+    rollout.pardons.append(Pardon(at.index, failed, unsure))
 
 
 def _say_resumed(body: RolloutResumed, _: Place) -> str:
@@ -309,13 +320,13 @@ class RolloutRolledBack(EntryBody):
     reason: str
 
 
-def _go_back(rollouts: RolloutsState, body: RolloutRolledBack, _at: Place) -> None:
-    _end(rollouts, body.rollout, "rolled_back")
+def _go_back(rollouts: RolloutsState, body: RolloutRolledBack, at: Place) -> None:
+    _end(rollouts, body.rollout, "rolled_back", at)
 
 
-def _end(rollouts: RolloutsState, number: int, stage: Stage) -> None:
+def _end(rollouts: RolloutsState, number: int, stage: RolloutStage, at: Place) -> None:
     rollout = rollouts.by_number[number]
-    rollout.end(stage)
+    rollout.end(stage, at)
     if rollouts.active is rollout:
         rollouts.active = None
 
@@ -332,8 +343,8 @@ class RolloutFinished(EntryBody):
     rollout: RolloutNumber
 
 
-def _finish(rollouts: RolloutsState, body: RolloutFinished, _at: Place) -> None:
-    _end(rollouts, body.rollout, "finished")
+def _finish(rollouts: RolloutsState, body: RolloutFinished, at: Place) -> None:
+    _end(rollouts, body.rollout, "finished", at)
 
 
 def _say_finished(body: RolloutFinished, _: Place) -> str:
@@ -350,8 +361,8 @@ class RolloutAborted(EntryBody):
     """The rollout that supersedes it."""
 
 
-def _abort(rollouts: RolloutsState, body: RolloutAborted, _at: Place) -> None:
-    _end(rollouts, body.rollout, "aborted" if body.by is None else "superseded")
+def _abort(rollouts: RolloutsState, body: RolloutAborted, at: Place) -> None:
+    _end(rollouts, body.rollout, "aborted" if body.by is None else "superseded", at)
 
 
 def _say_aborted(body: RolloutAborted, _: Place) -> str:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from fleetledger.coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
-from fleetledger.coordinator.topics.rollouts.views import DeviceStage, RolloutStory
+from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.schemas.rollouts import WHOLE, place_of
 from fleetledger.schemas.tags import TagName, TagValue, all_fit
 from fleetledger.schemas.values import DeviceId
+
+DeviceStage = Literal[
+    "waiting",
+    "offered",
+    "shadowing",
+    "switched",
+    "settled",
+    "refused",
+    "failed",
+    "rolled_back",
+    "unreached",
+    "pinned",
+    "excluded",
+]
 
 
 @dataclass(frozen=True)
@@ -40,10 +55,10 @@ class Membership:
         return sum(group is not None and group <= number for group in self.group_of.values())
 
 
-def membership(story: RolloutStory, devices: Iterable[KnownDevice]) -> Membership:
+def membership(rollout: Rollout, devices: Iterable[KnownDevice]) -> Membership:
     """Return who is in which group, of groups that are not open as far as one can tell now."""
-    below = {group.number: group.phases[-1].below for group in story.opened}
-    planned = story.planned
+    below = {phase.group: phase.below for phase in rollout.opened}
+    planned = rollout.planned
     return members_of(planned.salt, planned.plan, below, devices, planned.classes)
 
 

@@ -52,7 +52,7 @@ from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, 
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.retries import retries
 from fleetledger.coordinator.topics.rollouts.scope import Scope
-from fleetledger.coordinator.topics.rollouts.state import OPEN, Phase, Rollout
+from fleetledger.coordinator.topics.rollouts.state import BEGUN, NOT_BEGUN, OPEN, Phase, Rollout
 from fleetledger.coordinator.topics.rollouts.unreached import unreached
 from fleetledger.coordinator.topics.rollouts.verdict import RolloutVerdict, judge
 
@@ -166,7 +166,7 @@ class Rollouts:
         phase = rollout.phase
         if phase is None or not rollout.evidence.entries:
             return None
-        counted = (len(rollout.evidence.entries), len(rollout.forgiven))
+        counted = (len(rollout.evidence.entries), len(rollout.pardons))
         seen = (rollout.number, rollout.stage, phase.group, phase.mode, *counted)
         if self._judged == seen:
             return None
@@ -174,6 +174,7 @@ class Rollouts:
         return self._verdict(rollout, phase)
 
     def _verdict(self, rollout: Rollout, phase: Phase) -> RolloutVerdict:
+        forgiven, overlooked = rollout.forgiven()
         scope = Scope(
             group=phase.group,
             mode=phase.mode,
@@ -181,8 +182,8 @@ class Rollouts:
             classes=rollout.planned.classes,
             devices=rollout.planned.devices,
             judges=rollout.planned.judges,
-            forgiven=frozenset(rollout.forgiven),
-            overlooked=frozenset(rollout.overlooked),
+            forgiven=forgiven,
+            overlooked=overlooked,
         )
         return judge(rollout.planned.plan.gates, rollout.evidence, scope)
 
@@ -283,7 +284,7 @@ class Rollouts:
 
     def _start(self, command: StartRollout) -> tuple[Decision, str]:
         rollout = self._known(command.rollout)
-        if rollout.stage != "planned":
+        if rollout.stage not in NOT_BEGUN:
             raise CommandError(f"rollout: {rollout.number} is {words(rollout)}")
         models, former = self._state.models, rollout.planned.former
         if former != (models.desired.version if models.desired is not None else None):
@@ -321,7 +322,7 @@ class Rollouts:
         opens = next_phase(self._state, self._live, rollout)
         if opens is not None and opens.group not in rollout.approved:
             return opens.group
-        return max(rollout.approved | {_open_group(rollout)}) + 1
+        return max(rollout.approved.keys() | {_open_group(rollout)}) + 1
 
     def _pause(self, command: PauseRollout) -> tuple[Decision, str]:
         rollout = self._active(command.rollout)
@@ -341,9 +342,9 @@ class Rollouts:
     def _end(self, command: EndRollout) -> tuple[Decision, str]:
         rollout, number = self._open_one(command.rollout), command.rollout
         reason = command.reason or "the operator wants it so."
-        if not command.back or rollout.stage == "planned":
+        if not command.back or rollout.stage not in BEGUN:
             body = RolloutAborted(rollout=number, reason=reason)
-            kept = "" if rollout.stage == "planned" else "; devices keep what they run"
+            kept = "; devices keep what they run" if rollout.stage in BEGUN else ""
             return record(body, actor=OPERATOR), f"rollout {number} is ended{kept}"
         former = rollout.planned.former
         if former is None:
@@ -369,7 +370,7 @@ class Rollouts:
 
     def _active(self, number: int) -> Rollout:
         rollout = self._open_one(number)
-        if rollout.stage == "planned":
+        if rollout.stage not in BEGUN:
             raise CommandError(
                 f"rollout: {number} has not begun; `fleetledger rollout start {number}` begins it"
             )

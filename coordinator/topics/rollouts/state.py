@@ -12,26 +12,38 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from fleetledger.coordinator.core.formatting import some
+from fleetledger.coordinator.core.kind import Place
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.keys.state import KeysState
 from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.coordinator.topics.releases.state import Trust
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
+from fleetledger.coordinator.topics.rollouts.scope import GateKey
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.rollouts import SHADOW, Mode, ModelComparison
-from fleetledger.schemas.values import ClassName, DeviceId
+from fleetledger.schemas.values import DeviceId
 
 if TYPE_CHECKING:
     from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
 
-Stage = Literal[
-    "planned", "running", "soaking", "paused", "finished", "rolled_back", "aborted", "superseded"
+RolloutStage = Literal[
+    "planned",
+    "approved",
+    "running",
+    "soaking",
+    "paused",
+    "rolled_back",
+    "finished",
+    "aborted",
+    "superseded",
 ]
-OPEN: frozenset[Stage] = frozenset({"planned", "running", "soaking", "paused"})
-ACTIVE: frozenset[Stage] = OPEN - {"planned"}
+NOT_BEGUN: tuple[RolloutStage, ...] = ("planned", "approved")
+BEGUN: tuple[RolloutStage, ...] = ("running", "soaking", "paused")
 """Stages of which one rollout at a time is in."""
+OPEN = (*NOT_BEGUN, *BEGUN)
+"""Stages in which something is still to come."""
 
 
 @dataclass
@@ -54,6 +66,36 @@ class GroupMember:
     """The entry of that."""
     unreached: bool = False
     """It was away for long, and the group does without it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A stage that a rollout came to, and the entry that says so."""
+
+    stage: RolloutStage
+    index: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class PhaseOpened:
+    """A group was let go, to measure the candidate or to run it."""
+
+    group: int
+    mode: Mode
+    below: int
+    index: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class Pardon:
+    """Gates, some of them of a class, that a person let it go on in spite of."""
+
+    index: int
+    failed: frozenset[GateKey]
+    unsure: frozenset[GateKey]
+    """Those that were inconclusive: for the group that was open alone."""
 
 
 @dataclass
@@ -85,12 +127,18 @@ class Rollout:
     """A rollout from its plan to its end."""
 
     planned: RolloutPlanned
-    index: int
-    stage: Stage = "planned"
+    turns: list[Turn]
     begins_ns: int | None = None
     """When it begins; None before it was started."""
-    approved: set[int] = field(default_factory=set)
-    """Groups that a person lets go."""
+    approved: dict[int, int] = field(default_factory=dict)
+    """Groups that a person lets go, with the entry of that."""
+    opened: list[PhaseOpened] = field(default_factory=list)
+    """All phases, oldest first."""
+    verdicts: list[int] = field(default_factory=list)
+    """Entries of them."""
+    absences: list[int] = field(default_factory=list)
+    """Entries that name devices which it does without."""
+    pardons: list[Pardon] = field(default_factory=list)
     phase: Phase | None = None
     """The newest one."""
     members: dict[DeviceId, GroupMember] = field(default_factory=dict)
@@ -99,11 +147,6 @@ class Rollout:
     evidence: Evidence = field(default_factory=Evidence)
     last: RolloutMeasured | None = None
     """The newest verdict."""
-    forgiven: set[tuple[str, ClassName | None]] = field(default_factory=set)
-    """Gates, some of them of a class, that a person let it go on in spite of."""
-    overlooked: set[tuple[str, ClassName | None]] = field(default_factory=set)
-    """The same of what was inconclusive, for this group alone."""
-    paused_from: Stage = "running"
 
     @property
     def number(self) -> int:
@@ -111,15 +154,55 @@ class Rollout:
         return self.planned.rollout
 
     @property
-    def is_open(self) -> bool:
-        """Whether it may still go on."""
-        return self.stage in OPEN
+    def index(self) -> int:
+        """The entry that plans it."""
+        return self.turns[0].index
 
-    def end(self, stage: Stage) -> None:
+    @property
+    def stage(self) -> RolloutStage:
+        """How it stands."""
+        return self.turns[-1].stage
+
+    @property
+    def entries(self) -> list[int]:
+        """The entries that it is made of, without what devices said."""
+        found = {
+            *(turn.index for turn in self.turns),
+            *(phase.index for phase in self.opened),
+            *self.approved.values(),
+            *self.verdicts,
+            *self.absences,
+        }
+        return sorted(found)
+
+    def forgiven(self, before: int = 2**63) -> tuple[frozenset[GateKey], frozenset[GateKey]]:
+        """Return gates that failed, and such that were inconclusive, which count no more.
+
+        A person let it go on in spite of them, by entries below an index.
+        """
+        pardons = [one for one in self.pardons if one.index < before]
+        since = max((one.index for one in self.opened if one.index < before), default=0)
+        failed = (one.failed for one in pardons)
+        unsure = (one.unsure for one in pardons if one.index > since)
+        return frozenset[GateKey]().union(*failed), frozenset[GateKey]().union(*unsure)
+
+    def turn(self, stage: RolloutStage, at: Place) -> None:
+        """Come to a stage."""
+        self.turns.append(Turn(stage, at.index, at.time_ns))
+
+    def end(self, stage: RolloutStage, at: Place) -> None:
         """End it; nobody waits any more."""
-        self.stage = stage
+        self.turn(stage, at)
         if self.phase is not None:
             self.phase.waiting.clear()
+
+    def hears_of(self, version: int) -> int | None:
+        """Return from which entry on statuses of a version belong to it; None where none do."""
+        if version == self.planned.version:
+            return self.index
+        if version == self.planned.former and self.stage == "rolled_back":
+            return self.turns[-1].index
+        return None
 
 
 @dataclass
@@ -143,6 +226,25 @@ class RolloutsState:
     def next_number(self) -> int:
         """The number of the next rollout."""
         return max(self.by_number, default=0) + 1
+
+    def heard(self, number: int) -> list[tuple[int, int, int]]:
+        """Return of which versions statuses belong to a rollout, and behind and before which entry.
+
+        They belong to the newest rollout of the version, or that went back to it.
+        """
+        planned, found = self.by_number[number].planned, []
+        for version in filter(None, (planned.version, planned.former)):
+            since = self.by_number[number].hears_of(version)
+            if since is not None:
+                later = (self.by_number[n].hears_of(version) for n in self.by_number if n > number)
+                until = min((one for one in later if one is not None), default=2**63 - 1)
+                found.append((version, since, until))
+        return found
+
+    def heard_by(self, version: int, index: int) -> int | None:
+        """Return the rollout that a status of a version belongs to, by its entry."""
+        since = ((n, self.by_number[n].hears_of(version)) for n in self.by_number)
+        return max((n for n, one in since if one is not None and one < index), default=None)
 
     def comparison(self, device: DeviceId, key: PartKey) -> Reported | None:
         """Return what a device reported under a key."""

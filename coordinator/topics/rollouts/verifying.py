@@ -205,6 +205,7 @@ def _read(entry: Entry) -> EntryBody:
 def _again(
     index: int, measured: RolloutMeasured, rollout: Rollout, reports: dict[int, StoredReport]
 ) -> VerdictAgain:
+    forgiven, overlooked = rollout.forgiven()
     scope = Scope(
         group=measured.group,
         mode=measured.mode,
@@ -212,8 +213,8 @@ def _again(
         classes=rollout.planned.classes,
         devices=rollout.planned.devices,
         judges=rollout.planned.judges,
-        forgiven=frozenset(rollout.forgiven),
-        overlooked=frozenset(rollout.overlooked),
+        forgiven=forgiven,
+        overlooked=overlooked,
     )
     named = [reports[one] for one in measured.entries if one in reports]
     found = [

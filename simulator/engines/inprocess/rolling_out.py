@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.topics.models.commands import ImportModel
 from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
-from fleetledger.coordinator.topics.rollouts.state import ACTIVE, Rollout
+from fleetledger.coordinator.topics.rollouts.state import BEGUN, Rollout
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.schemas.tags import all_fit
 from fleetledger.schemas.values import DeviceId
@@ -63,9 +63,9 @@ def roll_out(task: RolloutTask) -> RolloutRecord:
     _pursue(task)
     task.watch.phase("rollout: every device gets what is desired")
     _gather(task)
-    coordinator, planned = task.fleet.coordinator, _newest(task)
-    entries = coordinator.engine.ledger.entries(planned.index, coordinator.state.size)
-    record = read_rollout(entries, _participating(task), task.settings.candidate.kind)
+    coordinator, rollout = task.fleet.coordinator, _newest(task)
+    entries = coordinator.engine.ledger.entries(rollout.index, coordinator.state.size)
+    record = read_rollout(rollout, entries, _participating(task), task.settings.candidate.kind)
     return record.model_copy(update={"wall_seconds": time.perf_counter() - began})
 
 
@@ -117,7 +117,7 @@ def _pursue(task: RolloutTask) -> None:
             task.watch.agents(there - len(rollout.phase.waiting), there)
         seen = state.size
         if rollout.stage != "paused":
-            return rollout.stage not in ACTIVE
+            return rollout.stage not in BEGUN
         # What one device alone made fail, others may confirm.
         return rollout.phase is None or not rollout.phase.waiting
 

@@ -11,14 +11,16 @@ from fleetledger.simulator.report.run_page import run_page
 from fleetledger.simulator.report.tables.rollouts import gate_table, rollout_table
 from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
 from tests.simulator.fake_run import Shape, fake_results
-from tests.simulator.rollouts.entries import FLEET, stopped
+from tests.simulator.rollouts.entries import FLEET, rollout, stopped
 
 PLAIN = Shape(stages=2, seeds=(1, 2))
 
 
 @pytest.fixture(scope="module")
 def results() -> RunResults:
-    record = read_rollout(stopped(), ParticipatingFleet(FLEET, lambda _: True), "bad-class")
+    record = read_rollout(
+        rollout(), stopped(), ParticipatingFleet(FLEET, lambda _: True), "bad-class"
+    )
     found = fake_results(PLAIN)
     seeds = {
         seed: metrics.model_copy(update={"rollout": record})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.rollouts.entries import (
@@ -13,6 +14,7 @@ from fleetledger.coordinator.topics.rollouts.entries import (
     RolloutUnreached,
 )
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
+from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.schemas.rollouts import WHOLE, Mode, place_of
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.recording import NANOSECONDS
@@ -103,3 +105,11 @@ def stopped() -> list[Entry]:
         )
         for number, (seconds, body, device) in enumerate(told)
     ]
+
+
+def rollout() -> Rollout:
+    """Return the state of it."""
+    state = State()
+    for entry in stopped():
+        state.apply(read_entry(entry.kind, entry.body), entry.device, entry.time_ns)
+    return state.rollouts.by_number[NUMBER]

@@ -7,14 +7,14 @@ import pytest
 from fleetledger.simulator.rollouts.reading import ParticipatingFleet, read_rollout
 from fleetledger.simulator.rollouts.record import RolloutRecord
 from fleetledger.simulator.rollouts.telling import verdict_sentence
-from tests.simulator.rollouts.entries import FLEET, REASON, stopped
+from tests.simulator.rollouts.entries import FLEET, REASON, rollout, stopped
 
 ALL = ParticipatingFleet(FLEET, lambda _device: True)
 
 
 @pytest.fixture
 def record() -> RolloutRecord:
-    return read_rollout(stopped(), ALL, "bad-class")
+    return read_rollout(rollout(), stopped(), ALL, "bad-class")
 
 
 def test_exposure_counts_who_ever_ran_it_and_who_runs_it(record: RolloutRecord):
@@ -43,6 +43,6 @@ def test_the_end_is_told_with_its_reason(record: RolloutRecord):
 
 def test_members_are_those_that_the_tags_fit():
     fleet = ParticipatingFleet(FLEET, lambda device: device != FLEET[0])
-    record = read_rollout(stopped(), fleet, "bad-class")
+    record = read_rollout(rollout(), stopped(), fleet, "bad-class")
     assert record.members == 9
     assert [phase.devices for phase in record.phases] == [0, 3]

@@ -16,11 +16,8 @@ from fleetledger.coordinator.reading.fleet import fleet_now
 from fleetledger.coordinator.reading.rollouts.curves import MOST_POINTS, OLD, grown, thinned
 from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries, unfinished
 from fleetledger.coordinator.reading.rollouts.report import EvidencePoint, RolloutReport
+from fleetledger.coordinator.reading.rollouts.story import ComparedThen
 from fleetledger.coordinator.reading.rollouts.wording import odds
-from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
-from fleetledger.coordinator.topics.lineages.entries import BackboneImported
-from fleetledger.coordinator.topics.models.entries import ModelSolved
 from fleetledger.coordinator.topics.rollouts.entries import (
     RolloutAborted,
     RolloutPaused,
@@ -28,7 +25,6 @@ from fleetledger.coordinator.topics.rollouts.entries import (
 )
 from fleetledger.coordinator.topics.rollouts.evalues import log_evidence
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
-from fleetledger.coordinator.topics.rollouts.views import ComparedThen
 from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
 from tests.coordinator.reading.rollouts.tales import Tale
 
@@ -158,7 +154,7 @@ def test_evidence_grows_with_the_first_report_of_each_device_that_has_images() -
     def said(device: str, index: int, worse: int, better: int, both: int = 36) -> ComparedThen:
         pairs = {"both": both, "only_active": worse, "only_candidate": better, "neither": 0}
         body = {"group": 1, "mode": "run", "classes": {"plum": pairs}, "new_classes": []}
-        return ComparedThen(device, index, index, body)
+        return ComparedThen(device, index, body)
 
     reports = [said("a", 1, 4, 0), said("b", 2, 0, 2), said("a", 3, 0, 2), said("c", 4, 0, 0, 0)]
     found = grown(reports, GatePlan(cap=0.2))
@@ -186,21 +182,6 @@ def test_a_long_curve_keeps_its_highest_point_and_its_last() -> None:
 )
 def test_evidence_is_told_as_how_seldom_it_turns_up(log_e: float, told: str) -> None:
     assert odds(log_e) == told
-
-
-def test_tables_of_rollouts_are_a_function_of_the_entries(tmp_path: Path) -> None:
-    with reading(tmp_path, forgetting(back=True)) as ledger:
-        assert TABLES.first_difference(ledger.db, ledger.entries()) is None
-        (row,) = ledger.db.query("SELECT number, state, version, former, group_number FROM rollout")
-        counted = ledger.db.execute("SELECT count(*) FROM rollout_entry").fetchone()[0]
-    assert tuple(row.values()) == (7, "rolled_back", 12, 11, 3)
-    assert counted == ledger_entries(forgetting(back=True))
-
-
-def ledger_entries(tale: Tale) -> int:
-    """Count entries but those that admit devices, begin a lineage or make models."""
-    others = DeviceAdmitted | ModelSolved | BackboneImported
-    return sum(not isinstance(body, others) for body, _, _, _ in tale.entries)
 
 
 @pytest.mark.parametrize(
