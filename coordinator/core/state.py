@@ -80,6 +80,8 @@ class State:
     """Number of entries applied; the index of the next one."""
     last_ns: int = 0
     """When the last of them was made, by the calendar that is right after it."""
+    heard_ns: dict[DeviceId, int] = field(default_factory=dict)
+    """When each device made its newest entry, by the same calendar."""
     clock: ClockState = field(default_factory=ClockState)
     shards: LogShardState = field(default_factory=LogShardState)
     devices: DevicesState = field(default_factory=DevicesState)
@@ -124,11 +126,13 @@ class State:
         at, set_back_ns = Place(self.size, device, time_ns), self.clock.set_back_ns
         for change in self._changes[type(body)]:
             change(body, at)
-        known = None if device is None else self.devices.admitted.get(device)
-        if known is not None:
-            known.heard_ns = time_ns
+        by_ns = self.clock.set_back_ns - set_back_ns
+        if device is not None:
+            self.heard_ns[device] = time_ns
+        if by_ns:
+            self.heard_ns = {name: heard - by_ns for name, heard in self.heard_ns.items()}
         self.size += 1
-        self.last_ns = time_ns - (self.clock.set_back_ns - set_back_ns)
+        self.last_ns = time_ns - by_ns
 
     def class_stages(self, rows: tuple[ClassName, ...]) -> tuple[int, ...]:
         """Return the stage that brought each row; of names for one class, the earliest counts."""

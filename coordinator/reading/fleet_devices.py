@@ -35,15 +35,16 @@ def fleet_devices(
         now, key = None if live is None else live.devices.get(name), state.keys.of(name).text
         able, (parts, samples) = item.capabilities, held.get(name, (0, 0))
         there = _state(item, now, key, served=live is not None)
+        heard = state.heard_ns.get(name)
         told = () if now is None else now.told
         found.append(
             FleetDevice(
                 name=name,
                 state=there,
-                last_seen=_last_seen(item, now),
+                last_seen=_last_seen(heard, now),
                 online_since=now.since_ns if now is not None and now.online else None,
                 away_since=now.since_ns if now is not None and not now.online else None,
-                absent_since=_absent_since(item, now, there),
+                absent_since=_absent_since(item, heard, now, there),
                 silent_since=None if key == "revoked" else item.silent_ns,
                 admitted_index=item.admitted_index,
                 key=key,
@@ -102,17 +103,19 @@ def _state(item: Device, now: DeviceNow | None, key: str, *, served: bool) -> De
     return "away" if served else "unknown"
 
 
-def _absent_since(item: Device, now: DeviceNow | None, state: DeviceState) -> int | None:
+def _absent_since(
+    item: Device, heard_ns: int | None, now: DeviceNow | None, state: DeviceState
+) -> int | None:
     if state == "never seen":
         return item.admitted_ns
     if state != "away":
         return None
-    return (None if now is None else now.since_ns) or _last_seen(item, now)
+    return (None if now is None else now.since_ns) or _last_seen(heard_ns, now)
 
 
-def _last_seen(item: Device, now: DeviceNow | None) -> int | None:
-    heard = None if now is None else now.heard_ns
-    return max((time for time in (heard, item.heard_ns) if time is not None), default=None)
+def _last_seen(heard_ns: int | None, now: DeviceNow | None) -> int | None:
+    times = (heard_ns, None if now is None else now.heard_ns)
+    return max((time for time in times if time is not None), default=None)
 
 
 def _health(now: DeviceNow | None) -> HealthNow | None:
@@ -138,10 +141,9 @@ def _health(now: DeviceNow | None) -> HealthNow | None:
 def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyThere]:
     """Return what each device measured last, of all classes and of those that came last."""
     there = {name: state.models.of(name) for name in state.devices.admitted}
+    versions = {said.evaluated_version for said in there.values()}
     newest = {
-        said.evaluated_version: names_of_newest(ledger, said.evaluated_version)
-        for said in there.values()
-        if said.evaluated_version is not None
+        version: names_of_newest(ledger, version) for version in versions if version is not None
     }
     indices = [said.measured.index for said in there.values() if said.measured is not None]
     results = dict(ledger.db.execute(_RESULTS, [json.dumps(indices)]))

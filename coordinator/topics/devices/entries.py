@@ -280,8 +280,6 @@ def _move_times(devices: DevicesState, body: ClockCorrected, _at: Place) -> None
     """Move the times that are compared with later ones."""
     for device in devices.admitted.values():
         device.admitted_ns -= body.by_ns
-        if device.heard_ns is not None:
-            device.heard_ns -= body.by_ns
 
 
 def _say_problem(body: DeviceProblem, at: Place) -> str:

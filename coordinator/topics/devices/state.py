@@ -52,8 +52,6 @@ class Device:
     admitted_index: int
     admitted_ns: int = 0
     """When it was admitted last."""
-    heard_ns: int | None = None
-    """Time of the newest entry that it made; None before the first."""
     boot: BootId | None = None
     born_index: int | None = None
     """The entry of its newest birth."""
