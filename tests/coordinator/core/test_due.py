@@ -30,7 +30,7 @@ def test_nothing_is_due_in_an_empty_fleet() -> None:
 
 
 def test_an_open_stage_is_looked_at_when_it_is_quiet_and_at_its_deadline() -> None:
-    stage = Stage(opened_index=0, opened_ns=at(10), class_names=())
+    stage = Stage(opened_index=0, opened_ns=at(10), asked_ns=at(10), class_names=())
     state = State()
     state.stages.by_number[1] = stage
     assert look(state, Live(), 11) == at(110) + LATER
