@@ -12,7 +12,7 @@ from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.models.queries import of_measured
-from fleetledger.coordinator.topics.models.state import Measured, MeasuredAll, ModelsState
+from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelsState
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def measured_on(ledger: LedgerReader, version: int, after: int, limit: int) -> l
     found = [
         MeasuredThere(device, one.index, one.correct, one.total, one.mean_iou)
         for device, index, body in ledger.db.execute(query, [json.dumps([version])])
-        for one in [Measured.of(DeviceEvaluated.model_validate_json(body), index)]
+        for one in [DeviceMeasurement.of(DeviceEvaluated.model_validate_json(body), index)]
     ]
     return sorted(found, key=lambda one: (one.share, one.device))[after : after + limit]
 

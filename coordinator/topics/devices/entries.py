@@ -25,7 +25,7 @@ from fleetledger.coordinator.topics.devices.state import (
     Device,
     DevicesState,
     Doubled,
-    Problem,
+    ReportedProblem,
     Retirement,
 )
 from fleetledger.schemas.message import is_absent
@@ -271,7 +271,7 @@ _MOST_PROBLEMS = 50
 def _tell_problem(devices: DevicesState, body: DeviceProblem, at: Place) -> None:
     known = devices.problems.setdefault(at.maker, {})
     known.pop(body.about, None)  # what is said last lies last
-    known[body.about] = Problem(at.index, at.time_ns, body.text)
+    known[body.about] = ReportedProblem(at.index, at.time_ns, body.text)
     if len(known) > _MOST_PROBLEMS:
         del known[next(iter(known))]
 

@@ -36,7 +36,7 @@ class Retirement:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ReportedProblem:
     """What a device said last of something that somebody should mend."""
 
     index: int
@@ -117,7 +117,7 @@ class DevicesState:
     """In the order of their admission, which is that of entries about several of them."""
     retired: dict[DeviceId, Device] = field(default_factory=dict)
     """Devices that took part and do not any more; nothing waits for them."""
-    problems: dict[DeviceId, dict[str, Problem]] = field(default_factory=dict)
+    problems: dict[DeviceId, dict[str, ReportedProblem]] = field(default_factory=dict)
     """What devices, and the proxy, said last in their present runs, the newest at the end."""
 
     @property

@@ -22,8 +22,8 @@ from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.coordinator.topics.models.stack import after_push, after_return
 from fleetledger.coordinator.topics.models.state import (
     DesiredVersion,
+    DeviceMeasurement,
     Failure,
-    Measured,
     ModelsState,
     ModelVersion,
     ReportedLosses,
@@ -477,7 +477,7 @@ class DeviceEvaluated(EntryBody):
 def _evaluate(models: ModelsState, body: DeviceEvaluated, at: Place) -> None:
     running = models.by_device.setdefault(at.maker, Running())
     running.evaluated_version, running.evaluated_variant = body.version, body.variant
-    running.measured = Measured.of(body, at.index)
+    running.measured = DeviceMeasurement.of(body, at.index)
     models.measure(body.version, at.maker, running.measured)
     if body.answers == "pixels":
         return  # totals are pixels, and no temperature is fitted on these

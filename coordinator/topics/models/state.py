@@ -144,7 +144,7 @@ class Withheld:
 
 
 @dataclass(frozen=True)
-class Measured:
+class DeviceMeasurement:
     """What a device measured of a version last, over all classes.
 
     `correct` and `total` are right answers and held-out samples; of pixels sums of intersections
@@ -159,7 +159,7 @@ class Measured:
     """Of pixels: mean over the classes that have a union, the background among them."""
 
     @classmethod
-    def of(cls, body: DeviceEvaluated, index: int) -> Measured:
+    def of(cls, body: DeviceEvaluated, index: int) -> DeviceMeasurement:
         """Return what an evaluation comes to."""
         results = body.results.values()
         shares = [result.correct / result.total for result in results if result.total]
@@ -198,7 +198,7 @@ class MeasuredAll:
         return self.correct / self.total if self.total else None
 
     @classmethod
-    def of(cls, found: Mapping[DeviceId, Measured]) -> MeasuredAll:
+    def of(cls, found: Mapping[DeviceId, DeviceMeasurement]) -> MeasuredAll:
         """Sum what devices measured."""
         one_by_one = found.values()
         shares = [one.mean_iou for one in one_by_one if one.mean_iou is not None]
@@ -241,7 +241,7 @@ class Running:
     """The entry of what it said last of any version."""
     evaluated_version: int | None = None
     evaluated_variant: VariantName | None = None
-    measured: Measured | None = None
+    measured: DeviceMeasurement | None = None
     """What came of this evaluation."""
 
     def report(self, body: DeviceModelStatus, index: int) -> None:
@@ -298,7 +298,7 @@ class ModelsState:
     """The entry by which solved models wait for the operator; None where they do not."""
     withheld_last: Withheld | None = None
     """The last that lacked classes, whatever became of it."""
-    measured: dict[int, dict[DeviceId, Measured]] = field(default_factory=dict)
+    measured: dict[int, dict[DeviceId, DeviceMeasurement]] = field(default_factory=dict)
     """Versions, the one measured last at the end."""
     measured_before: dict[int, MeasuredAll] = field(default_factory=dict)
     """Sums of versions that `measured` has no more."""
@@ -369,7 +369,7 @@ class ModelsState:
             return "exported"
         return "solved" if model.imported is None else "imported"
 
-    def measure(self, version: int, device: DeviceId, found: Measured) -> None:
+    def measure(self, version: int, device: DeviceId, found: DeviceMeasurement) -> None:
         """Take in what a device measured."""
         there = self.measured.pop(version, {})
         there[device] = found
