@@ -125,7 +125,7 @@ def test_bfloat16_keeps_float32_weights_and_learns_nearly_the_same():
 
 
 def test_rows_that_do_not_match_the_inputs_are_refused():
-    with pytest.raises(TrainingError, match="targets: 2 rows for 3 inputs"):
+    with pytest.raises(TrainingError, match="targets: 2 given, inputs 3"):
         Data(torch.zeros(3, 1), torch.zeros(2))
 
 
