@@ -25,7 +25,7 @@ from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
 from fleetledger.coordinator.topics.rollouts.moments import moments
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
-from fleetledger.coordinator.topics.rollouts.state import Rollout
+from fleetledger.coordinator.topics.rollouts.state import OPEN, Rollout
 from fleetledger.schemas.models import Parity, Preprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
@@ -91,11 +91,11 @@ class Fleet:
         for _ in range(_MOST_STEPS):
             decision = self.rollouts.look(self.now_ns)
             self._take(decision)
-            asked = self._asked(rollout) if rollout.is_open else []
+            asked = self._asked(rollout) if rollout.stage in OPEN else []
             order.shuffle(asked)
             if asked:
                 self._answer(rollout, asked, measured, case)
-            elif not rollout.is_open or rollout.stage == "paused":
+            elif rollout.stage not in OPEN or rollout.stage == "paused":
                 break
             elif not decision.entries:
                 later = (time for time in moments(self.state, self.live) if time >= self.now_ns)

@@ -65,6 +65,7 @@ def says(device: DeviceId, **values: object) -> Status:
         "coordinator": True,
         "stage": None,
         "provider": None,
+        "wire": "1",
         "active_version": None,
         "active_manifest": None,
         "model_state": "",
