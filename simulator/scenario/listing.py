@@ -89,7 +89,8 @@ def shipped_table(rows: Iterable[ListedScenario]) -> Table:
     table.add_column("needs", max_width=25)
     for row in rows:
         seeds = count_of(int(row.seeds), "seed")
-        devices, stages = count_of(int(row.devices), "device"), count_of(int(row.stages), "stage")
+        stages = count_of(int(row.stages), "stage")
+        devices = "1 device" if row.devices == "1" else f"{row.devices} devices"
         fleet = f"{devices}, {stages}, {seeds}"
         facts = f"{row.method} on {row.data}, {fleet}"
         table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)

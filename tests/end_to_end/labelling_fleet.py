@@ -20,14 +20,20 @@ DEVICES = ("gate-1", "gate-2")
 KNOWN = ("zero", "one", "two")
 NEW = "seven"
 _DIGIT = {"zero": 0, "one": 1, "two": 2, NEW: 7}
-METHOD = '[method]\nname = "stsa"\nsettings = {map_width = 150}\n'
-STAGES = {
-    'open = "operator"': 'open = "reports"',
-    "reports_quorum = 0.5": "reports_quorum = 1",
-    "settle_seconds = 10\n": "settle_seconds = 0.5\n",
-    "quiet_seconds = 30\n": "quiet_seconds = 0.5\n",
-    "solve_every_seconds = 30\n": "solve_every_seconds = 0.2\n",
-}
+SETTINGS = """\
+[method]
+name = "stsa"
+settings = {map_width = 150}
+
+[stages]
+open = "reports"
+reports_quorum = 1
+settle_seconds = 0.5
+quiet_seconds = 0.5
+
+[models]
+solve_every_seconds = 0.2
+"""
 """One device's report of a new class opens a stage, soon."""
 IMAGES = 30
 """Of each known class, on each device."""
@@ -61,13 +67,7 @@ class LabellingFleet(ProcessFleet):
     def learn_known(self) -> None:
         """Set everything up, and learn the known classes on all devices."""
         self.broker.add_users(DEVICES)
-        self.set_up_coordinator(METHOD)
-        path = self.home / "coordinator.toml"
-        text = path.read_text(encoding="utf-8")
-        for usual, soon in STAGES.items():
-            assert usual in text, text
-            text = text.replace(usual, soon)
-        path.write_text(text, encoding="utf-8")
+        self.set_up_coordinator(SETTINGS)
         described = self.folder / "digits.toml"
         described.write_text(DIGITS_PREPROCESSING, encoding="utf-8")
         shape = Preprocessing(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.topics.devices import views as device_views
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.device_agent.status import read_status
@@ -108,7 +109,9 @@ def fleet(tmp_path: Path) -> Iterator[MixedFleet]:
 
 
 def samples(fleet: MixedFleet) -> dict[str, int]:
-    return {row.device: row.samples for row in device_views.devices(fleet.home) if row.samples}
+    with ledger_of(fleet.home) as ledger:
+        held = state_of(ledger).contributions.held()
+    return {str(name): samples for name, (_, samples) in held.items() if samples}
 
 
 def test_a_coordinator_leads_its_own_and_the_former_minor_version_and_waits_for_no_other(

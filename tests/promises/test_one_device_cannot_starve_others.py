@@ -23,6 +23,7 @@ from fleetledger.schemas.envelope import MAX_HEADER_BYTES, Envelope, Sender, dec
 from fleetledger.schemas.receipts import Accepted, Receipt
 from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.values import BootId, ClassName, DeviceId
+from fleetledger.schemas.wire import OWN, WireVersions
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
 from fleetledger.transport.memory import InMemoryBroker
@@ -59,11 +60,13 @@ class Reading:
 
     size: int = 0
 
-    def read(self, data: bytes, longest: int = MAX_HEADER_BYTES) -> Envelope:
+    def read(
+        self, data: bytes, longest: int = MAX_HEADER_BYTES, wire: WireVersions = OWN
+    ) -> Envelope:
         line = data.find(b"\n")
         if line > SHORT:  # the cost of others is in that of handling them
             self.size += line
-        return decode(data, longest)
+        return decode(data, longest, wire)
 
     def taken(self) -> int:
         size, self.size = self.size, 0
