@@ -23,7 +23,6 @@ from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.contributions import views as contribution_views
 from fleetledger.coordinator.topics.devices.state import DevicesState
-from fleetledger.coordinator.topics.models import queries as model_queries
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.stages import views as stage_views
@@ -69,7 +68,8 @@ def _fleet_now(
     ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
 ) -> FleetNow:
     run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
-    state, out = state_of(ledger), model_queries.going_out(ledger)
+    state = state_of(ledger)
+    models = state.models
     stage = stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, state, live if run.running else None)
     at = live.coordinator.stage if live is not None and run.running else None
@@ -80,7 +80,7 @@ def _fleet_now(
         KnownFleet(
             run=run,
             devices=devices,
-            out=out,
+            models=models,
             doubled=state.devices.doubled,
             stopped=stopped,
             rollouts=rollouts,
@@ -108,12 +108,12 @@ def _fleet_now(
         stage=now,
         rollouts=rollouts,
         models=answers.ModelsNow(
-            newest=out.newest,
-            desired=out.desired,
-            held=out.held_index is not None,
+            newest=models.newest_version,
+            desired=models.desired_of_all,
+            held=models.held,
             canaries=tuple(
                 answers.CanaryNow(version=version, devices=names)
-                for version, names in sorted(out.canaries.items())
+                for version, names in sorted(models.canaries.items())
             ),
             waiting_releases=tuple(answers.WaitingRelease.of(push) for push in waiting),
             waits=model_waits(ledger, live, time_ns),

@@ -22,7 +22,7 @@ from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
 from fleetledger.coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
 from fleetledger.coordinator.topics.devices.state import Doubled
-from fleetledger.coordinator.topics.models.queries import GoingOut
+from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses
 from fleetledger.schemas.envelope import COORDINATOR, PROXY
@@ -41,7 +41,7 @@ class KnownFleet:
 
     run: CoordinatorRun
     devices: tuple[FleetDevice, ...]
-    out: GoingOut
+    models: ModelsState
     doubled: Mapping[DeviceId, Doubled]
     stopped: tuple[int, str] | None
     rollouts: tuple[RolloutSummary, ...]
@@ -248,8 +248,8 @@ def _of_work_that_stands(known: KnownFleet) -> Iterator[Need]:
             index=index,
             command="fleetledger coordinator resume-rounds",
         )
-    if known.out.failed is not None:
-        index, reason = known.out.failed
+    if known.models.failed is not None:
+        index, reason = known.models.failed.index, known.models.failed.reason
         yield Need(
             key=f"model-failed:{index}",
             urgency="now",
@@ -395,29 +395,29 @@ def _of_programs(known: KnownFleet) -> Iterator[Need]:
 
 
 def _of_models_that_wait(known: KnownFleet) -> Iterator[Need]:
-    out = known.out
-    if out.withheld is not None and out.newest_learned not in out.canaries:
-        index, lacks = out.withheld
+    models = known.models
+    if models.withheld is not None and models.learned not in models.canaries:
+        index, lacks = models.withheld.index, models.withheld.lacks
         yield Need(
-            key=f"withheld:{out.newest_learned}",
+            key=f"withheld:{models.learned}",
             urgency="now",
-            sentence=f"Model {out.newest_learned} does not know {some(lacks)} any more, since "
+            sentence=f"Model {models.learned} does not know {some(lacks)} any more, since "
             "nothing that counts has images of it: it goes to no device until you push it.",
             index=index,
-            command=f"fleetledger model push {out.newest_learned}",
+            command=f"fleetledger model push {models.learned}",
         )
-    tried = set(out.canaries)
-    waits = out.newest_learned
-    if out.held_index is not None and waits not in {None, out.desired, *tried}:
+    tried = set(models.canaries)
+    waits = models.learned
+    if models.held_index is not None and waits not in {None, models.desired_of_all, *tried}:
         yield Need(
             key=f"held:{waits}",
             urgency="today",
             sentence=f"Model {waits} is held: it goes to no device until you push it.",
-            index=out.held_index,
+            index=models.held_index,
             command=f"fleetledger model push {waits}",
         )
-    for version, names in sorted(out.canaries.items()):
-        if version == out.desired:
+    for version, names in sorted(models.canaries.items()):
+        if version == models.desired_of_all:
             continue
         yield Need(
             key=f"tried:{version}",

@@ -200,45 +200,6 @@ def is_packed(known: ModelsState, file: Digest) -> bool:
     return bool(found) and all(one.exported is not None for one in found)
 
 
-@dataclass(frozen=True)
-class GoingOut:
-    """Which model is newest, which goes out to whom, and what keeps one from it."""
-
-    newest: int | None
-    newest_index: int | None
-    newest_learned: int | None
-    """The newest that the fleet learned; imported ones wait for nobody."""
-    desired: int | None
-    """What all devices are to run that nothing else is said of."""
-    canaries: Mapping[int, tuple[str, ...]]
-    """Devices that were told to run a version of their own, by that version."""
-    pins: dict[str, int]
-    """Devices that are pinned, with their versions."""
-    held_index: int | None
-    """The entry by which solved models wait for the operator; None where they do not."""
-    withheld: tuple[int, tuple[str, ...]] | None
-    """The entry that says which classes the newest lacks, and these; None where it waits not."""
-    failed: tuple[int, str] | None
-    """The entry of the last failure to make a model, and why; None since one was made."""
-
-
-def going_out(ledger: LedgerReader) -> GoingOut:
-    """Return what there is of models, and what of them goes out."""
-    known = state_of(ledger).models
-    newest, withheld, failed = known.newest_version, known.withheld, known.failed
-    return GoingOut(
-        newest=newest,
-        newest_index=None if newest is None else known.by_version[newest].solved_index,
-        newest_learned=known.learned,
-        desired=known.desired_of_all,
-        canaries=known.canaries,
-        pins={str(name): version for name, version in known.pins.items()},
-        held_index=known.held_index,
-        withheld=(withheld.index, withheld.lacks) if withheld else None,
-        failed=(failed.index, failed.reason) if failed else None,
-    )
-
-
 def going_back(ledger: LedgerReader, to: int | None = None) -> GoingBack:
     """Return what `model rollback` would do; raise `CommandError` where it has nowhere to go.
 
