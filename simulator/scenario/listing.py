@@ -90,8 +90,8 @@ def shipped_table(rows: Iterable[ListedScenario]) -> Table:
     for row in rows:
         seeds = count_of(int(row.seeds), "seed")
         stages = count_of(int(row.stages), "stage")
-        devices = "1 device" if row.devices == "1" else f"{row.devices} devices"
-        fleet = f"{devices}, {stages}, {seeds}"
+        word = "device" if row.devices == "1" else "devices"
+        fleet = f"{row.devices} {word}, {stages}, {seeds}"
         facts = f"{row.method} on {row.data}, {fleet}"
         table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)
     return table
