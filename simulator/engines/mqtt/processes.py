@@ -103,17 +103,16 @@ class Children:
 
     def check(self) -> None:
         """Raise `ProcessDiedError` with the last words of a program that ended by itself."""
-        if self.broker is not None and not self.broker.running:
-            raise ProcessDiedError(
-                f"{self.broker.kind}: ended by itself; the end of\n{_tail(_log_of(self.broker))}"
-            )
-        for child in self.running:
-            status = child.process.poll()
-            if status is not None:
-                raise ProcessDiedError(
-                    f"{child.name}: ended by itself with status {status}; the end of\n"
-                    f"{_tail(child.log)}"
-                )
+        with interrupted_later():  # `poll` would keep its lock, interrupted right after taking it
+            ended = [
+                (child.name, f" with status {status}", child.log)
+                for child in self.running
+                if (status := child.process.poll()) is not None
+            ]
+            if self.broker is not None and not self.broker.running:
+                ended.insert(0, (self.broker.kind, "", _log_of(self.broker)))
+        for name, how, log in ended:
+            raise ProcessDiedError(f"{name}: ended by itself{how}; the end of\n{_tail(log)}")
 
     def tails(self) -> str:
         """Return the last lines of every log, for an error message."""
@@ -169,5 +168,6 @@ def _tail(log: Path) -> str:
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, number)
+    with interrupted_later():
+        if process.poll() is None:
+            os.killpg(process.pid, number)

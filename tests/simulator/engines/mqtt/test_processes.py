@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 import psutil
 import pytest
@@ -54,6 +55,34 @@ def test_a_failure_in_the_block_ends_every_process(tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert gone(pids[0])
+
+
+class InterruptingLock:
+    """A lock that is interrupted as soon as it is taken."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    def acquire(self, *arguments: bool) -> bool:
+        taken = self.lock.acquire(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return taken
+
+    def release(self) -> None:
+        self.lock.release()
+
+
+def test_an_interruption_of_a_look_keeps_no_process_from_being_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Children(tmp_path) as children:
+        child = children.start("sleeper", SLEEPER)
+        lock = InterruptingLock()
+        monkeypatch.setattr(child.process, "_waitpid_lock", lock)
+        with pytest.raises(KeyboardInterrupt):
+            children.check()
+        monkeypatch.undo()
+        assert not lock.lock.locked()
 
 
 def test_a_process_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch):
