@@ -60,8 +60,9 @@ Version = Annotated[
 @app.command("list")
 def list_models(home: Home = HOME, as_json: AsJson = False) -> None:
     """Show every version and on how many devices it runs."""
-    waiting = {push.version for push in release_views.waiting(home)}
-    known = model_queries.models_of(home)
+    with ledger_of(home) as ledger, ledger.snapshot():
+        waiting = {push.version for push in release_views.waiting(ledger)}
+        known = state_of(ledger).models
     report = ModelsReport(
         models=tuple(model_queries.models(known, waiting)),
         held=known.held,

@@ -14,6 +14,7 @@ from fleetledger.coordinator.cli.common import done, show_action
 from fleetledger.coordinator.errors import LedgerError, TrustError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.keys import coordinator_key
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reading.answers import WaitingRelease
 from fleetledger.coordinator.reading.reports import RootReport, ShownRelease
 from fleetledger.coordinator.serving.operator import carried_out, here
@@ -37,6 +38,9 @@ from fleetledger.schemas import showing
 from fleetledger.schemas.keys import KeyName, VerifyKey, read_verify_key
 from fleetledger.schemas.roots import RootDocument, SignedRoot
 from fleetledger.schemas.showing import ActionReport, AsJson
+
+_SHOWN = 10
+"""Releases that `trust show` lists, the newest ones."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Root, release and coordinator keys: make, show, change, sign."
@@ -150,13 +154,14 @@ def show(
 
 def _released(home: Path) -> dict[str, object]:
     """Return the newest releases, and what waits for one."""
-    rows = release_views.releases(home)
+    with ledger_of(home) as ledger, ledger.snapshot():
+        rows, waiting = release_views.releases(ledger, _SHOWN), release_views.waiting(ledger)
     return {
         "releases": tuple(
             ShownRelease(number=row.number, version=row.version, key=row.key, index=row.index)
             for row in rows
         ),
-        "waiting": tuple(WaitingRelease.of(push) for push in release_views.waiting(home)),
+        "waiting": tuple(WaitingRelease.of(push) for push in waiting),
     }
 
 

@@ -91,16 +91,12 @@ class Kind(Follows[Part, Body]):
     """Whether the proxy has another order after it, or none."""
     worth: int | Callable[[Body], int] = logging.INFO
     """The level of its line in the log."""
-    trouble: bool | Callable[[Body], bool] = False
-    """Whether it needs a person, or did."""
+    trouble: bool | str = False
+    """Whether it needs a person, or did; where only some do, a condition in SQL on its `body`."""
 
     def level(self, body: Body) -> int:
         """Return the level of an entry's line in the log."""
         return self.worth if isinstance(self.worth, int) else self.worth(body)
-
-    def is_trouble(self, body: Body) -> bool:
-        """Return whether an entry needs a person, or did."""
-        return self.trouble if isinstance(self.trouble, bool) else self.trouble(body)
 
 
 Change = Callable[[Any, Place], None]

@@ -123,7 +123,7 @@ def _lists(home: Path, ledger: LedgerReader, now_ns: int) -> Iterator[tuple[str,
     yield "classes", classes(home)
     yield "contributions", given(ledger, ContributionFilter(), _ALL)
     yield "rollouts", summaries(ledger, now_ns, limit=_ALL)
-    yield "releases", releases(home, _ALL)
+    yield "releases", releases(ledger)
 
 
 def _of_kinds() -> dict[str, str]:

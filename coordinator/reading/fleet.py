@@ -75,7 +75,8 @@ def _fleet_now(
     at = live.coordinator.stage if live is not None and run.running else None
     now = None if stage is None else _stage(ledger, stage, state, _Clock(run, at, time_ns))
     rollouts = tuple(unfinished(ledger, time_ns))
-    stopped, waiting = round_views.stopped_in(ledger), release_views.waiting_in(ledger)
+    stopped, waiting = round_views.stopped_in(ledger), release_views.waiting(ledger)
+    root = release_views.root_entry(ledger)
     found = needs(
         KnownFleet(
             run=run,
@@ -85,7 +86,7 @@ def _fleet_now(
             stopped=stopped,
             rollouts=rollouts,
             waiting=tuple(waiting),
-            root=release_views.root_expiry(ledger),
+            root=root and (root[0], root[1].document.expires_ns),
             reports=tuple(stage_views.reports_in(ledger)),
             unseen=stage_views.unseen_in(ledger),
             earlier=tuple(contribution_views.earlier_in(ledger)),

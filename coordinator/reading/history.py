@@ -1,10 +1,10 @@
-"""The ledger's entries as people look for them: by what they are about, by a word, newest first."""
+"""The ledger's entries as people look for them, newest first: by what they are about, by a word."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetledger.coordinator.core.state import TOPICS
+from fleetledger.coordinator.core.state import KINDS, TOPICS
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 
@@ -33,6 +33,12 @@ AND (? IS NULL OR kind IN (SELECT value FROM json_each(?)))
 AND (? IS NULL OR device = ? OR kind = ? OR instr(lower(body), lower(?)))
 ORDER BY idx DESC LIMIT ?
 """
+_TROUBLES = " UNION ALL ".join(
+    f"SELECT idx FROM entry WHERE kind = '{name}'"  # noqa: S608 - constants
+    + ("" if kind.trouble is True else f" AND CASE WHEN json_valid(body) THEN {kind.trouble} END")
+    for name, kind in KINDS.items()
+    if kind.trouble is not False
+)
 
 
 def newest_entries(
@@ -51,3 +57,16 @@ def newest_entries(
     values = [before, listed, listed, word, word, word, word, limit]
     rows = ledger.db.execute(_FIND, values).fetchall()
     return [ledger.entry(index) for (index,) in rows]
+
+
+def troubles(ledger: LedgerReader, before: int, limit: int) -> list[Entry]:
+    """Return the newest entries below an index that need a person, or did, newest first."""
+    newest = f"SELECT idx FROM ({_TROUBLES}) WHERE idx < ? ORDER BY 1 DESC LIMIT ?"  # noqa: S608
+    rows = ledger.db.execute(newest, [before, limit])
+    return [ledger.entry(index) for (index,) in rows.fetchall()]
+
+
+def trouble_count(ledger: LedgerReader) -> int:
+    """Return how many entries there are that need a person, or did."""
+    counted = f"SELECT count(*) FROM ({_TROUBLES})"  # noqa: S608 - constants
+    return int(ledger.db.execute(counted).fetchone()[0])

@@ -188,14 +188,6 @@ def retractions(ledger: LedgerReader) -> list[int]:
     return [int(index) for (index,) in rows.fetchall()]
 
 
-def released_by(ledger: LedgerReader, version: int) -> list[tuple[int, int, str]]:
-    """Return the releases of a version, newest first: number, entry, key."""
-    rows = ledger.db.execute(
-        "SELECT number, idx, key FROM release WHERE version = ? ORDER BY number DESC", [version]
-    )
-    return [(int(number), int(index), str(key)) for number, index, key in rows.fetchall()]
-
-
 def _facts(known: ModelsState, versions: Iterable[int]) -> list[VersionFacts]:
     running = known.running
     return [

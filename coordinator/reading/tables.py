@@ -7,7 +7,6 @@ these tables; they decide on `coordinator.core.state`.
 from __future__ import annotations
 
 from fleetledger.coordinator.ledger.projections import Projections
-from fleetledger.coordinator.reading.troubles import TROUBLE
 from fleetledger.coordinator.topics.contributions.views import (
     CONTRIBUTION,
     CONTRIBUTION_CLASS,
@@ -19,7 +18,6 @@ from fleetledger.coordinator.topics.devices.views import (
     DEVICE,
     DEVICE_RETIRED,
 )
-from fleetledger.coordinator.topics.releases.views import PUSH, RELEASE, ROOT
 
 TABLES = Projections(
     (
@@ -30,10 +28,6 @@ TABLES = Projections(
         LEFT_OUT,
         LEFT_OUT_PART,
         SET_ASIDE,
-        ROOT,
-        PUSH,
-        RELEASE,
-        TROUBLE,
     )
 )
 """Every projection of a coordinator's ledger."""

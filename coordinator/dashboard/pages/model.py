@@ -26,6 +26,7 @@ from fleetledger.coordinator.reading.rollouts.finding import summaries
 from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.models.stack import earlier
+from fleetledger.coordinator.topics.releases.views import releases
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
 
@@ -331,8 +332,8 @@ def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
         head=model.head,
         manifest=model.manifest,
         releases=tuple(
-            ReleasedLine(number=number, index=index, key=key)
-            for number, index, key in models.released_by(ledger, model.version)
+            ReleasedLine(number=row.number, index=row.index, key=row.key)
+            for row in releases(ledger, version=model.version)
         ),
     )
 

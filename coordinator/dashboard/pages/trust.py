@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.core.state import State
@@ -12,10 +13,9 @@ from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.topics.releases.views import waiting_in
+from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.roots import SignedRoot
 from fleetledger.transport.pages.words import moment, plural
 
 SHOWN = 40
@@ -98,7 +98,7 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
             rollout=push.rollout,
             group=push.group,
         )
-        for push in waiting_in(ledger)
+        for push in release_views.waiting(ledger)
     )
     states = _states(sources.state)
     keys = _keys(sources.state, place)
@@ -107,7 +107,9 @@ def read(sources: Sources, asked: Asked) -> TrustPage:
         root=root,
         coordinator_key=_own_key(sources),
         waiting=waiting,
-        releases=_releases(ledger),
+        releases=tuple(
+            ReleaseLine.model_validate(asdict(row)) for row in release_views.releases(ledger, SHOWN)
+        ),
         key_states=states,
         keys=keys[:SHOWN],
         more_keys=place + SHOWN if len(keys) > SHOWN else None,
@@ -128,10 +130,10 @@ def _title(root: RootNow | None, waiting: tuple[PushLine, ...], states: dict[str
 
 
 def _root(ledger: LedgerReader, now_ns: int) -> RootNow | None:
-    row = ledger.db.execute("SELECT idx, root FROM root ORDER BY version DESC LIMIT 1").fetchone()
-    if row is None:
+    found = release_views.root_entry(ledger)
+    if found is None:
         return None
-    document = SignedRoot.model_validate_json(row[1]).document
+    index, document = found[0], found[1].document
     keys = (
         *(_key_line(key, "the next root") for key in document.root_keys),
         *(_key_line(key, "releases of models") for key in document.release_keys),
@@ -140,7 +142,7 @@ def _root(ledger: LedgerReader, now_ns: int) -> RootNow | None:
     expires = document.expires_ns
     return RootNow(
         version=document.version,
-        index=row[0],
+        index=index,
         threshold=document.threshold,
         expires_ns=expires,
         expired=expires is not None and expires <= now_ns,
@@ -157,20 +159,6 @@ def _own_key(sources: Sources) -> str:
         return str(public_key(sources.home) or "")
     except KeyFileError:
         return ""
-
-
-def _releases(ledger: LedgerReader) -> tuple[ReleaseLine, ...]:
-    rows = ledger.db.execute(
-        "SELECT number, version, idx, action, key, expires_ns FROM release"
-        " ORDER BY number DESC LIMIT ?",
-        [SHOWN],
-    )
-    return tuple(
-        ReleaseLine(
-            number=number, version=version, index=index, action=action, key=key, expires_ns=expires
-        )
-        for number, version, index, action, key, expires in rows.fetchall()
-    )
 
 
 def _states(state: State) -> dict[str, int]:

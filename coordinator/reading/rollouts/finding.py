@@ -126,7 +126,7 @@ def _waits(ledger: LedgerReader, story: RolloutStory) -> Waits | None:
     found = waits_for(story)
     if found is not None or story.stage != "running" or story.newest is None:
         return found
-    waiting = {push.rollout for push in release_views.waiting_in(ledger)}
+    waiting = {push.rollout for push in release_views.waiting(ledger)}
     return "signature" if story.planned.rollout in waiting else None
 
 

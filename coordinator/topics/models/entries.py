@@ -443,11 +443,7 @@ def _say_status(body: DeviceModelStatus, at: Place) -> str:
 
 
 def _worth_of_status(body: DeviceModelStatus) -> int:
-    return logging.WARNING if _is_trouble(body) else logging.INFO
-
-
-def _is_trouble(body: DeviceModelStatus) -> bool:
-    return body.state in ("failed", "rolled_back")
+    return logging.WARNING if body.state in ("failed", "rolled_back") else logging.INFO
 
 
 class DeviceEvaluated(EntryBody):
@@ -576,7 +572,7 @@ MODELS: LedgerTopic[ModelsState] = LedgerTopic(
             _take_status,
             _say_status,
             worth=_worth_of_status,
-            trouble=_is_trouble,
+            trouble="json_extract(body, '$.state') IN ('failed', 'rolled_back')",
         ),
         Kind(DeviceEvaluated, _evaluate, _say_evaluated),
     ),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
+from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
 from fleetledger.schemas.message import Strict
@@ -91,12 +90,6 @@ class GoingBack:
     to: MeasuredVersion
     canaries: Mapping[int, tuple[str, ...]]
     """Devices that were told to run a version of their own, by that version."""
-
-
-def models_of(home: Path) -> ModelsState:
-    """Return what the ledger says of models."""
-    with ledger_of(home) as ledger:
-        return state_of(ledger).models
 
 
 def models(known: ModelsState, waiting: Collection[int] = ()) -> list[ListedModel]:

@@ -505,7 +505,7 @@ ROUNDS: LedgerTopic[RoundsState] = LedgerTopic(
             _close,
             _say_closed,
             lambda _: Telling("round"),
-            trouble=lambda body: not body.counted,
+            trouble="json_array_length(body, '$.counted') = 0",
         ),
         Kind(WeightsAveraged, _average, _say_averaged, reorders=True),
         Kind(WeightsPruned, _prune, _say_pruned, worth=logging.DEBUG),

@@ -158,7 +158,12 @@ STAGES = LedgerTopic(
     "stages",
     kinds=(
         Kind(StageOpened, _open, _say_opened, tells_all_their_assignment),
-        Kind(StageClosed, _close, _say_closed, trouble=lambda body: bool(body.without_samples)),
+        Kind(
+            StageClosed,
+            _close,
+            _say_closed,
+            trouble="json_array_length(body, '$.without_samples') > 0",
+        ),
         Kind(TransitionReported, _report, _say_reported),
     ),
     follows=(

@@ -12,6 +12,7 @@ from fleetledger.coordinator.cli import common
 from fleetledger.coordinator.cli import coordinator as coordinator_cli
 from fleetledger.coordinator.cli import models as cli
 from fleetledger.coordinator.errors import CommandError
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.models.commands import GoBack, PushModel
 from fleetledger.coordinator.topics.models.entries import ModelExported
@@ -161,5 +162,6 @@ def test_a_release_for_a_device_that_stays_waits_on_after_going_back(tmp_path: P
     bench.command(PushModel(version=1, devices=(DeviceId("dev-2"),)))
     bench.command(GoBack())
     write(tmp_path, bench)
-    found = [(push.version, push.devices) for push in cli.release_views.waiting(tmp_path)]
+    with ledger_of(tmp_path) as ledger:
+        found = [(push.version, push.devices) for push in cli.release_views.waiting(ledger)]
     assert found == [(1, ("dev-2",)), (1, None)]

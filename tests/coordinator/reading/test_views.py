@@ -157,7 +157,8 @@ def test_how_well_a_model_of_pixels_does_is_the_mean_over_classes(
 
 
 def test_models_show_where_they_run(home: Path) -> None:
-    known = model_queries.models_of(home)
+    with ledger_of(home) as ledger:
+        known = state_of(ledger).models
     (model,) = model_queries.models(known)
     assert (model.version, model.state, model.running_on) == (1, "desired", 1)
     facts = model_queries.model_facts(known, 1)

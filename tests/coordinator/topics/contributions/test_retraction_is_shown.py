@@ -7,7 +7,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from fleetledger.coordinator.cli import models
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
@@ -49,7 +51,8 @@ def two_models() -> RoundBench:
 
 def test_models_show_of_whose_answers_they_descend(tmp_path: Path) -> None:
     write(tmp_path, two_models())
-    known = model_queries.models_of(tmp_path)
+    with ledger_of(tmp_path) as ledger:
+        known = state_of(ledger).models
     assert [row.descends for row in model_queries.models(known)] == [(), ("dev-3",), ("dev-3",)]
     assert model_queries.model_facts(known, 2).descends == ("dev-3",)
     assert model_queries.model_facts(known, 1).descends == ()

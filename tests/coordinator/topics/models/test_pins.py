@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.commands import GoBack, PinDevices, PushModel
 from fleetledger.coordinator.topics.models.entries import DevicePinned
-from fleetledger.coordinator.topics.models.queries import models_of
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
@@ -115,4 +116,5 @@ def test_a_restart_and_a_reader_know_the_same_pins(tmp_path: Path) -> None:
     bench.restart()
     assert runs(bench) == before == [1, 3]
     write(tmp_path, bench)
-    assert models_of(tmp_path).pins == {"dev-1": 1}
+    with ledger_of(tmp_path) as ledger:
+        assert state_of(ledger).models.pins == {"dev-1": 1}

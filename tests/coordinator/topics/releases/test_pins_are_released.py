@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
 from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.commands import SignModel
-from fleetledger.coordinator.topics.releases.views import waiting_in
+from fleetledger.coordinator.topics.releases.views import waiting
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import exported
 from tests.coordinator.reading.test_views import write
@@ -58,8 +56,8 @@ def test_a_pinned_device_is_told_what_it_was_until_its_pin_is_signed(tmp_path: P
     assert bench.sign(3, version=1).done
     assert told(bench) == [2, 1]
     write(tmp_path, bench)
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as ledger:
-        (push,) = waiting_in(ledger)
+    with ledger_of(tmp_path) as ledger:
+        (push,) = waiting(ledger)
     assert (push.version, push.devices) == (1, (ONE,))
     signed = signing.release(4, version=1, manifest=exported(1).manifest.digest, devices=(ONE,))
     assert bench.command(SignModel(action=bench.last(DevicePinned), signed=signed)).done

@@ -12,6 +12,7 @@ from fleetledger.coordinator.cli.trust import app as trust_app
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
+from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.sentences import SENTENCES
@@ -60,6 +61,11 @@ def home(tmp_path: Path) -> Path:
     return write_ledger(tmp_path / "home", bench)
 
 
+def releases(home: Path) -> list[release_views.ReleaseRow]:
+    with ledger_of(home) as ledger:
+        return release_views.releases(ledger)
+
+
 def run(app: object, *words: object) -> str:
     done = CliRunner().invoke(
         app,  # type: ignore[arg-type]
@@ -72,15 +78,16 @@ def run(app: object, *words: object) -> str:
 
 
 def test_what_waits_is_what_was_pushed_to_all_last_and_to_devices_since(home: Path) -> None:
-    found = [(push.version, push.devices, push.manifest) for push in release_views.waiting(home)]
-    assert found == [
+    with ledger_of(home) as ledger:
+        waiting = release_views.waiting(ledger)
+    assert [(push.version, push.devices, push.manifest) for push in waiting] == [
         (2, None, exported(2).manifest.digest),
         (1, ("dev-2",), exported(1).manifest.digest),
     ]
 
 
 def test_the_newest_releases_are_shown_with_their_keys(home: Path) -> None:
-    (row,) = release_views.releases(home)
+    (row,) = releases(home)
     assert (row.number, row.version) == (1, 1)
     said = run(trust_app, "show", "--home", home)
     assert row.key in said
@@ -94,12 +101,13 @@ def test_models_are_released_by_a_key_from_elsewhere(home: Path, tmp_path: Path)
     said = run(model_app, "sign", 1, "--key", file, "--home", home)
     assert said == "release 2 is signed: model 1 goes out\n"
     run(model_app, "sign", 2, "--key", file, "--home", home)
-    assert [(row.number, row.version) for row in release_views.releases(home)] == [
+    assert [(row.number, row.version) for row in releases(home)] == [
         (3, 2),
         (2, 1),
         (1, 1),
     ]
-    assert release_views.waiting(home) == []
+    with ledger_of(home) as ledger:
+        assert release_views.waiting(ledger) == []
     with pytest.raises(CommandError, match="does not wait for a release"):
         run(model_app, "sign", 2, "--key", file, "--home", home)
 
@@ -109,7 +117,7 @@ def test_another_key_releases_nothing(home: Path, tmp_path: Path) -> None:
     assert file.verify_key not in signing.document().release_keys
     with pytest.raises(CommandError, match="does not name for releases"):
         run(model_app, "sign", 2, "--key", tmp_path / "usb" / "release.pem", "--home", home)
-    assert len(release_views.releases(home)) == 1
+    assert len(releases(home)) == 1
 
 
 def test_a_key_in_the_home_signs_if_the_root_names_it(home: Path) -> None:
@@ -133,7 +141,7 @@ def test_a_coordinator_with_the_key_releases_what_waits_when_it_starts(home: Pat
     engine = LedgerEngine.open(home, settings.rules, sign_release=signer)
     engine.process([inputs.Tick()])
     engine.close()
-    found = [(row.number, row.version) for row in release_views.releases(home)]
+    found = [(row.number, row.version) for row in releases(home)]
     assert found == [(3, 1), (2, 2), (1, 1)]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.ledger.reader import ledger_of
+from fleetledger.coordinator.reading.history import trouble_count, troubles
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
@@ -10,6 +14,7 @@ from fleetledger.coordinator.topics.stages.entries import STAGES, StageClosed
 from fleetledger.schemas.reports import Transition, WaitingClasses
 from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution, names
+from tests.coordinator.reading.test_views import write
 
 UNTOLD = "; no device has told of samples of "
 
@@ -40,7 +45,7 @@ def test_before_the_first_stage_no_device_can_have_told_of_anything() -> None:
     assert opened(bench, "cat") == "stage 1 is open for cat"
 
 
-def test_a_stage_closes_with_the_classes_of_which_nobody_gave_samples() -> None:
+def test_a_stage_closes_with_the_classes_of_which_nobody_gave_samples(tmp_path: Path) -> None:
     bench = Bench()
     bench.begin("dev-1", classes=("cat", "dog", "owl"))
     bench.give("dev-1", contribution("a"))
@@ -52,4 +57,8 @@ def test_a_stage_closes_with_the_classes_of_which_nobody_gave_samples() -> None:
     (kind,) = (kind for kind in STAGES.kinds if kind.body is StageClosed)
     said = kind.say(body, Place(9))
     assert said.endswith(f"No device has given samples of {', '.join(expected)}.")
-    assert kind.is_trouble(body)
+    write(tmp_path, bench)
+    with ledger_of(tmp_path) as ledger:
+        (trouble,) = troubles(ledger, ledger.size, 2)
+        assert trouble_count(ledger) == 1
+    assert trouble.kind == StageClosed.kind
