@@ -10,8 +10,6 @@ import psutil
 from fleetledger.schemas.installed import installed_version
 from fleetledger.schemas.offers import HTTPS
 from fleetledger.schemas.presence import Capabilities
-from fleetledger.schemas.rollouts import SHADOW
-from fleetledger.schemas.variants import VARIANTS
 
 OPTIONAL_FEATURES = ("numpy", "onnxruntime", "torch")
 """Packages whose presence decides which phases of which methods can run here."""
@@ -25,8 +23,6 @@ def find_capabilities() -> Capabilities:
         machine=f"{platform.system()} {platform.machine()}",
         features=frozenset(
             [
-                SHADOW,
-                VARIANTS,
                 HTTPS,
                 *(name for name in OPTIONAL_FEATURES if find_spec(name) is not None),
             ]

@@ -14,8 +14,6 @@ from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Items, Message, Strict, is_absent
 from fleetledger.schemas.values import ClassName, DeviceId, Digest, PerClass
 
-SHADOW = "shadow"
-"""Among the features of a device that can compare a candidate before it switches."""
 Mode = Literal["run", "shadow"]
 """Whether a device runs the model that is desired, or only compares it with what it runs."""
 

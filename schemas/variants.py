@@ -23,8 +23,6 @@ VariantChoice = Literal["reference", "auto", "fp16", "int8"]
 """What an owner can have models run on; `auto` looks at what the machine has."""
 VARIANT_CHOICES: tuple[VariantChoice, ...] = ("reference", "auto", *VARIANT_NAMES)
 MAX_VARIANTS = 4
-VARIANTS = "variants"
-"""Among the features of a device that reads manifests with variants."""
 
 
 class Variant(Strict):

@@ -16,7 +16,6 @@ from fleetledger.coordinator.reading.rollouts.wording import size_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership, members_of
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.rollouts import SHADOW
 from fleetledger.schemas.shown import Column, Report
 
 _HOUR_NS = 3600 * 10**9
@@ -112,7 +111,6 @@ def preview(
         *_of_membership(who),
         *_of_few_devices(found, classes),
         *_of_images(found),
-        *_of_agents(state, who, plan),
         *_of_absence(who, online),
         *_of_others(state),
     )
@@ -241,19 +239,6 @@ def _of_images(found: RolloutPreview) -> Iterator[str]:
                 "devices more images with labels, or say --gate min_images=NUMBER"
             )
             return
-
-
-def _of_agents(state: State, who: Membership, plan: RolloutPlan) -> Iterator[str]:
-    if plan.shadow == "off":
-        return
-    able = {name: device.capabilities for name, device in state.devices.admitted.items()}
-    old = [name for name, can in able.items() if can is not None and SHADOW not in can.features]
-    concerned = sorted(name for name in old if who.group_of.get(name) is not None)
-    if concerned:
-        yield (
-            f"agents too old to measure a model in the shadow, which run it without: "
-            f"{some(concerned)}"
-        )
 
 
 def _of_absence(who: Membership, online: frozenset[str] | None) -> Iterator[str]:

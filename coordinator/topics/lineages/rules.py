@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fleetledger.coordinator.core.decision import Decision, record
 from fleetledger.coordinator.core.entry import OPERATOR
-from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.lineages.background import check_network
@@ -15,7 +14,6 @@ from fleetledger.coordinator.topics.lineages.commands import (
     MakeVariants,
 )
 from fleetledger.coordinator.topics.lineages.entries import VariantSet, VariantsMade
-from fleetledger.schemas.variants import VARIANTS
 
 
 def carry_out(state: State, command: LineageCommand) -> tuple[Decision, str]:
@@ -45,16 +43,6 @@ def _make_variants(state: State, made: VariantSet) -> tuple[Decision, str]:
     if not made.variants:
         text = "the next model has no variants; devices go over to the reference with it"
         return entry, text
-    older = sorted(
-        device
-        for device, known in state.devices.admitted.items()
-        if known.capabilities is not None and VARIANTS not in known.capabilities.features
-    )
-    if older:
-        raise CommandError(
-            f"variants: the agents of {some(older)} are of a version that refuses models with "
-            "variants; install this version there, start them, and say it again"
-        )
     names = " and ".join(item.name for item in made.variants)
     text = (
         f"models of frozen model {made.lineage.short} have the variants {names} from the next one "

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, cast
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
-from fleetledger.schemas.rollouts import SHADOW
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
 
@@ -477,10 +476,7 @@ class ModelsState:
         known = self.devices.admitted.get(device)
         if known is None or not group.has(device, known.tags):
             return False
-        if group.mode == "run":
-            return True
-        able, runs = known.capabilities, self.of(device).active_version
-        return runs is not None and able is not None and SHADOW in able.features
+        return group.mode == "run" or self.of(device).active_version is not None
 
     @property
     def all_desired(self) -> list[DesiredVersion]:

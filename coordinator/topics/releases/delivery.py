@@ -9,9 +9,7 @@ from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.coordinator.topics.models.state import DesiredVersion
 from fleetledger.coordinator.topics.releases.state import Released
 from fleetledger.schemas.models import MAX_LACKING, DesiredModel
-from fleetledger.schemas.rollouts import SHADOW
 from fleetledger.schemas.values import ClassName, DeviceId
-from fleetledger.schemas.variants import VARIANTS
 
 
 class Delivery:
@@ -35,21 +33,12 @@ class Delivery:
         told = self.told(device)
         if told is None:
             return Decision()
-        message = self._message(told, device)
-        if told.group is not None and self._knows_rollouts(device):
+        message = self._message(told)
+        if told.group is not None:
             message = _offered(message, told.group)
         return ask(SendToDevice(device, "desired", message, retain=True))
 
-    def _knows_rollouts(self, device: DeviceId) -> bool:
-        """Whether a device reads what a message says of rollouts; older agents refuse it."""
-        return self._can(device, SHADOW)
-
-    def _can(self, device: DeviceId, feature: str) -> bool:
-        known = self._state.devices.admitted.get(device)
-        able = None if known is None else known.capabilities
-        return able is not None and feature in able.features
-
-    def _message(self, told: DesiredVersion | Released, device: DeviceId) -> DesiredModel:
+    def _message(self, told: DesiredVersion | Released) -> DesiredModel:
         """Return the message that names the files of a version, its release and the roots."""
         exported, trust = self._state.models.by_version[told.version].exported, self._state.trust
         assert exported is not None  # only exported models become desired
@@ -58,7 +47,7 @@ class Delivery:
             version=told.version,
             manifest=exported.manifest,
             files=exported.files,
-            variants=exported.variants if self._can(device, VARIANTS) else (),
+            variants=exported.variants,
             release=trust.releases.get(told.action),
             roots=tuple(trust.roots),
             lacks=self._lacking(told.version),

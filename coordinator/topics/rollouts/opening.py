@@ -7,7 +7,7 @@
   devices that are away.
 - A group that holds nobody besides those before it is left out, but for the last one, which is for
   whoever comes later, too.
-- A group is only asked to compare where somebody can: who runs nothing, or an older agent, cannot.
+- A group is only asked to compare where somebody can: who runs nothing cannot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleetledger.coordinator.topics.rollouts.entries import GroupOpened
 from fleetledger.coordinator.topics.rollouts.plan import GroupSize, RolloutPlan
 from fleetledger.coordinator.topics.rollouts.scope import exact
 from fleetledger.coordinator.topics.rollouts.state import Rollout
-from fleetledger.schemas.rollouts import SHADOW, WHOLE, Mode, Share, place_of
+from fleetledger.schemas.rollouts import WHOLE, Mode, Share, place_of
 from fleetledger.schemas.tags import all_fit
 from fleetledger.schemas.values import DeviceId
 
@@ -110,7 +110,4 @@ def _bound(
 
 
 def _can_compare(state: State, rollout: Rollout, device: DeviceId) -> bool:
-    able, runs = state.devices.admitted[device].capabilities, state.models.of(device).active_version
-    return (
-        able is not None and SHADOW in able.features and runs not in (None, rollout.planned.version)
-    )
+    return state.models.of(device).active_version not in (None, rollout.planned.version)

@@ -22,7 +22,7 @@ from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.scope import GateKey
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.rollouts import SHADOW, Mode, ModelComparison
+from fleetledger.schemas.rollouts import Mode, ModelComparison
 from fleetledger.schemas.values import DeviceId
 
 if TYPE_CHECKING:
@@ -334,9 +334,6 @@ class RolloutsState:
         measured = member.compared or member.alone or rollout.planned.former is None
         if member.mode == "shadow":
             return measured
-        able = self.devices.admitted[device].capabilities
-        if able is not None and SHADOW not in able.features:
-            return member.runs  # an older agent says no more than that
         return measured and member.settled
 
 

@@ -29,9 +29,7 @@ from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.models import ModelStatus
-from fleetledger.schemas.rollouts import SHADOW
 from fleetledger.schemas.values import DeviceId
-from fleetledger.schemas.variants import VARIANTS
 from tests.coordinator.core.harness import (
     BACKBONE,
     Bench,
@@ -41,8 +39,6 @@ from tests.coordinator.core.harness import (
     offer,
 )
 from tests.coordinator.core.round_bench import ABLE, NETWORK, averaged, update_of
-
-FEATURES = ABLE.features | {SHADOW, VARIANTS}
 
 
 class AdapterBench(Bench):
@@ -60,7 +56,7 @@ class AdapterBench(Bench):
         self.devices = tuple(f"dev-{number}" for number in range(1, 6))
         for device in self.devices:
             self.command(AdmitDevice(device=DeviceId(device)))
-            self.born(device, capabilities=ABLE.model_copy(update={"features": FEATURES}))
+            self.born(device, capabilities=ABLE)
         self.command(ImportBackbone(backbone=BACKBONE))
         self.learn(1, "cat", "dog")
 

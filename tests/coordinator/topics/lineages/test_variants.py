@@ -11,15 +11,14 @@ from fleetledger.coordinator.topics.models.entries import (
     DeviceModelStatus,
     ModelExported,
 )
-from fleetledger.schemas.models import DesiredModel, ModelStatus
+from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Birth
 from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import BootId, ClassName, Digest
-from fleetledger.schemas.variants import VARIANTS, VariantName, VariantOffer
-from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, offer, sent, solved
+from fleetledger.schemas.variants import VariantName, VariantOffer
+from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, offer, solved
 from tests.coordinator.topics.models.test_models import wanted, with_model
 
-ABLE = CAPABLE.model_copy(update={"features": CAPABLE.features | {VARIANTS}})
 MANIFEST = offer("manifest 2").digest
 
 
@@ -37,7 +36,7 @@ def made(*names: VariantName, lineage: Digest = BACKBONE.frozen.digest) -> Varia
 def able_fleet() -> Bench:
     bench = with_model()
     for device in ("dev-1", "dev-2"):
-        bench.born(device, capabilities=ABLE)
+        bench.born(device)
     return bench
 
 
@@ -81,23 +80,6 @@ def test_a_model_of_the_same_inputs_follows_once_and_has_them() -> None:
     assert bench.wait(1000) == []
 
 
-def test_only_devices_that_read_them_are_offered_variants() -> None:
-    bench = able_fleet()
-    desired = sent(next_model(bench), DesiredModel)
-    assert [len(body.variants) for body in desired if isinstance(body, DesiredModel)] == [1, 1]
-    older = sent(bench.born("dev-1"), DesiredModel)
-    assert [body.variants for body in older if isinstance(body, DesiredModel)] == [()]
-
-
-def test_an_older_agent_is_named_before_it_would_refuse_all_models() -> None:
-    bench = with_model()
-    bench.born("dev-1", capabilities=ABLE)
-    answer = bench.command(MakeVariants(made=made("int8")))
-    assert not answer.done
-    assert "the agents of dev-2 are of a version that refuses models with variants" in answer.text
-    assert not bodies(bench, VariantsMade)
-
-
 def test_variants_of_another_frozen_model_are_refused() -> None:
     answer = able_fleet().command(MakeVariants(made=made("int8", lineage=Digest.of(b"other"))))
     assert not answer.done
@@ -130,7 +112,7 @@ def test_which_variant_runs_is_recorded_once_for_each_change() -> None:
     assert said == ["int8", None, "int8"]
     birth = Birth(
         installation=BootId("0123456789abcdef"),
-        capabilities=ABLE,
+        capabilities=CAPABLE,
         active_version=2,
         active_manifest=MANIFEST,
     )

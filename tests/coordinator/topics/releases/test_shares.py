@@ -28,7 +28,7 @@ from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import can_learn
 from tests.coordinator.reading.test_views import write
 from tests.coordinator.topics.releases.test_releases import ROTATED, Safe
-from tests.coordinator.topics.rollouts.rollout_bench import ABLE, BAD, RolloutBench
+from tests.coordinator.topics.rollouts.rollout_bench import BAD, RolloutBench
 from tests.schemas import signing
 
 
@@ -202,7 +202,7 @@ def test_who_comes_later_is_told_by_its_place() -> None:
     late = [DeviceId(f"late-{number}") for number in range(10)]
     for device in late:
         bench.command(AdmitDevice(device=device))
-        bench.born(device, capabilities=ABLE)
+        bench.born(device)
         bench.settle()
     inside = {device for device in late if share.has(device)}
     assert 0 < len(inside) < 10

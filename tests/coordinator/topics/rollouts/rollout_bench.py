@@ -13,12 +13,11 @@ from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
 from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.schemas.models import DesiredModel, ModelStatus
-from fleetledger.schemas.presence import Capabilities, Death
-from fleetledger.schemas.rollouts import SHADOW, ModelComparison, Pairs
+from fleetledger.schemas.presence import Death
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
-from tests.coordinator.core.harness import BACKBONE, CAPABLE, Bench, exported, names
+from tests.coordinator.core.harness import BACKBONE, Bench, exported, names
 
-ABLE = CAPABLE.model_copy(update={"features": CAPABLE.features | {SHADOW}})
 SMALL = GatePlan(min_devices=1, min_images=1, retention=2.0, no_class_lost=1.1)
 """Two devices show a loss: fleets on a bench are small."""
 GOOD = Pairs(both=20)
@@ -49,13 +48,15 @@ class RolloutBench(Bench):
     ran: dict[int, set[str]] = field(default_factory=dict)
     """Devices that were ever told to run a version."""
 
-    def fleet(self, devices: int, models: int = 2, capabilities: Capabilities = ABLE) -> list[str]:
+    def fleet(self, devices: int, models: int = 2) -> list[str]:
         """Admit devices that are there and run model 1; there are others that nobody runs."""
         found = [f"dev-{number:04}" for number in range(devices)]
         self.command(ImportBackbone(backbone=BACKBONE))
         for device in found:
             self.command(AdmitDevice(device=DeviceId(device)))
-            self.born(device, capabilities=capabilities)
+            self.born(
+                device,
+            )
         for version in range(1, models + 1):
             self.make(version)
             if version == 1:
@@ -174,7 +175,7 @@ class RolloutBench(Bench):
 
     def comes(self, device: str) -> None:
         """Let a device come back with a new run."""
-        self.born(device, capabilities=ABLE)
+        self.born(device)
 
     def join(self, device: str) -> None:
         """Admit a new device, which runs what it is told."""

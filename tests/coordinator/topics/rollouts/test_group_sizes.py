@@ -8,7 +8,7 @@ from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import DeviceId
-from tests.coordinator.topics.rollouts.rollout_bench import ABLE, RolloutBench
+from tests.coordinator.topics.rollouts.rollout_bench import RolloutBench
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_who_comes_later_falls_into_an_open_group_by_its_place() -> None:
     bench.begin_rollout(groups=(0.5, 1.0))
     for number in range(40):
         bench.command(AdmitDevice(device=DeviceId(f"late-{number}")))
-        bench.born(f"late-{number}", capabilities=ABLE)
+        bench.born(f"late-{number}")
     assert 10 < len(bench.offered(1)) - 20 < 30

@@ -25,7 +25,6 @@ from fleetledger.coordinator.topics.rollouts.entries import (
 from fleetledger.schemas.rollouts import LocalHours, Pairs
 from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import DeviceId
-from tests.coordinator.core.harness import CAPABLE
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, GOOD, SMALL, RolloutBench, plan
 
 SOAK = 61
@@ -304,24 +303,6 @@ def test_candidates_are_compared_before_the_first_group_runs_them() -> None:
     soak(bench)
     assert bench.rollout.phase is not None
     assert (bench.rollout.phase.group, bench.rollout.phase.mode) == (2, "run")
-
-
-def test_devices_that_cannot_compare_are_told_as_ever_and_not_waited_for() -> None:
-    bench = RolloutBench()
-    bench.fleet(10, capabilities=CAPABLE)
-    bench.begin_rollout(shadow="all", groups=(2, 1.0))
-    one, two = bench.offered()
-    assert bench.rollout.phase is not None
-    assert bench.rollout.phase.mode == "run"  # nobody can compare
-    told = bench.told[DeviceId(one)].model_dump()
-    assert not {"rollout", "group", "mode", "hours", "settle_seconds"} & {
-        name for name, value in told.items() if value is not None
-    }
-    bench.says(one, "active")
-    bench.says(two, "active")
-    bench.settle()
-    assert bench.rollout.last is not None
-    assert not bench.rollout.last.deadline
 
 
 def test_a_device_that_has_nothing_to_compare_with_is_not_waited_for() -> None:
