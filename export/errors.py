@@ -14,8 +14,6 @@ FleetledgerError
     └── RuntimeMissingError     ONNX Runtime is not installed
 """
 
-from __future__ import annotations
-
 from fleetledger.schemas.errors import FleetledgerError
 
 

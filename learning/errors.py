@@ -15,8 +15,6 @@ LearningError          everything this package raises on purpose
 └── TrainingError      local work cannot be trained as it is described
 """
 
-from __future__ import annotations
-
 
 class LearningError(Exception):
     """Base of this package's errors; names what is wrong, the value and the way out."""

@@ -5,8 +5,6 @@ MethodError
 └── ContributionError    a payload breaks the rules of its method
 """
 
-from __future__ import annotations
-
 from fleetledger.schemas.errors import FleetledgerError
 
 

@@ -1,7 +1,5 @@
 """How the verbs that serve say how they log; apart, for an agent has no command line."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

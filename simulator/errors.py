@@ -15,8 +15,6 @@ SimulatorError              (a schemas.errors.FleetledgerError)
 └── ChaosError              a disturbed fleet broke a promise
 """
 
-from __future__ import annotations
-
 from fleetledger.schemas.errors import FleetledgerError
 
 

@@ -1,7 +1,5 @@
 """Commands of the operator: what the command line asks of the coordinator's core."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

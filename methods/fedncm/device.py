@@ -5,8 +5,6 @@
 Pure functions: features come from `frozen.onnx` by way of the agent, the payload goes back to it.
 """
 
-from __future__ import annotations
-
 from fleetledger.methods.class_sums import SumsDevice
 from fleetledger.methods.fedncm.messages import FedncmAssignment
 

@@ -1,7 +1,5 @@
 """What an operator may set for FedNCM."""
 
-from __future__ import annotations
-
 from fleetledger.methods.part_settings import StatisticsSettings
 
 

@@ -3,8 +3,6 @@
 Equation numbers are those of STSA (arXiv 2506.01327).
 """
 
-from __future__ import annotations
-
 from fleetledger.simulator.metrics.metric import Metric
 
 ACCURACY = (

@@ -1,7 +1,5 @@
 """The pages, in the order of the navigation: a line for each, beside its file and its template."""
 
-from __future__ import annotations
-
 from fleetledger.coordinator.dashboard.page import Page
 from fleetledger.coordinator.dashboard.pages import (
     classes,
