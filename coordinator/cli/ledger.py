@@ -98,7 +98,8 @@ def tail(
     with _opened(home) as ledger:
         whose = None if choice.is_open else chosen_in(ledger, choice)
         size = ledger.size
-        _print_entries(_newest(ledger, number, whose), form, follow=follow)
+        newest = ledger.newest(number, before=size, devices=whose)
+        _print_entries(_told_of(None, reversed(newest)), form, follow=follow)
         while follow:
             time.sleep(_POLL_SECONDS)
             start, size = size, ledger.size
@@ -325,19 +326,6 @@ def _fields(entry: EntryReport) -> Iterator[tuple[str, str]]:
     yield "device", entry.device or "-"
     yield "leaf", entry.leaf
     yield from (("blob", digest) for digest in entry.blobs)
-
-
-def _newest(ledger: LedgerReader, number: int, whose: Collection[str] | None) -> EntriesReport:
-    """Return the newest entries, of some devices alone where these are given."""
-    if whose is None:
-        start = max(0, ledger.size - number)
-        return _told_of(None, ledger.entries(start, ledger.size))
-    rows = ledger.db.execute(
-        "SELECT idx FROM entry WHERE device IN (SELECT value FROM json_each(?))"
-        " ORDER BY idx DESC LIMIT ?",
-        [json.dumps(list(whose)), number],
-    )
-    return _told_of(None, (ledger.entry(index) for (index,) in reversed(rows.fetchall())))
 
 
 def _told_of(whose: Collection[str] | None, entries: Iterable[Entry]) -> EntriesReport:

@@ -144,14 +144,16 @@ class LedgerFollower:
             return ledger.size, read_presence(self._home, self._now_ns())
 
     def _entries(self, first: int, stop: int) -> NewEntries:
-        query = "SELECT kind, device FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
+        kinds, devices = Counter[str](), dict[str, None]()
         with ledger_of(self._home) as ledger:
-            rows = ledger.db.execute(query, [first, stop]).fetchall()
-        devices = dict.fromkeys(device for _, device in rows if device is not None)
+            for _, _, kind, _, device, *_ in ledger.rows(first, stop):
+                kinds[kind] += 1
+                if device is not None:
+                    devices[device] = None
         return NewEntries(
             first=first,
             last=stop - 1,
-            kinds=dict(Counter(kind for kind, _ in rows)),
+            kinds=dict(kinds),
             devices=tuple(devices)[:_MOST_NAMED],
         )
 

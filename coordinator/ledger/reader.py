@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from sqlite_utils import Database
 from typing_extensions import Self
@@ -32,6 +33,8 @@ from fleetledger.schemas.values import Digest
 _PAGE = 512
 """Rows fetched at a time, so that a slow reader holds no snapshot open between pages."""
 
+_END = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
@@ -50,6 +53,12 @@ class BlobRow:
     size: int
     pruned: bool
     content: bytes | None
+
+
+class Recorded(Protocol):
+    """Body of a kind of entry."""
+
+    kind: ClassVar[str]
 
 
 class LedgerReader:
@@ -149,6 +158,58 @@ class LedgerReader:
         What is made of them counts only where that walk has found nothing.
         """
         return map(Entry.of_checked, self.rows(start, stop))
+
+    def at(self, indices: Iterable[int]) -> Iterator[Entry]:
+        """Yield the entries with some indices, in their order, unchecked."""
+        asked = list(indices)
+        for first in range(0, len(asked), _PAGE):
+            page = json.dumps(asked[first : first + _PAGE])
+            yield from map(Entry.of_checked, self._rows(_AT, page))
+
+    def find(
+        self,
+        *bodies: type[Recorded],
+        device: str | None = None,
+        start: int = 0,
+        stop: int = _END,
+        last: bool = False,
+        where: Mapping[str, object] | None = None,
+    ) -> Iterator[Entry]:
+        """Yield entries of some kinds with start <= index < stop, oldest first, unchecked.
+
+        Those of a device where one is given, whose bodies have the values of `where`, each named by
+        its path. With `last` only the last of each device.
+        """
+        kinds = " OR ".join(f"kind = '{body.kind}'" for body in bodies)
+        asked = {
+            f"json_extract(body, '$.{path}') = ?": value for path, value in (where or {}).items()
+        }
+        if device is not None:
+            asked["device = ?"] = device
+        query = (
+            f"SELECT {'max(idx)' if last else 'idx'} FROM entry WHERE "  # noqa: S608 - our own names
+            f"{' AND '.join((f'({kinds})', 'idx >= ? AND idx < ?', *asked))}"
+            f"{' GROUP BY device' if last else ''} ORDER BY 1"
+        )
+        return self.at(row[0] for row in self._rows(query, start, stop, *asked.values()))
+
+    def newest(
+        self,
+        limit: int,
+        *,
+        before: int = _END,
+        kinds: Collection[str] | None = None,
+        devices: Collection[str] | None = None,
+        about: str | None = None,
+        word: str | None = None,
+    ) -> list[Entry]:
+        """Return at most `limit` entries below an index, newest first; raise `LedgerCorruptError`.
+
+        Of some kinds, of some devices, of or about one device, or with a word: a device, a kind, or
+        anything that the body has in it.
+        """
+        listed = (None if names is None else json.dumps(list(names)) for names in (kinds, devices))
+        return list(map(Entry.from_row, self._rows(_NEWEST, before, *listed, about, word, limit)))
 
     def rows(
         self, start: int = 0, stop: int | None = None, kind: str | None = None
@@ -307,10 +368,15 @@ class LedgerReader:
             raise LedgerCorruptError(mismatch) from error
 
 
-_ENTRIES = (
-    f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
-    " WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
-)
+_OF_TABLE = f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
+_ENTRIES = f"{_OF_TABLE} WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
+_AT = f"{_OF_TABLE} JOIN json_each(?) AS one ON idx = one.value ORDER BY one.key"
+_NEWEST = f"""{_OF_TABLE} WHERE idx < ?1
+AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))
+AND (?3 IS NULL OR device IN (SELECT value FROM json_each(?3)))
+AND (?4 IS NULL OR device = ?4 OR (device IS NULL AND instr(body, '"' || ?4 || '"')))
+AND (?5 IS NULL OR device = ?5 OR kind = ?5 OR instr(lower(body), lower(?5)))
+ORDER BY idx DESC LIMIT ?6"""  # noqa: S608 - a constant
 _BODIES = (
     "SELECT idx, kind, CAST(body AS BLOB) FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
 )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.answers import RightCount
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
@@ -50,29 +47,23 @@ class AccuracyByClass(Strict):
         )
 
 
-_MEASURED = """
-SELECT json_extract(body, '$.version'), max(idx), time_ns, body FROM entry
-WHERE kind = 'device.evaluated' AND device = ? GROUP BY 1 ORDER BY 1 DESC LIMIT 2
-"""
-
-
 def accuracy_by_class(ledger: LedgerReader, device: str) -> AccuracyByClass | None:
     """Return the newest version that was measured there, class by class; None where none was."""
-    rows = ledger.db.execute(_MEASURED, [device]).fetchall()
-    if not rows:
+    last = {one.body["version"]: one for one in ledger.find(DeviceEvaluated, device=device)}
+    if not last:
         return None
-    (version, index, time_ns, text), *earlier = rows
-    body = json.loads(text)
-    before = _counts(json.loads(earlier[0][3])) if earlier else {}
+    version, *earlier = sorted(last, reverse=True)
+    body = DeviceEvaluated.model_validate(last[version].body)
+    before = _counts(DeviceEvaluated.model_validate(last[earlier[0]].body)) if earlier else {}
     newest = names_of_newest(ledger, version)
     return AccuracyByClass(
         version=version,
-        index=index,
-        time=time_ns,
-        provider=body["provider"],
-        measured_by=measured_by(DeviceEvaluated.model_validate(body)),
-        of_pixels=body.get("answers") == "pixels",
-        before=earlier[0][0] if earlier else None,
+        index=last[version].index,
+        time=last[version].time_ns,
+        provider=body.provider,
+        measured_by=measured_by(body),
+        of_pixels=body.answers == "pixels",
+        before=earlier[0] if earlier else None,
         classes=tuple(
             ClassThere(name=name, is_new=name in newest, right=count, before=before.get(name))
             for name, count in sorted(_counts(body).items(), key=lambda item: item[0] in newest)
@@ -80,9 +71,9 @@ def accuracy_by_class(ledger: LedgerReader, device: str) -> AccuracyByClass | No
     )
 
 
-def _counts(body: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, RightCount]:
+def _counts(body: DeviceEvaluated) -> dict[str, RightCount]:
     return {
-        name: RightCount(correct=result["correct"], total=result["total"])
-        for name, result in body["results"].items()
-        if result["total"]
+        name: RightCount(correct=result.correct, total=result.total)
+        for name, result in body.results.items()
+        if result.total
     }

@@ -45,11 +45,7 @@ _KEYS = {
     "releases": "number",
 }
 """Tables, with the field of their lines that tells them apart."""
-_ENTRIES = """
-SELECT idx AS entry, strftime('%Y-%m-%dT%H:%M:%SZ', time_ns / 1000000000, 'unixepoch') AS time,
-    kind, actor, device, body
-FROM entry ORDER BY idx
-"""
+_ENTRY = ("entry", "time", "kind", "actor", "device", "body")
 _VIEWS: Mapping[str, str] = {
     "accuracy_per_class": """
         SELECT json_extract(body, '$.version') AS version, device, result.key AS class,
@@ -106,7 +102,11 @@ def commands(path: Path) -> tuple[str, ...]:
 
 
 def _write(db: Database, home: Path, ledger: LedgerReader, now_ns: int) -> None:
-    db.table("entries").insert_all(ledger.db.query(_ENTRIES), pk="entry")
+    entries = (
+        dict(zip(_ENTRY, (row[0], iso_time(row[1]), *row[2:6]), strict=True))
+        for row in ledger.rows()
+    )
+    db.table("entries").insert_all(entries, pk="entry")
     db.table("entries").create_index(("kind", "device"), if_not_exists=True)
     for name, lines in _lists(home, ledger, now_ns):
         db.table(name).insert_all(map(_flat, lines), pk=_KEYS[name], alter=True)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-from pydantic_core import from_json
-
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -146,14 +142,14 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyTh
         version: names_of_newest(ledger, version) for version in versions if version is not None
     }
     indices = [said.measured.index for said in there.values() if said.measured is not None]
-    results = dict(ledger.db.execute(_RESULTS, [json.dumps(indices)]))
+    results = {entry.index: entry.body["results"] for entry in ledger.at(indices)}
     found = {}
     for name, said in there.items():
         of, version = said.measured, said.evaluated_version
         if of is None or version is None or not of.total:
             continue
-        classes, new = from_json(results[of.index]), newest[version]
-        fresh = [counted for each, counted in classes.items() if each in new]
+        new = newest[version]
+        fresh = [counted for each, counted in results[of.index].items() if each in new]
         right = sum(counted["correct"] for counted in fresh)
         total = sum(counted["total"] for counted in fresh)
         found[name] = AccuracyThere(
@@ -165,12 +161,6 @@ def _accuracies(ledger: LedgerReader, state: State) -> dict[DeviceId, AccuracyTh
             mean_iou=of.mean_iou,
         )
     return found
-
-
-_RESULTS = """
-SELECT idx, json_extract(body, '$.results') FROM json_each(?) AS measured
-JOIN entry ON entry.idx = measured.value
-"""
 
 
 def _count(correct: int, total: int) -> RightCount | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
@@ -72,41 +72,23 @@ class ClassPair:
     total_before: int
 
 
-_PAIRED = of_measured("""
-SELECT result.key, entry.idx = measured.idx AS now,
-    sum(json_extract(result.value, '$.correct')), sum(json_extract(result.value, '$.total'))
-FROM measured
-JOIN measured AS before ON before.device = measured.device AND before.version = ?
-JOIN entry ON entry.idx IN (measured.idx, before.idx), json_each(entry.body, '$.results') AS result
-WHERE measured.version = ? GROUP BY 1, 2
-""")
-
-
 def class_pairs(ledger: LedgerReader, version: int, before: int) -> tuple[int, list[ClassPair]]:
     """Return on how many devices both versions were measured, and each class there."""
-    both = ledger.db.execute(
-        of_measured(
-            " SELECT count(*) FROM measured JOIN measured AS before USING (device)"
-            " WHERE measured.version = ? AND before.version = ?"
-        ),
-        [json.dumps([version, before]), version, before],
-    ).fetchone()[0]
-    meanings = state_of(ledger).classes.meanings
-    counts: dict[str, list[int]] = {}
-    for name, now, correct, total in ledger.db.execute(
-        _PAIRED, [json.dumps([version, before]), before, version]
-    ):
-        place = 0 if now else 2
-        found = counts.setdefault(_meant(meanings, name), [0, 0, 0, 0])
-        found[place] += correct
-        found[place + 1] += total
-    return both, [ClassPair(name, *found) for name, found in sorted(counts.items())]
-
-
-def _meant(meanings: dict[str, str | None], name: str) -> str:
-    while (meaning := meanings.get(name)) is not None:
-        name = meaning
-    return name
+    now, then = (
+        {
+            one.device: one.body["results"]
+            for one in ledger.find(DeviceEvaluated, last=True, where={"version": v})
+        }
+        for v in (version, before)
+    )
+    present, counts = state_of(ledger).classes.present, dict[str, list[int]]()
+    both = now.keys() & then.keys()
+    for place, measured in ((0, now), (2, then)):
+        for name, result in chain.from_iterable(measured[device].items() for device in both):
+            found = counts.setdefault(present(name), [0, 0, 0, 0])
+            found[place] += result["correct"]
+            found[place + 1] += result["total"]
+    return len(both), [ClassPair(name, *found) for name, found in sorted(counts.items())]
 
 
 @dataclass(frozen=True)
@@ -154,11 +136,10 @@ class MeasuredThere:
 
 def measured_on(ledger: LedgerReader, version: int, after: int, limit: int) -> list[MeasuredThere]:
     """Return where a version was measured, the weakest first, from a place on."""
-    query = of_measured(" SELECT measured.device, idx, body FROM measured JOIN entry USING (idx)")
     found = [
-        MeasuredThere(device, one.index, one.correct, one.total, one.mean_iou)
-        for device, index, body in ledger.db.execute(query, [json.dumps([version])])
-        for one in [DeviceMeasurement.of(DeviceEvaluated.model_validate_json(body), index)]
+        MeasuredThere(str(at.device), one.index, one.correct, one.total, one.mean_iou)
+        for at in ledger.find(DeviceEvaluated, last=True, where={"version": version})
+        for one in [DeviceMeasurement.of(DeviceEvaluated.model_validate(at.body), at.index)]
     ]
     return sorted(found, key=lambda one: (one.share, one.device))[after : after + limit]
 

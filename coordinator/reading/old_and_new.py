@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.topics.models.queries import of_measured
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 
 
 @dataclass(frozen=True)
@@ -48,20 +47,19 @@ _MOST_KNOWN = 1024
 
 def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, CorrectRatios]:
     """Return the same of each of several versions; what was measured long ago is read once."""
-    names = json.dumps([_meanings(ledger), first_stages(ledger)], sort_keys=True)
-    models = state_of(ledger).models
-    measured = {version: models.measured_all(version) for version in versions}
+    state = state_of(ledger)
+    names = json.dumps([state.classes.aliases, first_stages(ledger)], sort_keys=True)
+    measured = {version: state.models.measured_all(version) for version in versions}
     keys = {
         version: (str(ledger.path), names, version, found.devices, found.index)
         for version, found in measured.items()
         if found.devices
     }
     fresh = [version for version, key in keys.items() if key not in _KNOWN]
-    counted, newest = _counts(ledger, fresh), _newest(ledger, fresh)
     if len(_KNOWN) + len(fresh) > _MOST_KNOWN:
         _KNOWN.clear()
     for version in fresh:
-        counts, last = counted.get(version, {}), newest.get(version, frozenset())
+        counts, last = class_counts(ledger, version), newest_classes(ledger, version)
         _KNOWN[keys[version]] = CorrectRatios(
             all=_ratio(counts.values()),
             old=_ratio(count for name, count in counts.items() if name not in last),
@@ -71,75 +69,45 @@ def ratios_of(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, Correc
     return {v: _KNOWN[keys[v]] if v in keys else nothing for v in versions}
 
 
-_COUNTS = of_measured(""", told AS MATERIALIZED ( -- a body is long, and is read once for each
-    SELECT measured.version, json_extract(entry.body, '$.results') AS results,
-        coalesce(json_extract(entry.body, '$.answers'), 'sample') = 'pixels' AS of_pixels
-    FROM measured JOIN entry USING (idx)
-)
-SELECT told.version, result.key, sum(json_extract(result.value, '$.correct')),
-    sum(json_extract(result.value, '$.total')), max(told.of_pixels)
-FROM told, json_each(told.results) AS result GROUP BY 1, 2
-""")
-
-
 def class_counts(ledger: LedgerReader, version: int) -> dict[str, ClassCount]:
     """Return what devices measured of each class last, by its present name."""
-    return _counts(ledger, [version]).get(version, {})
-
-
-def _counts(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, dict[str, ClassCount]]:
-    meanings = _meanings(ledger)
-    found: defaultdict[int, dict[str, ClassCount]] = defaultdict(dict)
-    rows = ledger.db.execute(_COUNTS, [json.dumps(versions)])
-    for version, name, correct, total, of_pixels in rows:
-        meant = _meant(meanings, name)
-        before = found[version].get(meant, ClassCount(0, 0, False))
-        found[version][meant] = ClassCount(
-            before.correct + correct, before.total + total, before.of_pixels or bool(of_pixels)
-        )
-    return found
+    present, found = state_of(ledger).classes.present, dict[str, list[int]]()
+    for entry in ledger.find(DeviceEvaluated, last=True, where={"version": version}):
+        of_pixels = entry.body.get("answers") == "pixels"
+        for name, result in entry.body["results"].items():
+            count = found.setdefault(present(name), [0, 0, 0])
+            count[0] += result["correct"]
+            count[1] += result["total"]
+            count[2] |= of_pixels
+    return {
+        name: ClassCount(correct, total, bool(of_pixels))
+        for name, (correct, total, of_pixels) in sorted(found.items())
+    }
 
 
 def newest_classes(ledger: LedgerReader, version: int) -> frozenset[str]:
     """Return the present names of the classes that came last of those that a model knows."""
-    return _newest(ledger, [version]).get(version, frozenset())
-
-
-def _newest(ledger: LedgerReader, versions: Sequence[int]) -> dict[int, frozenset[str]]:
-    models = state_of(ledger).models.by_version
-    meanings, first = _meanings(ledger), first_stages(ledger)
-    found = {}
-    for version in models.keys() & set(versions):
-        names = models[version].made.class_names
-        known = {_meant(meanings, name) for name in names} & first.keys()
-        last = max((first[name] for name in known), default=None)
-        found[version] = frozenset(name for name in known if first[name] == last)
-    return found
+    state, first = state_of(ledger), first_stages(ledger)
+    model = state.models.by_version.get(version)
+    names = () if model is None else model.made.class_names
+    known = {state.classes.present(name) for name in names} & first.keys()
+    last = max((first[name] for name in known), default=None)
+    return frozenset(name for name in known if first[name] == last)
 
 
 def names_of_newest(ledger: LedgerReader, version: int) -> frozenset[str]:
     """Return the same classes by all names that they ever had."""
-    meanings, newest = _meanings(ledger), newest_classes(ledger, version)
-    return newest | frozenset(name for name in meanings if _meant(meanings, name) in newest)
+    classes, newest = state_of(ledger).classes, newest_classes(ledger, version)
+    return newest | {name for name in classes.aliases if classes.present(name) in newest}
 
 
 def first_stages(ledger: LedgerReader) -> dict[str, int]:
     """Return the stage that first asked for each class, by its present name."""
-    meanings, first = _meanings(ledger), dict[str, int]()
-    for number, stage in sorted(state_of(ledger).stages.by_number.items()):
+    state, first = state_of(ledger), dict[str, int]()
+    for number, stage in sorted(state.stages.by_number.items()):
         for name in stage.class_names:
-            first.setdefault(_meant(meanings, name), number)
+            first.setdefault(state.classes.present(name), number)
     return first
-
-
-def _meanings(ledger: LedgerReader) -> Mapping[str, str | None]:
-    return state_of(ledger).classes.meanings
-
-
-def _meant(meanings: Mapping[str, str | None], name: str) -> str:
-    while (meaning := meanings.get(name)) is not None:
-        name = meaning
-    return name
 
 
 def _ratio(found: Iterable[ClassCount]) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.answers import RightCount
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
-from fleetledger.coordinator.topics.models.queries import of_measured
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.schemas.message import Strict
 
 
@@ -74,22 +73,16 @@ def _measured_versions(ledger: LedgerReader) -> dict[int, int]:
     }
 
 
-_RESULTS = of_measured("""
-SELECT measured.device, result.key, json_extract(result.value, '$.correct'),
-    json_extract(result.value, '$.total')
-FROM measured JOIN entry USING (idx), json_each(entry.body, '$.results') AS result
-""")
-
-
 def _spreads(
     ledger: LedgerReader, version: int
 ) -> tuple[AccuracySpread | None, AccuracySpread | None]:
     newest = names_of_newest(ledger, version)
     counts: defaultdict[tuple[bool, str], list[int]] = defaultdict(lambda: [0, 0])
-    for device, name, correct, total in ledger.db.execute(_RESULTS, [json.dumps([version])]):
-        count = counts[name in newest, device]
-        count[0] += correct
-        count[1] += total
+    for entry in ledger.find(DeviceEvaluated, last=True, where={"version": version}):
+        for name, result in entry.body["results"].items():
+            count = counts[name in newest, str(entry.device)]
+            count[0] += result["correct"]
+            count[1] += result["total"]
     old, new = (
         _spread([count for (is_new, _), count in counts.items() if is_new is wanted])
         for wanted in (False, True)

@@ -129,13 +129,8 @@ def nothing_for(ledger: LedgerReader, stage: int, limit: int) -> list[tuple[str,
 
 def _reasons(ledger: LedgerReader, indices: list[int]) -> list[tuple[str, int, str]]:
     """Return who said by entries that there is nothing to give, and why."""
-    rows = ledger.db.execute(
-        "SELECT device, idx, coalesce(json_extract(body, '$.reason'), '')"
-        " FROM json_each(?) AS said JOIN entry ON entry.idx = said.value"
-        " ORDER BY said.key",
-        [json.dumps(indices)],
-    )
-    return [(str(device), int(index), str(why)) for device, index, why in rows.fetchall()]
+    found = ledger.at(indices)
+    return [(str(one.device), one.index, one.body.get("reason", "")) for one in found]
 
 
 def rounds_of(ledger: LedgerReader, stage: int, before: int, limit: int) -> list[RoundFacts]:

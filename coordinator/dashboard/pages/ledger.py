@@ -12,7 +12,7 @@ from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading.history import GROUPS, newest_entries, troubles
+from fleetledger.coordinator.reading.history import GROUPS, troubles
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import InclusionProof
@@ -146,7 +146,7 @@ def _found(ledger: LedgerReader, about: str, word: str, before: int) -> list[Ent
     if about == PROBLEMS and not word:
         return troubles(ledger, before, SHOWN + 1)
     kinds = GROUPS.get(about)
-    return newest_entries(ledger, before=before, limit=SHOWN + 1, kinds=kinds, word=word or None)
+    return ledger.newest(SHOWN + 1, before=before, kinds=kinds, word=word or None)
 
 
 def _checkpoint(sources: Sources) -> CheckpointNow | None:

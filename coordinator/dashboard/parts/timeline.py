@@ -8,12 +8,6 @@ from fleetledger.coordinator.reading.sentences import SENTENCES
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 
-_OF_DEVICE = """
-SELECT idx FROM entry
-WHERE device = :device OR (device IS NULL AND instr(body, :quoted))
-ORDER BY idx DESC LIMIT :limit
-"""
-
 
 class Happened(Strict):
     """An entry, or what the coordinator saw, in a sentence."""
@@ -26,9 +20,7 @@ class Happened(Strict):
 
 def timeline(ledger: LedgerReader, device: str, limit: int) -> tuple[Happened, ...]:
     """Return the newest entries of a device, or about it, newest first."""
-    values = {"device": device, "quoted": f'"{device}"', "limit": limit}
-    found = [ledger.entry(index) for (index,) in ledger.db.execute(_OF_DEVICE, values).fetchall()]
     return tuple(
         Happened(index=one.index, time=one.time_ns, sentence=explain(one, SENTENCES))
-        for one in found
+        for one in ledger.newest(limit, about=device)
     )

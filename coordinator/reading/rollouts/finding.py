@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from typing import NamedTuple
+from itertools import chain
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
+from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.rollouts.making import DeviceCounts, made_report, summary
 from fleetledger.coordinator.reading.rollouts.report import RolloutReport, RolloutSummary, Waits
 from fleetledger.coordinator.reading.rollouts.rollout_waits import OpenGroup
 from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.topics.models.entries import DeviceModelStatus
 from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.rollouts.entries import ModelCompared
 from fleetledger.coordinator.topics.rollouts.membership import KnownDevice, Membership, membership
 from fleetledger.coordinator.topics.rollouts.state import NOT_BEGUN, OPEN, Rollout
 from fleetledger.schemas.values import DeviceId
@@ -54,33 +54,26 @@ def one_rollout(ledger: LedgerReader, number: int, now_ns: int) -> RolloutReport
         raise CommandError(
             f"rollout: {number} is none; `fleetledger rollout list` shows those that there are"
         )
-    reports = (index for (index,) in ledger.db.execute(_REPORTS, _heard(state, number)))
-    story = _told(ledger, rollout, (*rollout.entries, *reports))
+    entries = sorted(
+        (*ledger.at(rollout.entries), *_reports(ledger, state, number)), key=lambda one: one.index
+    )
+    story = told(rollout, entries)
     return made_report(state, story, known_devices(state), _waits(ledger, story), now_ns)
 
 
-_ENTRIES = (
-    f"SELECT {', '.join(f'entry.{column}' for column in COLUMNS)} FROM json_each(?) AS one"  # noqa: S608 - names of columns
-    " JOIN entry ON entry.idx = one.value ORDER BY idx"
-)
-_REPORTS = """
-SELECT idx FROM json_each(?1) AS span CROSS JOIN entry
-ON kind = 'device.model_status' AND json_extract(body, '$.version') = span.value ->> 0
-AND idx > span.value ->> 1 AND idx < span.value ->> 2
-UNION ALL SELECT idx FROM entry
-WHERE kind = 'model.compared' AND json_extract(body, '$.comparison.rollout') = ?2 AND idx > ?3
-"""
-"""What devices said of the version of a rollout, or of what that went back to."""
-
-
-def _heard(state: State, number: int) -> tuple[str, int, int]:
+def _reports(ledger: LedgerReader, state: State, number: int) -> list[Entry]:
+    """Return what devices said of the version of a rollout, or of what that went back to."""
     rollouts = state.rollouts
-    return json.dumps(rollouts.heard(number)), number, rollouts.by_number[number].index
-
-
-def _told(ledger: LedgerReader, rollout: Rollout, indices: Iterable[int]) -> RolloutStory:
-    rows = ledger.db.execute(_ENTRIES, [json.dumps(list(indices))])
-    return told(rollout, map(Entry.from_row, rows))
+    compared = ledger.find(
+        ModelCompared,
+        start=rollouts.by_number[number].index + 1,
+        where={"comparison.rollout": number},
+    )
+    statuses = (
+        ledger.find(DeviceModelStatus, start=since + 1, stop=until, where={"version": version})
+        for version, since, until in rollouts.heard(number)
+    )
+    return sorted(chain(compared, *statuses), key=lambda one: one.index)
 
 
 def active_rollout(state: State) -> tuple[int, int] | None:
@@ -94,17 +87,12 @@ def rollout_of(ledger: LedgerReader, device: DeviceId) -> int | None:
     rollouts = state_of(ledger).rollouts
     compared = rollouts.compared.get(device, {}).items()
     at, found = max(((said.index, key.stage) for key, said in compared), default=(-1, None))
-    for index, version in ledger.db.execute(_STATUSES, [device, at]):
-        number = rollouts.heard_by(version, index)
+    statuses = list(ledger.find(DeviceModelStatus, device=device, start=at + 1))
+    for said in reversed(statuses):
+        number = rollouts.heard_by(said.body["version"], said.index)
         if number is not None:
             return number
     return found
-
-
-_STATUSES = """
-SELECT idx, json_extract(body, '$.version') FROM entry
-WHERE kind = 'device.model_status' AND device = ? AND idx > ? ORDER BY idx DESC
-"""
 
 
 def known_devices(state: State) -> list[KnownDevice]:
@@ -153,56 +141,42 @@ def _summaries(ledger: LedgerReader, rollouts: list[Rollout], now_ns: int) -> li
     devices = known_devices(state) if rollouts else []
     found = []
     for rollout in rollouts:
-        story = _told(ledger, rollout, rollout.entries)
-        rows = ledger.db.execute(_SAID, _heard(state, rollout.number))
-        said = [_Said(*row) for row in rows]
-        said = [one for one in said if one.version in (None, rollout.planned.version)]
+        story = told(rollout, ledger.at(rollout.entries))
+        said = [
+            one
+            for one in _reports(ledger, state, rollout.number)
+            if one.body.get("version") in (None, rollout.planned.version)
+        ]
         who = membership(rollout, devices)
         counts = _counts(story, who, said)
         found.append(summary(story, who, _waits(ledger, story), counts, now_ns))
     return found
 
 
-class _Said(NamedTuple):
-    """An entry of a device; one without a version is a comparison."""
-
-    device: str
-    version: int | None
-    state: str | None
-    time_ns: int
-
-
-_SAID = f"""
-SELECT entry.device, json_extract(body, '$.version'), json_extract(body, '$.state'), entry.time_ns
-FROM entry WHERE idx IN ({_REPORTS}) ORDER BY idx
-"""  # noqa: S608 - a query of this module
-"""What devices said, in the order of the ledger; of comparisons only who sent them."""
-
-
-def _counts(story: RolloutStory, who: Membership, said: list[_Said]) -> DeviceCounts:
-    last = {one.device: one for one in said if one.state is not None}
-    unreached = story.unreached - {one.device for one in said}
+def _counts(story: RolloutStory, who: Membership, said: list[Entry]) -> DeviceCounts:
+    last = {str(one.device): one for one in said if "state" in one.body}
+    unreached = story.unreached - {str(one.device) for one in said}
     return DeviceCounts(
-        ran=len({one.device for one in said if one.state in {"active", "settled"}}),
-        failed=sum(one.state == "failed" for one in last.values()),
+        ran=len({one.device for one in said if one.body.get("state") in {"active", "settled"}}),
+        failed=sum(one.body["state"] == "failed" for one in last.values()),
         unreached=len(unreached),
         group=_open_group(story, who, said, unreached),
     )
 
 
 def _open_group(
-    story: RolloutStory, who: Membership, said: list[_Said], unreached: set[str]
+    story: RolloutStory, who: Membership, said: list[Entry], unreached: set[str]
 ) -> OpenGroup:
     if story.newest is None:
         return OpenGroup()
-    last = {one.device: one for one in said if one.state is not None}
-    answered = {name for name, one in last.items() if one.state != "shadowing"}
+    last = {str(one.device): one for one in said if "state" in one.body}
+    answered = {name for name, one in last.items() if one.body["state"] != "shadowing"}
     if story.newest.phases[-1].mode == "shadow":
-        answered |= {one.device for one in said if one.version is None}
+        answered |= {str(one.device) for one in said if one.kind == ModelCompared.kind}
     members = [name for name in who.of(story.newest.number) if name not in unreached]
     told = [last[name] for name in members if name in last]
     return OpenGroup(
-        settling_ns=tuple(one.time_ns for one in told if one.state == "active"),
+        settling_ns=tuple(one.time_ns for one in told if one.body["state"] == "active"),
         unheard=tuple(name for name in members if name not in answered),
-        failed=sum(one.state == "failed" for one in told),
+        failed=sum(one.body["state"] == "failed" for one in told),
     )

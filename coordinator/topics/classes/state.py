@@ -47,11 +47,6 @@ class ClassRegistry:
         """Names under which devices may contribute: registered ones and aliases, sorted."""
         return tuple(sorted((*self.indices, *self.aliases)))
 
-    @property
-    def meanings(self) -> dict[str, str | None]:
-        """Accepted names, each with the name that took its place; None for that of a class."""
-        return {name: self.aliases.get(name) for name in self.accepted_names}
-
     def present(self, name: str) -> str:
         """Return the name of the class that a name means; a strange name as it is."""
         while name in self.aliases:

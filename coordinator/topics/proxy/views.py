@@ -30,16 +30,12 @@ class OldModelRow:
 def old_models(home: Path) -> list[OldModelRow]:
     """Return what a proxy scored and chose, oldest first; nothing where there is none."""
     with ledger_of(home) as ledger:
-        rows = ledger.db.execute(
-            "SELECT kind, body FROM entry WHERE kind IN (?, ?) ORDER BY idx",
-            [OldModelChosen.kind, OldModelMissed.kind],
-        ).fetchall()
-    return [
-        _chosen(OldModelChosen.model_validate_json(body))
-        if kind == OldModelChosen.kind
-        else _missed(OldModelMissed.model_validate_json(body))
-        for kind, body in rows
-    ]
+        return [
+            _chosen(OldModelChosen.model_validate(entry.body))
+            if entry.kind == OldModelChosen.kind
+            else _missed(OldModelMissed.model_validate(entry.body))
+            for entry in ledger.find(OldModelChosen, OldModelMissed)
+        ]
 
 
 def _chosen(body: OldModelChosen) -> OldModelRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
+from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.shown import Column
 from fleetledger.schemas.values import DeviceId
 
@@ -24,21 +26,6 @@ _SECOND_NS = 1_000_000_000
 
 _BYTES_UP = """
 SELECT part, avg(payload_bytes) FROM contribution WHERE state IN ('answer', 'late') GROUP BY part
-"""
-_SEEN = """
-WITH told AS (
-    SELECT idx, device, json_extract(body, '$.round') AS round,
-        coalesce(json_extract(body, '$.observation'), json_extract(body, '$.answer.observation'))
-        AS seen
-    FROM entry WHERE kind IN (?, ?)
-)
-SELECT round, device, json_extract(seen, '$.entropy'), json_extract(seen, '$.images'),
-    json_extract(seen, '$.transition')
-FROM told WHERE seen IS NOT NULL ORDER BY device, idx
-"""
-_DECLINED = """
-SELECT json_extract(body, '$.round') AS round, device, json_extract(body, '$.reason') AS reason
-FROM entry WHERE kind = ? AND round IS NOT NULL AND coalesce(reason, '') <> '' ORDER BY idx
 """
 
 
@@ -94,10 +81,12 @@ def rounds(home: Path) -> list[RoundRow]:
     with ledger_of(home) as ledger, ledger.snapshot():
         facts = state_of(ledger).rounds.facts
         bytes_up: dict[int, float] = dict(ledger.db.execute(_BYTES_UP).fetchall()) if facts else {}
-        kinds = [NothingReported.kind, ContributionAccepted.kind]
-        seen: dict[int, list[_Seen]] = {}
-        for number, *told in ledger.db.execute(_SEEN, kinds) if facts else ():
-            seen.setdefault(number, []).append(_Seen(*told))
+        seen: dict[int, list[tuple[str, Observation]]] = {}
+        for one in ledger.find(NothingReported, ContributionAccepted) if facts else ():
+            told = one.body.get("observation") or (one.body.get("answer") or {}).get("observation")
+            if told is not None:
+                saw = str(one.device), Observation.model_validate(told)
+                seen.setdefault(one.body["round"], []).append(saw)
     return [
         RoundRow(
             number=row.number,
@@ -192,8 +181,11 @@ def stopped(home: Path) -> str | None:
 def declined(home: Path) -> list[DeclinedRow]:
     """Return who gave no answer to rounds and said why, oldest first."""
     with ledger_of(home) as ledger:
-        rows = ledger.db.execute(_DECLINED, [NothingReported.kind]).fetchall()
-    return [DeclinedRow(*row) for row in rows]
+        return [
+            DeclinedRow(one.body["round"], str(one.device), one.body["reason"])
+            for one in ledger.find(NothingReported)
+            if one.body["round"] is not None and one.body["reason"]
+        ]
 
 
 def _round_state(row: RoundFacts) -> str:
@@ -202,19 +194,13 @@ def _round_state(row: RoundFacts) -> str:
     return row.state if bare else f"{row.state}: {row.reason}"
 
 
-@dataclass(frozen=True)
-class _Seen:
-    device: str
-    entropy: float
-    images: int
-    transition: int
-
-
-def _seen(found: list[_Seen]) -> str:
+def _seen(found: list[tuple[str, Observation]]) -> str:
     """Return what some devices saw in a round."""
     if not found:
         return ""
-    entropy = sum(one.entropy * one.images for one in found) / sum(one.images for one in found)
-    begins = ", ".join(one.device for one in found if one.transition)
+    found = sorted(found, key=itemgetter(0))
+    images = sum(saw.images for _, saw in found)
+    entropy = sum(saw.entropy * saw.images for _, saw in found) / images
+    begins = ", ".join(device for device, saw in found if saw.transition)
     told = f"entropy {entropy:.3f} on {len(found)} device{'s' if len(found) > 1 else ''}"
     return f"{told}; new task: {begins}" if begins else told

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError
+from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
+from fleetledger.schemas.values import DeviceId
 from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
 
 
@@ -104,3 +107,65 @@ def test_entries_that_somebody_else_checks_are_the_same(tmp_path: Path) -> None:
     with LedgerReader.open_read_only(fill(tmp_path)) as reader:
         assert list(reader.checked_entries()) == list(reader.entries())
         assert list(reader.checked_entries(3, 5)) == list(reader.entries(3, 5))
+
+
+class _Accepted:
+    kind: ClassVar[str] = "contribution.accepted"
+
+
+class _Withdrawn:
+    kind: ClassVar[str] = "contribution.withdrawn"
+
+
+class _Evaluated:
+    kind: ClassVar[str] = "device.evaluated"
+
+
+def test_entries_are_found_by_kind_device_and_body(tmp_path: Path) -> None:
+    def found(*kinds: type[_Accepted | _Withdrawn], **asked: object) -> list[int]:
+        return [entry.index for entry in reader.find(*kinds, **asked)]  # type: ignore[arg-type]
+
+    with LedgerReader.open_read_only(fill(tmp_path)) as reader:
+        assert list(reader.at([7, 2])) == [reader.entry(7), reader.entry(2)]
+        assert found(_Withdrawn) == [10]
+        assert found(_Accepted, _Withdrawn, start=9, stop=11) == [9, 10]
+        assert found(_Accepted, device="device-1") == [1, 4, 7]
+        assert found(_Accepted, last=True) == [7, 9, 11]
+        assert found(_Accepted, last=True, stop=9) == [6, 7, 8]
+        assert found(_Accepted, where={"part": 5, "samples.hund": 5}) == [5]
+        assert found(_Withdrawn, where={"part": 5}) == []
+
+
+def test_more_entries_than_a_page_are_found_in_order(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.append([draft(n) for n in range(1100)])
+        assert [entry.index for entry in ledger.find(_Accepted)] == list(range(1100))
+
+
+def test_the_newest_entries_are_found_by_what_they_are_about(tmp_path: Path) -> None:
+    def newest(limit: int = 3, **asked: object) -> list[int]:
+        return [entry.index for entry in ledger.newest(limit, **asked)]  # type: ignore[arg-type]
+
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.append([draft(n) for n in range(6)])
+        ledger.append([EntryDraft("device.retired", "operator", {"devices": ["device-1"]})])
+        assert newest() == [6, 5, 4]
+        assert newest(before=3) == [2, 1, 0]
+        assert newest(kinds={"device.retired"}) == [6]
+        assert newest(devices=["device-1", "device-0"]) == [4, 3, 1]
+        assert newest(about="device-1") == [6, 4, 1]
+        assert newest(about="device") == []
+        assert newest(word="DEVICE-1") == [6]
+        assert newest(word="device-1") == [6, 4, 1]
+
+
+def test_what_devices_measured_of_a_version_is_found_by_an_index(tmp_path: Path) -> None:
+    body = {"version": 3}
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.append([EntryDraft(_Evaluated.kind, "a", body, device=DeviceId("a"))])
+        told = list[str]()
+        ledger.db.conn.set_trace_callback(told.append)
+        assert [one.body for one in ledger.find(_Evaluated, last=True, where=body)] == [body]
+        ledger.db.conn.set_trace_callback(None)
+        plan = ledger.db.execute(f"EXPLAIN QUERY PLAN {told[0]}").fetchall()
+    assert "entry_of_version" in str(plan)
