@@ -14,6 +14,7 @@ from fleetledger.coordinator.topics.contributions.entries import ContributionAcc
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, ModelSolved
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutRolledBack
+from fleetledger.coordinator.topics.rollouts.plan import ADAPTED
 from fleetledger.coordinator.topics.rounds.commands import AdaptModel
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.coordinator.topics.stages.entries import StageClosed
@@ -32,7 +33,11 @@ def fleet(tmp_path: Path) -> Iterator[RoundFleet]:
     """Three devices that have learned bars by statistics, and run the model of these."""
     torch.set_num_threads(1)
     learned = RoundFleet.__new__(RoundFleet)
-    own = rules().model_copy(update={"adapter": AdapterRules(held_out=0.3, settings={"rate": 0.5})})
+    # This machine runs all of them, and what else it has to: nobody's latency counts.
+    gates = ADAPTED.gates.model_copy(update={"latency": None})
+    plan = ADAPTED.model_copy(update={"gates": gates})
+    adapter = AdapterRules(held_out=0.3, settings={"rate": 0.5}, plan=plan)
+    own = rules().model_copy(update={"adapter": adapter})
     MemoryFleet.__init__(learned, tmp_path, InMemoryBroker(), own, map_width=60, form="exact")
     for number, name in enumerate(NAMES):
         learned.add_with_bars(name, number)
