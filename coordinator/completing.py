@@ -21,7 +21,11 @@ MOST = 500
 """Names that are offered; of a large fleet a few letters choose."""
 _BUSY_SECONDS = 0.2
 
-_DEVICES = "SELECT device FROM device ORDER BY device"
+_DEVICES = (
+    "SELECT device FROM (SELECT json_extract(body, '$.device') AS device, kind, max(idx) FROM entry"
+    " WHERE kind IN ('device.admitted', 'device.retired') GROUP BY 1)"
+    " WHERE kind = 'device.admitted' ORDER BY 1"
+)
 _VERSIONS = (
     "SELECT json_extract(body, '$.version') FROM entry"
     " WHERE kind IN ('model.solved', 'model.imported') ORDER BY idx DESC"

@@ -23,6 +23,7 @@ from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.contributions import views as contribution_views
 from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.rounds import views as round_views
 from fleetledger.coordinator.topics.stages import views as stage_views
@@ -89,7 +90,7 @@ def _fleet_now(
             root=root and (root[0], root[1].document.expires_ns),
             reports=tuple(stage_views.reports_in(ledger)),
             unseen=stage_views.unseen_in(ledger),
-            earlier=tuple(contribution_views.earlier_in(ledger)),
+            earlier=tuple(earlier_in(ledger)),
             left_out=tuple(contribution_views.left_out_in(ledger)),
             set_aside=tuple(contribution_views.set_aside_in(ledger)),
             of_others=_of_others(state.devices),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -11,7 +11,6 @@ from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
-from fleetledger.coordinator.topics.models.queries import of_measured
 from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelsState
 
 
@@ -102,20 +101,20 @@ class ProviderRow:
 
 def providers(ledger: LedgerReader, version: int) -> list[ProviderRow]:
     """Return where a version passed the self-test of devices, and where it did not."""
-    rows = ledger.db.execute(
-        of_measured(
-            " SELECT coalesce(json_extract(entry.body, '$.provider'),"
-            " nullif(provider, ''), 'unknown'),"
-            " sum(active_version = ?2), sum(model_version = ?2 AND model_state <> 'active')"
-            " FROM device"
-            " LEFT JOIN measured ON measured.device = device.device AND measured.version = ?2"
-            " LEFT JOIN entry ON entry.idx = measured.idx"
-            " WHERE active_version = ?2 OR (model_version = ?2 AND model_state <> 'active')"
-            " GROUP BY 1 ORDER BY 2 DESC, 1"
-        ),
-        [json.dumps([version]), version],
+    state = state_of(ledger)
+    evaluated = ledger.find(DeviceEvaluated, last=True, where={"version": version})
+    measured = {one.device: one.body["provider"] for one in evaluated}
+    running, refused = Counter[str](), Counter[str]()
+    for name, device in state.devices.admitted.items():
+        said, able = state.models.of(name), device.capabilities
+        provider = measured.get(name) or (able and able.provider) or "unknown"
+        running[provider] += said.active_version == version
+        refused[provider] += said.refused == version
+    found = [ProviderRow(name, running[name], refused[name]) for name in running]
+    return sorted(
+        (row for row in found if row.running or row.refused),
+        key=lambda row: (-row.running, row.provider),
     )
-    return [ProviderRow(name, int(on or 0), int(off or 0)) for name, on, off in rows.fetchall()]
 
 
 @dataclass(frozen=True)
@@ -146,13 +145,13 @@ def measured_on(ledger: LedgerReader, version: int, after: int, limit: int) -> l
 
 def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, str]]:
     """Return who did not keep a version: device, entry, what became of it, why."""
-    rows = ledger.db.execute(
-        "SELECT device, model_index, model_state, coalesce(model_reason, '') FROM device"
-        " WHERE model_version = ? AND model_state <> 'active'",
-        [version],
-    )
-    found = [(str(name), int(idx), str(state), str(why)) for name, idx, state, why in rows]
-    return sorted(found, key=lambda row: natural(row[0]))
+    known = state_of(ledger).models
+    return [
+        (name, said.model_index, said.model_state, said.model_reason)
+        for name in sorted(known.devices.admitted, key=natural)
+        for said in [known.of(name)]
+        if said.refused == version and said.model_index is not None
+    ]
 
 
 def stages_of(ledger: LedgerReader) -> list[tuple[int, int, int]]:

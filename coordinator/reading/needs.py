@@ -20,8 +20,9 @@ from fleetledger.coordinator.reading.answers import (
 )
 from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.topics.clock.views import CALENDAR_TOLERANCE_NS
-from fleetledger.coordinator.topics.contributions.views import EarlierRow, LeftOutRow, SetAsideRow
+from fleetledger.coordinator.topics.contributions.views import LeftOutRow, SetAsideRow
 from fleetledger.coordinator.topics.devices.state import Doubled
+from fleetledger.coordinator.topics.devices.views import EarlierRow
 from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.coordinator.topics.releases.views import WaitingPush
 from fleetledger.coordinator.topics.stages.views import ReportRow, UnseenClasses

@@ -14,15 +14,9 @@ from fleetledger.coordinator.topics.contributions.views import (
     LEFT_OUT_PART,
     SET_ASIDE,
 )
-from fleetledger.coordinator.topics.devices.views import (
-    DEVICE,
-    DEVICE_RETIRED,
-)
 
 TABLES = Projections(
     (
-        DEVICE,
-        DEVICE_RETIRED,
         CONTRIBUTION,
         CONTRIBUTION_CLASS,
         LEFT_OUT,

@@ -17,14 +17,13 @@ from typer.testing import CliRunner
 from fleetledger import command_line
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.settings import HOME_VARIABLE
-from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.every_kind.facts import unpack
 from tests.test_architecture import ROOT
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = unpack(tmp_path_factory.mktemp("home"))
-    run(home, "rebuild")
     with closing(sqlite3.connect(ledger_path(home))) as database, database:
         tags = "json_set(body, '$.tags', json('{\"site\": \"north\"}'))"
         database.execute("DROP TRIGGER entry_update_guard")

@@ -263,7 +263,7 @@ def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
     known = state_of(ledger).models
     desired = known.desired_of_all == model.version
     below = earlier(known.stack) if desired else ()
-    devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
+    devices = len(known.devices.admitted)
     refusals = models.refused_by(ledger, model.version)
     return RunningLine(
         desired=desired,

@@ -57,7 +57,7 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
     ledger, known = sources.ledger, sources.state.models
     before = count_of(asked.query.get("before")) or _ALL
     found = newest_models(ledger, before, SHOWN + 1)
-    devices = int(ledger.db.execute("SELECT count(*) FROM device").fetchone()[0])
+    devices = len(known.devices.admitted)
     leading = newest_models(ledger, known.desired_of_all + 1, 1) if known.desired_of_all else []
     return ModelsPage(
         title=_title(leading[0] if leading else None, known.newest_version, devices),

@@ -201,27 +201,6 @@ CONTRIBUTION_CLASS = Projection(
 
 
 @dataclass(frozen=True)
-class EarlierRow:
-    """A device with parts of earlier installations that nobody has decided about."""
-
-    device: str
-    parts: int
-    samples: int
-    index: int
-    """The newest of their entries."""
-
-
-def earlier_in(ledger: LedgerReader) -> list[EarlierRow]:
-    """Return them, by name."""
-    rows = ledger.db.execute(
-        "SELECT device, count(*), sum(samples), max(idx) FROM contribution JOIN device"
-        " USING (device) WHERE state = 'held' AND NOT kept"
-        " AND contribution.installation <> device.installation GROUP BY device ORDER BY device"
-    )
-    return [EarlierRow(*row) for row in rows.fetchall()]
-
-
-@dataclass(frozen=True)
 class LeftOutRow:
     """A device that meets the bound on what one may weigh, with a sentence on how."""
 

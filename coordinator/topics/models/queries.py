@@ -230,20 +230,3 @@ def measured_version(known: ModelsState, version: int) -> MeasuredVersion:
     found = known.measured_all(version)
     of_pixels = found.mean_iou is not None
     return MeasuredVersion(version, found.devices, found.accuracy, of_pixels, classes)
-
-
-_LAST_MEASURED = """
-WITH measured AS (
-    SELECT json_extract(body, '$.version') AS version, device, max(idx) AS idx FROM entry
-    WHERE kind = 'device.evaluated'
-        AND json_extract(body, '$.version') IN (SELECT value FROM json_each(?))
-    GROUP BY 1, 2
-)"""
-
-
-def of_measured(rest: str) -> str:
-    """Return a query on `measured`: the newest evaluation of each version by each device.
-
-    Its first parameter is a JSON list of the versions.
-    """
-    return _LAST_MEASURED + rest

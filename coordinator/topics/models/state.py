@@ -243,6 +243,11 @@ class Running:
     measured: DeviceMeasurement | None = None
     """What came of this evaluation."""
 
+    @property
+    def refused(self) -> int | None:
+        """The version that the device did not keep, as it said last."""
+        return None if self.model_state in {"", "active"} else self.model_version
+
     def report(self, body: DeviceModelStatus, index: int) -> None:
         """Take in what became of a version."""
         self.saw(body.version, body.state)

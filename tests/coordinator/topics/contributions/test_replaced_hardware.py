@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, S
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reading.fleet import fleet_now
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
-from fleetledger.coordinator.topics.contributions.views import earlier_in
+from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.models.commands import PushModel
 from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelWithheld
 from fleetledger.coordinator.topics.stages.commands import CloseStage
@@ -119,7 +119,7 @@ def test_an_earlier_installation_that_comes_back_finds_its_own() -> None:
     assert isinstance(answer, Accepted)
 
 
-def test_the_operator_is_asked_and_tables_agree(tmp_path: Path) -> None:
+def test_the_operator_is_asked_until_they_decide(tmp_path: Path) -> None:
     bench = replaced()
     for place, kept in (("waits", None), ("kept", True)):
         if kept is not None:
