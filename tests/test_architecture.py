@@ -57,12 +57,28 @@ def is_overload(node: Documented) -> bool:
     return any(ast.unparse(mark).endswith("overload") for mark in node.decorator_list)
 
 
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[2:] if parts[0] == "src" else parts
+    return ".".join(("fleetledger", *(part for part in parts if part != "__init__")))
+
+
+def imports_of(name: str, tree: ast.Module, modules: set[str]) -> set[str]:
+    """Return the modules of the product that one imports, in functions and for types, too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{name}:{node.lineno} is relative"
+            base = str(node.module)
+            full = {f"{base}.{alias.name}" for alias in node.names}
+            found |= full & modules or {base}
+    return found & modules
+
+
 def import_names(folder: str) -> list[str]:
-    names = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        names.append(".".join(("fleetledger", *(part for part in parts if part != "__init__"))))
-    return names
+    return [module_name(path) for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def methods() -> list[Path]:
@@ -90,6 +106,19 @@ def test_imports_run_one_way() -> None:
         [command, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    imports = {
+        module_name(ROOT / name): tree for name, tree in trees() if not name.endswith("__main__.py")
+    }
+    left = {name: imports_of(name, tree, set(imports)) for name, tree in imports.items()}
+    while ends := {name for name, needed in left.items() if not needed}:
+        left = {name: needed - ends for name, needed in left.items() if name not in ends}
+    # What is left lies on a circle or imports one: the latter, from the other end, go as well.
+    while tops := set(left) - set().union(*left.values()):
+        left = {name: needed for name, needed in left.items() if name not in tops}
+    assert not left, "move a name to where both may import it"
 
 
 def test_everything_on_the_device_imports_without_torch_and_the_export_tools() -> None:

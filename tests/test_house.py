@@ -39,14 +39,14 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(52000, 10.1, 12.5, 68, 914),
+    "coordinator": Room(51900, 10.0, 12.4, 68, 914),
     "device_agent": Room(22200, 10.7, 13.4, 22, 306),
     "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
-    "methods": Room(15650, 11.8, 15.3, 34, 129),
+    "methods": Room(15650, 11.8, 15.3, 33, 129),
     "schemas": Room(8850, 7.8, 10.9, 15, 100),
     "simulator": Room(34050, 12.8, 15.0, 77, 580),
-    "transport": Room(6800, 8.7, 10.2, 7, 88),
+    "transport": Room(6800, 8.6, 10.0, 7, 88),
 }
 
 

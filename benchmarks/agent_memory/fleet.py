@@ -18,8 +18,7 @@ from PIL import Image
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.rules import ModelRules, StageRules
 from fleetledger.coordinator.making.backbones import prepare_backbone
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
@@ -142,7 +141,7 @@ def make_coordinator(folder: Path, broker: Broker, case: Case) -> Path:
         OpenStage(class_names=CLASSES),
     )
     for command in commands:
-        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+        carried_out(home, command)
     return home
 
 

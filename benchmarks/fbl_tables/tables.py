@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.fbl_tables.cases import METHODS, PUBLISHED, Case
-from fleetledger.simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.scenario.sections import PublishedCurve
 
 Run = Mapping[str, Any]
 

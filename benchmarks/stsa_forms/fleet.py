@@ -19,7 +19,7 @@ from fleetledger.methods.stsa.device import DEVICE
 from fleetledger.methods.stsa.messages import StsaAssignment
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.plan.partitions import partition_by_dirichlet
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Features = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

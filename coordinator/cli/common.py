@@ -15,7 +15,7 @@ from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reading.foretold import foretold_push
-from fleetledger.coordinator.serving.operator import carried_out, here
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.commands import PinDevices, PushModel
@@ -51,7 +51,7 @@ def command(
 
     `reaches` are the sentences that were said of it before; `then` follows it in the home.
     """
-    answer = carried_out(home, body, carry_out_here=here(home))
+    answer = carried_out(home, body)
     report = ActionReport(
         said=(answer.text,),
         entries=answer.entries,
@@ -146,7 +146,7 @@ def for_each(
     answers, refused = [], []
     for device in devices:
         try:
-            answers.append(carried_out(home, ask(device), carry_out_here=here(home)))
+            answers.append(carried_out(home, ask(device)))
         except CommandError as error:
             refused.append(str(error))
     return ActionReport(

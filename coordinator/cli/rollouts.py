@@ -29,7 +29,7 @@ from fleetledger.coordinator.reading.rollouts.report import (
     RolloutsReport,
 )
 from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
-from fleetledger.coordinator.serving.operator import CommandAnswer, carried_out, here
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
@@ -111,7 +111,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is one option of the command line
         if start and not as_json:
             showing.draw(found)
         _sure(f"Start rollout {found.rollout}?", yes=yes or not start)
-        answer = _carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
+        answer = carried_out(home, PlanRollout(version=version, plan=chosen, start=start))
         told = {"planned": True, "answer": answer.text, "entries": answer.entries}
         found = found.model_copy(update=told)
     show_report(found, _answered if start and not dry_run else showing.draw, as_json=as_json)
@@ -254,13 +254,9 @@ def _entries_of(copy: Path | None, home: Path) -> Iterator[Iterable[Entry]]:
         yield ledger.entries()
 
 
-def _carried_out(home: Path, body: Command) -> CommandAnswer:
-    return carried_out(home, body, carry_out_here=here(home))
-
-
 def _act(home: Path, number: int, body: Command, *, as_json: bool) -> None:
     """Have a command carried out; say what came of it, and how the rollout stands then."""
-    answer = _carried_out(home, body)
+    answer = carried_out(home, body)
     with ledger_of(home) as ledger:
         rollout = one_rollout(ledger, number, time.time_ns()).rollout
     report = RolloutAnswer(said=answer.text, entries=answer.entries, rollout=rollout)

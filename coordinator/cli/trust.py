@@ -17,7 +17,7 @@ from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reading.answers import WaitingRelease
 from fleetledger.coordinator.reading.reports import RootReport, ShownRelease
-from fleetledger.coordinator.serving.operator import carried_out, here
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases import views as release_views
 from fleetledger.coordinator.topics.releases.commands import PublishRoot
@@ -241,7 +241,7 @@ def _published(file: Path, home: Path, *, anew: bool) -> ActionReport:
     if root.document.fleet != load(home).fleet:
         raise TrustError(f"{file}: is of the fleet {str(root.document.fleet)!r}")
     body = PublishRoot(root=root, anew=anew)
-    answer = carried_out(home, body, carry_out_here=here(home))
+    answer = carried_out(home, body)
     place = write_root(root_file(home, root), root)
     further = (
         "for devices that have none yet: `fleetledger agent init --device NAME --fleet NAME --root "

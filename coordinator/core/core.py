@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fleetledger.coordinator.core import inputs
+from fleetledger.coordinator.core import inputs, work
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.decision import Decision, ask, made_by, record
 from fleetledger.coordinator.core.devices import Devices
@@ -23,18 +23,6 @@ from fleetledger.coordinator.core.operator import Operator
 from fleetledger.coordinator.core.requests import AnnounceCoordinator, AnswerOperator, Request
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.state import KINDS, State
-from fleetledger.coordinator.core.work import (
-    AdapterNotPrepared,
-    AdapterPrepared,
-    HeadExported,
-    HeadSolved,
-    ModelNotMade,
-    NetworkFrozen,
-    PartsJudged,
-    RoundAveraged,
-    RoundNotAveraged,
-    WorkResult,
-)
 from fleetledger.coordinator.errors import CommandError, QuestionError
 from fleetledger.coordinator.topics.clock.rules import Correcting
 from fleetledger.coordinator.topics.contributions.rules import Intake
@@ -43,7 +31,7 @@ from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.devices.silence import Silence
 from fleetledger.coordinator.topics.devices.twins import Twins
 from fleetledger.coordinator.topics.keys.rules import KeyRules
-from fleetledger.coordinator.topics.models.entries import not_made
+from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.models.rules import Models
 from fleetledger.coordinator.topics.models.temperature import Temperature
 from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease, SignsNothing
@@ -206,26 +194,26 @@ class Core:
         answer = self.intake.payload_unusable if unusable else self.intake.payload_missing
         return answer(result.device, result.contribution, result.reason, now_ns)
 
-    def _worked(self, result: WorkResult) -> Decision:
+    def _worked(self, result: work.WorkResult) -> Decision:
         """Decide about what a worker made, or could not make."""
         match result:
-            case HeadSolved(solved):
+            case work.HeadSolved(solved):
                 return self.models.solved(solved)
-            case PartsJudged(judged):
+            case work.PartsJudged(judged):
                 return self.models.judged(judged)
-            case HeadExported(exported):
+            case work.HeadExported(exported):
                 return self.models.exported(exported)
-            case ModelNotMade(failed):
+            case work.ModelNotMade(failed):
                 return self.models.not_made(failed)
-            case RoundAveraged(averaged):
+            case work.RoundAveraged(averaged):
                 return self.rounds.averaged(averaged)
-            case RoundNotAveraged(number, reason):
+            case work.RoundNotAveraged(number, reason):
                 return self.rounds.not_averaged(number, reason)
-            case NetworkFrozen(backbone):
+            case work.NetworkFrozen(backbone):
                 return self.rounds.frozen(backbone)
-            case AdapterPrepared(network):
+            case work.AdapterPrepared(network):
                 return self.adapting.prepared(network)
-            case AdapterNotPrepared(reason):
+            case work.AdapterNotPrepared(reason):
                 return self.adapting.not_prepared(reason)
 
     def apply(self, entry: NewEntry, now_ns: int) -> tuple[Request, ...]:
@@ -260,15 +248,15 @@ class Core:
                 return self.intake.payload_unusable(device, contribution, reason, now_ns)
             case inputs.OperatorCommand(ticket):
                 return ask(AnswerOperator(ticket, False, reason))
-            case HeadSolved(solved):
+            case work.HeadSolved(solved):
                 return self.models.not_made(not_made(reason, solved=solved))
-            case HeadExported(exported):
+            case work.HeadExported(exported):
                 made = self.state.models.by_version[exported.version]
                 learned = None if made.lineage is None else made.solved
                 return self.models.not_made(not_made(reason, solved=learned))
-            case RoundAveraged(averaged):
+            case work.RoundAveraged(averaged):
                 return self.rounds.not_averaged(averaged.number, reason)
-            case NetworkFrozen() | AdapterPrepared():
+            case work.NetworkFrozen() | work.AdapterPrepared():
                 return self.adapting.not_prepared(reason)
             case inputs.Tick():
                 self._passed_over[self._looking] = now_ns + _PASSED_OVER_NS

@@ -13,22 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetledger.coordinator.core import work
 from fleetledger.coordinator.core.formatting import count_of
-from fleetledger.coordinator.core.work import (
-    AdapterNotPrepared,
-    AdapterPrepared,
-    AverageRound,
-    ExportHead,
-    FreezeNetwork,
-    HeadSolved,
-    Judging,
-    ModelNotMade,
-    PackImported,
-    PartsJudged,
-    PrepareAdapter,
-    SolveHead,
-    Work,
-)
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.adapters import adapter_of
@@ -42,7 +28,8 @@ from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
-from fleetledger.coordinator.topics.models.entries import ModelSolved, not_made, not_solved
+from fleetledger.coordinator.topics.models.entries import ModelSolved
+from fleetledger.coordinator.topics.models.kinds import not_made, not_solved
 from fleetledger.export.head import RowsHead
 from fleetledger.export.package import Lineage, pack_model
 from fleetledger.learning.errors import LearningError
@@ -105,22 +92,22 @@ class ModelMaker:
         self._sum: _Sum | None = None
         self._sums = sums or KeptSums(self._ledger, None)
 
-    def make(self, request: Work) -> Finished:
+    def make(self, request: work.Work) -> Finished:
         """Return what is asked for, or why there is none."""
         working_at(_named(request))
         match request:
-            case SolveHead():
+            case work.SolveHead():
                 return self.solve(request)
-            case AverageRound():
+            case work.AverageRound():
                 return self.networks.average(request)
-            case FreezeNetwork():
+            case work.FreezeNetwork():
                 return self.networks.freeze(request)
-            case PrepareAdapter():
+            case work.PrepareAdapter():
                 return self.adapt(request)
             case _:
                 return self.export(request)
 
-    def solve(self, request: SolveHead) -> Finished:
+    def solve(self, request: work.SolveHead) -> Finished:
         """Return the solved head, or why there is none."""
         try:
             with self._blobs() as blobs:
@@ -128,11 +115,11 @@ class ModelMaker:
         except (FleetledgerError, LearningError) as error:
             self._sum = None
             failed = not_solved(str(error), request.ledger_size, request.class_names)
-            return Finished(ModelNotMade(failed))
+            return Finished(work.ModelNotMade(failed))
 
-    def export(self, request: ExportHead | PackImported) -> Finished:
+    def export(self, request: work.ExportHead | work.PackImported) -> Finished:
         """Return the exported model, or why there is none; an imported one has its files."""
-        if isinstance(request, PackImported):
+        if isinstance(request, work.PackImported):
             return self._pack(request)
         if isinstance(request.lineage, NetworkImported):
             return self.networks.export(request, request.lineage)
@@ -140,17 +127,17 @@ class ModelMaker:
             with self._blobs() as blobs:
                 return self._export(request, blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(ModelNotMade(not_made(str(error), solved=request.solved)))
+            return Finished(work.ModelNotMade(not_made(str(error), solved=request.solved)))
 
-    def adapt(self, request: PrepareAdapter) -> Finished:
+    def adapt(self, request: work.PrepareAdapter) -> Finished:
         """Return an adapter on top of a solved model, or why there is none."""
         try:
             with self._blobs() as blobs:
                 return self._adapt(request, blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(AdapterNotPrepared(str(error)))
+            return Finished(work.AdapterNotPrepared(str(error)))
 
-    def _adapt(self, request: PrepareAdapter, blobs: Blobs) -> Finished:
+    def _adapt(self, request: work.PrepareAdapter, blobs: Blobs) -> Finished:
         recipe = request.recipe
         side = statistics_coordinator(recipe.lineage.method)
         assignment = side.read_assignment(recipe.lineage.settings)
@@ -160,16 +147,16 @@ class ModelMaker:
         weights = decode_head(blobs.get(request.head), shape).weights
         scale = request.logit_scale or assignment.settings.logit_scale
         network, files = adapter_of(request, weights, moments, scale)
-        return Finished(AdapterPrepared(network), blobs.stage(files))
+        return Finished(work.AdapterPrepared(network), blobs.stage(files))
 
-    def _pack(self, request: PackImported) -> Finished:
+    def _pack(self, request: work.PackImported) -> Finished:
         try:
             with self._blobs() as blobs:
                 return packed(request, blobs)
         except FleetledgerError as error:
-            return Finished(ModelNotMade(not_made(str(error))))
+            return Finished(work.ModelNotMade(not_made(str(error))))
 
-    def parts_of(self, request: SolveHead, blobs: Blobs) -> SummedParts:
+    def parts_of(self, request: work.SolveHead, blobs: Blobs) -> SummedParts:
         """Return the sum that a request asks for, with what it is made of."""
         side = statistics_coordinator(request.lineage.method)
         assignment = side.read_assignment(request.lineage.settings)
@@ -184,11 +171,11 @@ class ModelMaker:
         total = summed.total.renamed(names)
         return SummedParts(side, assignment, summed.lineage, total, names, counted, part)
 
-    def _judged_or_solved(self, request: SolveHead, blobs: Blobs) -> Finished:
+    def _judged_or_solved(self, request: work.SolveHead, blobs: Blobs) -> Finished:
         """Return what is to be set aside before a head is solved, or the head."""
         summed, judging = self.parts_of(request, blobs), request.judging
         if judging is not None and (verdict := judged(summed, judging)):
-            return Finished(PartsJudged(_set_aside(request, judging, verdict)))
+            return Finished(work.PartsJudged(_set_aside(request, judging, verdict)))
         try:
             solved, weights = self._solve(request, summed)
         except (FleetledgerError, LearningError):
@@ -196,10 +183,10 @@ class ModelMaker:
             if not parts or judging is None:
                 raise
             body = _set_aside(request, judging, Judgement(parts), Digest.of(vector))
-            return Finished(PartsJudged(body), blobs.stage([vector]))
-        return Finished(HeadSolved(solved), blobs.stage([weights]))
+            return Finished(work.PartsJudged(body), blobs.stage([vector]))
+        return Finished(work.HeadSolved(solved), blobs.stage([weights]))
 
-    def _solve(self, request: SolveHead, summed: SummedParts) -> tuple[ModelSolved, bytes]:
+    def _solve(self, request: work.SolveHead, summed: SummedParts) -> tuple[ModelSolved, bytes]:
         began = time.perf_counter()
         merged, counted = summed.total, summed.counted
         head = summed.side.solve(summed.assignment, merged, request.class_names)
@@ -221,7 +208,7 @@ class ModelMaker:
         )
         return solved, weights
 
-    def _brought_up(self, request: SolveHead, parts: _Parts, blobs: Blobs) -> _Sum:
+    def _brought_up(self, request: work.SolveHead, parts: _Parts, blobs: Blobs) -> _Sum:
         """Return the sum that the request asks for, starting from the sum of the last solve."""
         lineage, kept = request.lineage.frozen.digest, self._sum
         if kept is None or kept.lineage != lineage or kept.held.size > request.ledger_size:
@@ -251,7 +238,7 @@ class ModelMaker:
         self._sums.keep(blobs.ledger, request.lineage, kept_sum)
         return kept
 
-    def _of_before(self, request: SolveHead, ledger: LedgerReader) -> _Sum | None:
+    def _of_before(self, request: work.SolveHead, ledger: LedgerReader) -> _Sum | None:
         """Return the sum that an earlier run kept, if there is one."""
         found = self._sums.newest(ledger, request.lineage, request.ledger_size)
         if found is None:
@@ -263,7 +250,7 @@ class ModelMaker:
         added = {i: (counted[i].payload, counted[i].key.stage) for i in inside}
         return _Sum(lineage, found.total, held, added)
 
-    def _export(self, request: ExportHead, blobs: Blobs) -> Finished:
+    def _export(self, request: work.ExportHead, blobs: Blobs) -> Finished:
         solved, backbone = request.solved, request.lineage
         assert isinstance(backbone, BackboneImported)  # whole networks have no head of ours
         side = statistics_coordinator(backbone.method)
@@ -287,7 +274,7 @@ class ModelMaker:
 
 
 def _set_aside(
-    request: SolveHead, judging: Judging, verdict: Judgement, vector: Digest | None = None
+    request: work.SolveHead, judging: work.Judging, verdict: Judgement, vector: Digest | None = None
 ) -> ContributionsSetAside:
     return ContributionsSetAside(
         lineage=request.lineage.frozen.digest,
@@ -310,18 +297,18 @@ def _of_set_aside(summed: SummedParts) -> tuple[str, ...]:
     return (f"{count_of(len(aside), 'contribution')} of {devices} set aside",)
 
 
-def _named(request: Work) -> str:
+def _named(request: work.Work) -> str:
     """Return what a job makes, in words."""
     match request:
-        case SolveHead(version=version):
+        case work.SolveHead(version=version):
             return f"the head of model {version}"
-        case ExportHead(solved=solved):
+        case work.ExportHead(solved=solved):
             return f"the files of model {solved.version}"
-        case PackImported(version=version):
+        case work.PackImported(version=version):
             return f"the manifest of model {version}"
-        case AverageRound(opened=opened):
+        case work.AverageRound(opened=opened):
             return f"the mean of round {opened.number}"
-        case FreezeNetwork():
+        case work.FreezeNetwork():
             return "the frozen model of a trained network"
-        case PrepareAdapter():
+        case work.PrepareAdapter():
             return "an adapter"

@@ -12,16 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleetledger.coordinator.core.work import (
-    AverageRound,
-    ExportHead,
-    FreezeNetwork,
-    ModelNotMade,
-    NetworkFrozen,
-    RoundAveraged,
-    RoundNotAveraged,
-    TakePayload,
-)
+from fleetledger.coordinator.core import work
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.backbones import lineage_of
@@ -32,7 +23,7 @@ from fleetledger.coordinator.making.round_sum import RoundSum
 from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
-from fleetledger.coordinator.topics.models.entries import not_made
+from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened, WeightsAveraged
 from fleetledger.export.backbone import import_backbone
 from fleetledger.export.dense_package import pack_dense
@@ -80,12 +71,12 @@ class NetworkMaker:
         """Of the newest round whose answers are checked."""
         self._sum = RoundSum()
 
-    def check(self, request: TakePayload, payload: bytes) -> None:
+    def check(self, request: work.TakePayload, payload: bytes) -> None:
         """Raise the method's `ContributionError` unless a payload answers its round."""
         told = self._told_of(request)
         training_coordinator(request.lineage.method).check(told.assignment, payload, told.config)
 
-    def add(self, request: TakePayload, payload: bytes) -> None:
+    def add(self, request: work.TakePayload, payload: bytes) -> None:
         """Add an answer to its round's sum, after it was checked and stored."""
 
         def begin() -> Summing:
@@ -95,7 +86,7 @@ class NetworkMaker:
 
         self._sum.add(request, payload, begin)
 
-    def average(self, request: AverageRound, summed: Summing | None = None) -> Finished:
+    def average(self, request: work.AverageRound, summed: Summing | None = None) -> Finished:
         """Return the fleet's new weights, or why there are none.
 
         `summed` are the answers that the request lists, where somebody else added them as they
@@ -106,29 +97,31 @@ class NetworkMaker:
             with self._blobs() as blobs:
                 return self._average(request, own if summed is None else summed, blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(RoundNotAveraged(request.opened.number, str(error)))
+            return Finished(work.RoundNotAveraged(request.opened.number, str(error)))
         except ImportError as error:  # torch went since the network was imported
             reason = f"{error}, and the method needs it here: install the extra 'train'"
-            return Finished(RoundNotAveraged(request.opened.number, reason))
+            return Finished(work.RoundNotAveraged(request.opened.number, reason))
 
-    def export(self, request: ExportHead, lineage: NetworkImported) -> Finished:
+    def export(self, request: work.ExportHead, lineage: NetworkImported) -> Finished:
         """Return the network as ONNX, or why it is none."""
         try:
             with self._blobs() as blobs:
                 return handed_over(pack_network(request, lineage, blobs), blobs)
         except (FleetledgerError, LearningError) as error:
-            return Finished(ModelNotMade(not_made(str(error), solved=request.solved)))
+            return Finished(work.ModelNotMade(not_made(str(error), solved=request.solved)))
 
-    def freeze(self, request: FreezeNetwork) -> Finished:
+    def freeze(self, request: work.FreezeNetwork) -> Finished:
         """Return the frozen model of the lineage that follows, or why there is none."""
         try:
             with self._blobs() as blobs:
                 return self._freeze(request, blobs)
         except (FleetledgerError, LearningError) as error:
             failed = not_made(str(error), weights_index=request.weights_index)
-            return Finished(ModelNotMade(failed))
+            return Finished(work.ModelNotMade(failed))
 
-    def _average(self, request: AverageRound, summed: Summing | None, blobs: Blobs) -> Finished:
+    def _average(
+        self, request: work.AverageRound, summed: Summing | None, blobs: Blobs
+    ) -> Finished:
         began = time.perf_counter()
         lineage, opened = request.lineage, request.opened
         side = training_coordinator(lineage.method)
@@ -162,9 +155,9 @@ class NetworkMaker:
         )
         files = {offer.digest: made.extras[name] for name, offer in extras.items()}
         small = blobs.stage_named({weights.digest: made.weights, **files})
-        return Finished(RoundAveraged(averaged), small)
+        return Finished(work.RoundAveraged(averaged), small)
 
-    def _freeze(self, request: FreezeNetwork, blobs: Blobs) -> Finished:
+    def _freeze(self, request: work.FreezeNetwork, blobs: Blobs) -> Finished:
         network, successor = request.lineage, request.lineage.successor
         assert successor is not None
         trained = training_coordinator(network.method)
@@ -181,9 +174,9 @@ class NetworkMaker:
         body = export_body(described, arrays, network.preprocessing, base)
         backbone = import_backbone(body, network.preprocessing)
         imported, files = lineage_of(backbone, network.name, successor.method, successor.settings)
-        return Finished(NetworkFrozen(imported), blobs.stage(files))
+        return Finished(work.NetworkFrozen(imported), blobs.stage(files))
 
-    def _told_of(self, request: TakePayload) -> _Told:
+    def _told_of(self, request: work.TakePayload) -> _Told:
         lineage, opened = request.lineage, request.round
         assert isinstance(lineage, NetworkImported)
         assert opened is not None
@@ -232,7 +225,7 @@ def _given(payload: Digest, samples: int, blobs: Blobs) -> CountedUpdate:
     return CountedUpdate(samples, lambda: blobs.get(payload))
 
 
-def pack_network(request: ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:
+def pack_network(request: work.ExportHead, lineage: NetworkImported, blobs: Blobs) -> ExportedModel:
     """Return a trained network as files: behind its backbone, or as trunk and rows of its own."""
     side = training_coordinator(lineage.method)
     assignment = side.read_assignment(lineage.settings)

@@ -37,7 +37,7 @@ from fleetledger.coordinator.provisioning.broker_access import (
 from fleetledger.coordinator.provisioning.device_table import NO_DATA, TableRow
 from fleetledger.coordinator.serving.broker_folders import KnownBroker
 from fleetledger.coordinator.serving.inviting import Invited, invite_all
-from fleetledger.coordinator.serving.operator import here, send_all
+from fleetledger.coordinator.serving.sending import send_all
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,
@@ -254,7 +254,7 @@ def _tag(home: Path, rows: Sequence[TableRow]) -> tuple[int, ...]:
     ]
     if not commands:
         return ()
-    answers = send_all(home, commands, carry_out_here=here(home))
+    answers = send_all(home, commands)
     wrong = [answer.text for answer in answers if not answer.done]
     if wrong:
         raise CommandError("; ".join(wrong))

@@ -18,24 +18,14 @@ from pydantic import TypeAdapter, ValidationError
 from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import ProxyError
-from fleetledger.coordinator.proxy.records import (
-    Change,
-    Final,
-    GradientsAnswered,
-    GradientsKept,
-    HeldGradients,
-    Name,
-    OrderScored,
-    ProxyRecords,
-    ScoredOrder,
-)
+from fleetledger.coordinator.proxy import records
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.proxy import Scored
 from fleetledger.schemas.receipts import Accepted
 from fleetledger.schemas.table_layout import lay_out
 from fleetledger.schemas.values import DeviceId, Digest
 
-_FINAL: TypeAdapter[Final] = TypeAdapter(Final)
+_FINAL: TypeAdapter[records.Final] = TypeAdapter(records.Final)
 LAYOUT = 1
 _TABLES = """
 CREATE TABLE letter (
@@ -87,7 +77,7 @@ class ProxyStore:
         """Close the database."""
         self._db.close()
 
-    def load(self) -> ProxyRecords:
+    def load(self) -> records.ProxyRecords:
         """Return what was written; raise `ProxyError` where it cannot be read."""
         with self._translated("read"):
             rows = self._db.execute(
@@ -95,14 +85,14 @@ class ProxyStore:
             ).fetchall()
             try:
                 gradients = [_held(row) for row in rows]
-                return ProxyRecords({held.name: held for held in gradients}, self._scored())
+                return records.ProxyRecords({held.name: held for held in gradients}, self._scored())
             except (ValidationError, ValueError) as error:
                 raise ProxyError(
                     f"{self._path}: holds what this program cannot read ({error}); use the program "
                     "that wrote it, or move the file away: gradients of this task are lost then"
                 ) from error
 
-    def commit(self, changes: Sequence[Change]) -> None:
+    def commit(self, changes: Sequence[records.Change]) -> None:
         """Write all changes in one transaction; raise `ProxyError`, and write nothing, if not."""
         with self._translated("written"):
             with self._db.atomic():
@@ -112,7 +102,7 @@ class ProxyStore:
                 # Pages of before stay in the log else, with what was just deleted.
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def payload(self, name: Name) -> bytes:
+    def payload(self, name: records.Name) -> bytes:
         """Return the gradients of a message that waits."""
         with self._translated("read"):
             row = self._db.execute(
@@ -129,9 +119,9 @@ class ProxyStore:
             row = self._db.execute("SELECT state FROM scored").fetchone()
         return None if row is None else bytes(row[0])
 
-    def _write(self, change: Change) -> None:
+    def _write(self, change: records.Change) -> None:
         match change:
-            case GradientsKept(held, data):
+            case records.GradientsKept(held, data):
                 self._db.execute(
                     "INSERT INTO letter VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
                     [
@@ -143,14 +133,14 @@ class ProxyStore:
                         data,
                     ],
                 )
-            case GradientsAnswered(name, answer):
+            case records.GradientsAnswered(name, answer):
                 self._db.execute(
                     f"UPDATE letter SET answer = ? WHERE {_WHERE}",  # noqa: S608 - a constant
                     [answer.model_dump_json(), *_row(name)],
                 )
                 if not isinstance(answer, Accepted):
                     self._forget(name)
-            case OrderScored(scored, state, used):
+            case records.OrderScored(scored, state, used):
                 self._db.execute(
                     "INSERT OR REPLACE INTO scored VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
                     [
@@ -166,20 +156,20 @@ class ProxyStore:
                 for name in used:
                     self._forget(name)
 
-    def _forget(self, name: Name) -> None:
+    def _forget(self, name: records.Name) -> None:
         self._db.execute(
             f"UPDATE letter SET device = NULL, data = NULL, size = 0 WHERE {_WHERE}",  # noqa: S608
             _row(name),
         )
 
-    def _scored(self) -> ScoredOrder | None:
+    def _scored(self) -> records.ScoredOrder | None:
         row = self._db.execute(
             "SELECT answer, stage, part, lineage, weights, task FROM scored"
         ).fetchone()
         if row is None:
             return None
         answer, stage, part, lineage, weights, task = row
-        return ScoredOrder(
+        return records.ScoredOrder(
             Scored.model_validate_json(answer),
             PartKey(stage=stage, part=part),
             Digest(lineage),
@@ -197,25 +187,25 @@ class ProxyStore:
             ) from error
 
 
-def _deletes(change: Change) -> bool:
+def _deletes(change: records.Change) -> bool:
     match change:
-        case GradientsAnswered(answer=answer):
+        case records.GradientsAnswered(answer=answer):
             return not isinstance(answer, Accepted)
-        case OrderScored():
+        case records.OrderScored():
             return True
         case _:
             return False
 
 
-def _row(name: Name) -> list[int | str]:
+def _row(name: records.Name) -> list[int | str]:
     return [name.key.stage, name.key.part, name.payload]
 
 
-def _held(row: Sequence[object]) -> HeldGradients:
+def _held(row: Sequence[object]) -> records.HeldGradients:
     stage, part, payload, device, method, lineage, size, answer = row
     assert isinstance(size, int)
-    return HeldGradients(
-        Name(PartKey.model_validate({"stage": stage, "part": part}), Digest(payload)),
+    return records.HeldGradients(
+        records.Name(PartKey.model_validate({"stage": stage, "part": part}), Digest(payload)),
         None if device is None else DeviceId(device),
         str(method),
         Digest(lineage),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading.answers import RightCount
 from fleetledger.coordinator.reading.old_and_new import names_of_newest
-from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, measured_by
+from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
+from fleetledger.coordinator.topics.models.kinds import measured_by
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 

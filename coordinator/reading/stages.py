@@ -67,7 +67,7 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
         if stage is None:
             continue
         contributors, parts, samples, names = given.get(number, (0, 0, 0, "[]"))
-        gave, closed = json.loads(names), stage.closed
+        gave = json.loads(names)
         found.append(
             StageFacts(
                 stage=number,
@@ -77,9 +77,9 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
                 opened_by=stage.opened_by,
                 closed_index=stage.closed_index,
                 closed_ns=stage.closed_ns,
-                closed_because=None if closed is None else closed.reason,
-                answered=None if closed is None else closed.answered,
-                expected=None if closed is None else closed.expected,
+                closed_because=stage.closed_because,
+                answered=stage.answered,
+                expected=stage.expected,
                 contributions=parts,
                 contributors=contributors,
                 samples=samples,

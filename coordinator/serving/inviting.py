@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.keys import coordinator_key
-from fleetledger.coordinator.serving.operator import here, send_all
+from fleetledger.coordinator.serving.sending import send_all
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.keys.commands import InviteDevice
 from fleetledger.coordinator.trust.invitations import Invitations
@@ -56,7 +56,6 @@ def invite_all(
             InviteDevice(device=token.device, invitation=token.invitation, expires_ns=expires_ns)
             for token in tokens
         ],
-        carry_out_here=here(home),
     )
     for token, answer in zip(tokens, answers, strict=True):
         if not answer.done:

@@ -11,7 +11,7 @@ import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.core.inputs import OperatorCommand
 from fleetledger.coordinator.errors import (
-    CommandError,
     InboxError,
-    OperatorTimeoutError,
-    QuestionError,
 )
 from fleetledger.schemas.message import explain
 from fleetledger.schemas.private_file import make_home
@@ -198,96 +195,3 @@ class OperatorInbox:
             held = "locked" in str(error)
             cause = HELD if held else f"{error}; look at the disk's space and health"
             raise InboxError(f"{self._path}: cannot be {verb} now: {cause}") from error
-
-
-def here(home: Path) -> Callable[[], bool]:
-    """Return what carries out commands in this process, if no coordinator runs in `home`.
-
-    A coordinator's core is imported when that is called: most of the command line needs none.
-    """
-
-    def carry_out() -> bool:
-        from fleetledger.coordinator.serving.engine import carry_out_waiting  # noqa: PLC0415
-
-        return carry_out_waiting(home)
-
-    return carry_out
-
-
-def send(
-    home: Path,
-    command: Command,
-    *,
-    carry_out_here: Callable[[], bool],
-    timeout_seconds: float = 30.0,
-    actor: str = OPERATOR,
-) -> str:
-    """Submit a command, wait for it, and return the answer's text, as `carried_out` does."""
-    return carried_out(
-        home,
-        command,
-        carry_out_here=carry_out_here,
-        timeout_seconds=timeout_seconds,
-        actor=actor,
-    ).text
-
-
-def carried_out(
-    home: Path,
-    command: Command,
-    *,
-    carry_out_here: Callable[[], bool],
-    timeout_seconds: float = 30.0,
-    actor: str = OPERATOR,
-) -> CommandAnswer:
-    """Submit a command, wait for it, and return the answer.
-
-    `carry_out_here` is called while no answer comes; it carries the inbox out in this process if
-    no coordinator runs, and returns whether it did. Raises `CommandError` if the command was
-    refused and `OperatorTimeoutError` if nobody answered.
-    """
-    (answer,) = send_all(
-        home,
-        (command,),
-        carry_out_here=carry_out_here,
-        timeout_seconds=timeout_seconds,
-        actor=actor,
-    )
-    if answer.asks:
-        raise QuestionError(answer.text)
-    if not answer.done:
-        raise CommandError(answer.text)
-    return answer
-
-
-def send_all(
-    home: Path,
-    commands: Sequence[Command],
-    *,
-    carry_out_here: Callable[[], bool],
-    timeout_seconds: float = 30.0,
-    actor: str = OPERATOR,
-) -> list[CommandAnswer]:
-    """Submit commands together, wait for all of them, and return their answers in this order.
-
-    Raises `OperatorTimeoutError` where none of those left was answered within the time.
-    """
-    inbox = OperatorInbox(home)
-    try:
-        tickets = [inbox.submit(command, actor=actor) for command in commands]
-        carry_out_here()
-        return [_wait(inbox, ticket, home, timeout_seconds) for ticket in tickets]
-    finally:
-        inbox.close()
-
-
-def _wait(inbox: OperatorInbox, ticket: str, home: Path, seconds: float) -> CommandAnswer:
-    deadline = time.monotonic() + seconds
-    while (answer := inbox.answer_to(ticket)) is None:
-        if time.monotonic() >= deadline:
-            raise OperatorTimeoutError(
-                f"the coordinator of {home} did not answer within {seconds:g} s; "
-                "see its log, the command is still waiting in its inbox"
-            )
-        time.sleep(POLL_SECONDS)
-    return answer

@@ -32,12 +32,8 @@ from fleetledger.device_agent.sources.cache import DigestCache, HashedFile
 from fleetledger.device_agent.sources.folder import SUFFIXES, sample_files, seen_at_rest, why_unread
 from fleetledger.device_agent.sources.masks import check_same_size, decode_mask
 from fleetledger.learning.errors import ImageError
-from fleetledger.learning.numerics.preprocessing import (
-    Mode,
-    check_pixels,
-    decode_picture,
-    open_picture,
-)
+from fleetledger.learning.numerics.framing import Mode
+from fleetledger.learning.numerics.preprocessing import check_pixels, decode_picture, open_picture
 from fleetledger.schemas.progress import working_at
 from fleetledger.schemas.regular_files import open_regular
 from fleetledger.schemas.reports import Problem

@@ -9,13 +9,10 @@ model's size to the picture's own, linear between the centres of pixels as in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from fleetledger.learning.numerics.preprocessing import PreprocessingSpec
 
 OUTSIDE = 255
 """Value of a mask where nothing is said."""
@@ -23,6 +20,51 @@ MAX_ROWS = 255
 """Rows that a mask of 8 bits has values for, beside `OUTSIDE`."""
 _BAND_NUMBERS = 1 << 22
 """Scores at the picture's size that are in memory at a time: 16 MiB."""
+Mode = Literal["L", "RGB", "BGR"]
+
+
+class PreprocessingSpec(Protocol):
+    """What it takes to know of pictures; `schemas.models.Preprocessing` fits, or a dataclass."""
+
+    @property
+    def mode(self) -> Mode:
+        """Grey or colour, with the order of the channels."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the result in pixels."""
+
+    @property
+    def interpolation(self) -> str:
+        """One of nearest, bilinear, bicubic, lanczos, opencv_bilinear."""
+
+    @property
+    def resize(self) -> Literal["stretch", "shorter_side_crop", "letterbox"]:
+        """Stretch to `size`, crop centrally after `shorter_side`, or fit into `size` and pad."""
+
+    @property
+    def shorter_side(self) -> int | None:
+        """Pixels of the shorter side before the crop; given with that rule."""
+
+    @property
+    def pad(self) -> int | None:
+        """Level of a letterbox's borders; None for `PAD`."""
+
+    @property
+    def divide_by(self) -> int:
+        """Divisor of the 8-bit values: 255 or 1."""
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Subtracted after the division, per channel."""
+
+    @property
+    def deviation(self) -> tuple[float, ...]:
+        """Divides the difference, per channel."""
+
+    @property
+    def layout(self) -> Literal["NCHW", "NHWC"]:
+        """Order of the axes."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ import io
 import struct
 import zlib
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fleetledger.learning.errors import ImageError, TextError
-from fleetledger.learning.numerics.framing import OUTSIDE, Frame, frame_of
+from fleetledger.learning.numerics.framing import OUTSIDE, Frame, Mode, PreprocessingSpec, frame_of
 from fleetledger.learning.numerics.opencv_resize import resize_bilinear
 from fleetledger.learning.numerics.tokens import TextSpec, token_ids
 
@@ -37,7 +37,6 @@ because Pillow loads all its decoders into memory when it meets a name beyond th
 
 PAD = 114
 """Level of a letterbox's borders unless another is set: that of most detectors' training."""
-Mode = Literal["L", "RGB", "BGR"]
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -50,50 +49,6 @@ _UNREAD_FAULTS = (
     *(struct.error, zlib.error),
 )
 """What Pillow's decoders raise for damaged files; `UnidentifiedImageError` is an `OSError`."""
-
-
-class PreprocessingSpec(Protocol):
-    """What it takes to know of pictures; `schemas.models.Preprocessing` fits, or a dataclass."""
-
-    @property
-    def mode(self) -> Mode:
-        """Grey or colour, with the order of the channels."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width of the result in pixels."""
-
-    @property
-    def interpolation(self) -> str:
-        """One of nearest, bilinear, bicubic, lanczos, opencv_bilinear."""
-
-    @property
-    def resize(self) -> Literal["stretch", "shorter_side_crop", "letterbox"]:
-        """Stretch to `size`, crop centrally after `shorter_side`, or fit into `size` and pad."""
-
-    @property
-    def shorter_side(self) -> int | None:
-        """Pixels of the shorter side before the crop; given with that rule."""
-
-    @property
-    def pad(self) -> int | None:
-        """Level of a letterbox's borders; None for `PAD`."""
-
-    @property
-    def divide_by(self) -> int:
-        """Divisor of the 8-bit values: 255 or 1."""
-
-    @property
-    def mean(self) -> tuple[float, ...]:
-        """Subtracted after the division, per channel."""
-
-    @property
-    def deviation(self) -> tuple[float, ...]:
-        """Divides the difference, per channel."""
-
-    @property
-    def layout(self) -> Literal["NCHW", "NHWC"]:
-        """Order of the axes."""
 
 
 def preprocess(

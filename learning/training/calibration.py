@@ -10,14 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 
 from fleetledger.learning.training.work import Work
-
-if TYPE_CHECKING:
-    from fleetledger.learning.training.settings import TrainingEngineSettings
 
 Kind = Mapping[str, str | int]
 """What is timed and where, as the file of a calibration tells it."""
@@ -50,26 +47,6 @@ class Calibrations(Protocol):
         ...
 
 
-def kind_of(work: Work, agents: int, settings: TrainingEngineSettings) -> Kind:
-    """Return what decides, beside the machine, how fast so many agents' works are trained.
-
-    Losses are dataclasses, whose texts say networks and terms in full. How many classes there are
-    by now is no part of it.
-    """
-    batching, inputs = work.batching, work.data.like
-    first = next(iter(work.parameters.values()))
-    return {
-        "loss": repr(work.loss),
-        "trained": f"{len(work.parameters)} tensors",
-        "batch": f"{batching.size}, from {batching.smallest} on",
-        "inputs": f"{tuple(inputs.shape[1:])} {inputs.dtype}, {work.pictures!r}",
-        "precision": f"{first.dtype}, autocast {settings.autocast}, tf32 {settings.tf32}",
-        "steps": f"{settings.steps}, channels last {settings.channels_last}",
-        "agents": agents,
-        "device": _name_of(settings.device),
-    }
-
-
 def versions_here() -> Kind:
     """Return what a calibration holds for beside its kind: it is stale with others."""
     return {"torch": torch.__version__, "threads": torch.get_num_threads()}
@@ -97,8 +74,3 @@ def _seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
-
-
-def _name_of(device: str) -> str:
-    place = torch.device(device)
-    return str(torch.cuda.get_device_name(place) if place.type == "cuda" else place.type)

@@ -13,9 +13,9 @@ import torch
 
 from fleetledger.learning.training.calibration import (
     Calibration,
+    Kind,
     agents_timed,
     by_size,
-    kind_of,
     shortest,
     versions_here,
 )
@@ -33,6 +33,26 @@ _ALONE, _STACKED_ON_HOST, _STACKED_ON_CARD = 2, 8, 32
 """Agents that the loop and the stack are timed on: a card has room for many side by side."""
 
 _Train = Callable[[Sequence[Work], TrainingEngineSettings], list[Trained]]
+
+
+def kind_of(work: Work, agents: int, settings: TrainingEngineSettings) -> Kind:
+    """Return what decides, beside the machine, how fast so many agents' works are trained.
+
+    Losses are dataclasses, whose texts say networks and terms in full. How many classes there are
+    by now is no part of it.
+    """
+    batching, inputs = work.batching, work.data.like
+    first = next(iter(work.parameters.values()))
+    return {
+        "loss": repr(work.loss),
+        "trained": f"{len(work.parameters)} tensors",
+        "batch": f"{batching.size}, from {batching.smallest} on",
+        "inputs": f"{tuple(inputs.shape[1:])} {inputs.dtype}, {work.pictures!r}",
+        "precision": f"{first.dtype}, autocast {settings.autocast}, tf32 {settings.tf32}",
+        "steps": f"{settings.steps}, channels last {settings.channels_last}",
+        "agents": agents,
+        "device": _name_of(settings.device),
+    }
 
 
 def train(works: Sequence[Work], settings: TrainingEngineSettings) -> list[Trained]:
@@ -110,3 +130,8 @@ def _calibrated(works: Sequence[Work], settings: TrainingEngineSettings) -> Cali
     loop = shortest(lambda: train_in_loop(alone, settings), _CALIBRATION_RUNS)
     stack = shortest(lambda: train_stacked(stacked, settings), _CALIBRATION_RUNS)
     return Calibration(loop / len(alone), stack / len(stacked))
+
+
+def _name_of(device: str) -> str:
+    place = torch.device(device)
+    return str(torch.cuda.get_device_name(place) if place.type == "cuda" else place.type)

@@ -26,7 +26,7 @@ from fleetledger.simulator.engines.interface import Prepared, Watch
 from fleetledger.simulator.engines.network_inputs import SampleInputs, inputs_of
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.run.durable import replace_file
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.training import TrainerPoolSettings
 

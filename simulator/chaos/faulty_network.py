@@ -16,8 +16,7 @@ from fleetledger.simulator.chaos.faults import NetworkFaults, dice
 from fleetledger.simulator.virtual.loop import Loop
 from fleetledger.simulator.virtual.network import VirtualConnection, VirtualNetwork
 from fleetledger.transport.interface import OutgoingMessage
-from fleetledger.transport.memory import BrokerSession, InMemoryBroker
-from fleetledger.transport.memory_connection import InMemoryConnection
+from fleetledger.transport.memory import BrokerSession, InMemoryBroker, InMemoryConnection
 
 LATENCY_SECONDS = 0.02
 

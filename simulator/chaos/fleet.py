@@ -43,7 +43,7 @@ from fleetledger.simulator.rollouts.importing import version_of
 from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.loop import Loop
-from fleetledger.transport.memory_connection import InMemoryConnection
+from fleetledger.transport.memory import InMemoryConnection
 
 EFFECTS = (
     (AgentStore, "commit", "commit"),

@@ -41,7 +41,8 @@ from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan, StagePlan
 from fleetledger.simulator.plan.making import make_plan
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
-from fleetledger.simulator.scenario.model import TEXTS, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import TEXTS
 from fleetledger.simulator.scenario.trainer import trainer_of, trains_on_features
 
 FLEET = FleetId("chaos")

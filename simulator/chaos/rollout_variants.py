@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan, RolloutPlan
-from fleetledger.simulator.scenario.model import (
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.rollout import CandidateSettings, RolloutSettings
+from fleetledger.simulator.scenario.sections import (
     DataSettings,
     DeviceSettings,
     MethodSettings,
     PartitionSettings,
-    Scenario,
     StageSettings,
 )
-from fleetledger.simulator.scenario.rollout import CandidateSettings, RolloutSettings
 
 TEST_PER_CLASS = 10
 _DEVICES = 6

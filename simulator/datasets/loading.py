@@ -25,7 +25,7 @@ from fleetledger.simulator.datasets.torchvision_sets import (
     load_torchvision,
 )
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import DataSettings
+from fleetledger.simulator.scenario.sections import DataSettings
 
 _BY_TORCHVISION = {"cifar10": CIFAR10, "cifar100": CIFAR100, "fashion-mnist": FASHION_MNIST}
 

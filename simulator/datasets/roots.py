@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import DataSettings
+from fleetledger.simulator.scenario.sections import DataSettings
 
 
 def root_of(data: DataSettings, what: str = "the folder of the data set") -> Path:

@@ -26,7 +26,7 @@ from fleetledger.simulator.datasets.character_names import character_class
 from fleetledger.simulator.datasets.images import Split
 from fleetledger.simulator.datasets.text_windows import Corpus, TextWindows
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import TextSettings
+from fleetledger.simulator.scenario.sections import TextSettings
 
 Indices = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fleetledger.simulator.datasets.samples import SampleSet
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.partitions import RULES_BY_CLASS, partition_by_owner
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Indices = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ import numpy as np
 from fleetledger.simulator.plan.fleet_plan import Group
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.shares import part_of
-from fleetledger.simulator.scenario.model import GroupSettings
+from fleetledger.simulator.scenario.sections import GroupSettings
 
 
 def group_devices(

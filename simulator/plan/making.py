@@ -24,7 +24,8 @@ from fleetledger.simulator.plan.remarks import (
 from fleetledger.simulator.plan.roster import Roster
 from fleetledger.simulator.plan.stages import Stages, describe_unequal, divide_classes
 from fleetledger.simulator.plan.streams import random_stream
-from fleetledger.simulator.scenario.model import DeviceSettings, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import DeviceSettings
 
 Indices = NDArray[np.int64]
 

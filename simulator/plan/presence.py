@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetledger.simulator.plan.streams import random_stream
-from fleetledger.simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 
 
 @dataclass(frozen=True)

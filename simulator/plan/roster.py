@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.scenario.model import Absence, DeviceSettings
+from fleetledger.simulator.scenario.sections import Absence, DeviceSettings
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import ClassName
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.order import order_classes
-from fleetledger.simulator.scenario.model import StageSettings
+from fleetledger.simulator.scenario.sections import StageSettings
 
 Stages = tuple[tuple[int, ...], ...]
 """The labels of every stage."""

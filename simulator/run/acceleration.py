@@ -6,7 +6,7 @@ from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.accelerator import Accelerator
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.features.providers import torch_has_cuda
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 
 
 def accelerator_of(engine: EngineSettings) -> Accelerator | None:

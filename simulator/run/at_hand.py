@@ -7,7 +7,8 @@ from pathlib import Path
 from fleetledger.simulator.backbones.from_torchvision import weights_file
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import BackboneSettings
-from fleetledger.simulator.scenario.model import WITHOUT_FILES, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.tiny import Absent
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.memory import quick_allocation
 from fleetledger.simulator.engines.interface import Engine, Prepared, Watch
-from fleetledger.simulator.scenario.checks import has_light_agents
+from fleetledger.simulator.scenario.model import has_light_agents
 from fleetledger.simulator.scenario.trainer import JOINT
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from fleetledger.simulator.metrics.headline import METRICS
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.report.numbers import show_summary
-from fleetledger.simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.scenario.sections import PublishedCurve
 
 SHOWN = (
     "average_incremental_accuracy",

@@ -13,7 +13,8 @@ from rich.table import Table
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.shown import Report
 from fleetledger.simulator.scenario.loading import load_scenario
-from fleetledger.simulator.scenario.model import WITHOUT_FILES, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.shipped import shipped_names
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.study import load_study

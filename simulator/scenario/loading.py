@@ -15,12 +15,13 @@ from fleetledger.schemas.setting_faults import tell
 from fleetledger.schemas.user_text import decode_text
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.method_check import check_method
-from fleetledger.simulator.scenario.model import MethodSettings, Scenario
+from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.overrides import (
     Content,
     merge,
     read_overrides,
 )
+from fleetledger.simulator.scenario.sections import MethodSettings
 from fleetledger.simulator.scenario.shipped import shipped_names, shipped_text
 from fleetledger.simulator.scenario.studies import study_names
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS

@@ -1,415 +1,42 @@
 """A scenario: everything that decides a run, as one checked model; `docs/scenarios.md` shows it.
 
-Each section of the TOML file is a class here. What a section means is carried out elsewhere: data
-sets in `simulator.datasets`, classes, stages and devices in `simulator.plan`, the rest in
-`simulator.engines`.
+What depends on the images (how many classes there are, who owns them) is checked when the plan is
+made.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections import Counter
+from typing import Annotated
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from fleetledger.device_agent.settings import AgentDetectionSettings, PolicySettings
-from fleetledger.methods.training import Exemplars
+from fleetledger.device_agent.settings import AgentDetectionSettings
+from fleetledger.methods.registry import descriptor
+from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict, is_absent
-from fleetledger.schemas.values import ClassName
-from fleetledger.simulator.datasets.patterns import PatternSettings
-from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
 from fleetledger.simulator.scenario.backbone import BackboneSettings
-from fleetledger.simulator.scenario.base_session import BaseSession
-from fleetledger.simulator.scenario.checks import (
-    check_absence,
-    check_devices,
-    check_scenario,
-    check_stages,
-)
 from fleetledger.simulator.scenario.rollout import RolloutSettings
-from fleetledger.simulator.scenario.rollout_check import check_rollout
+from fleetledger.simulator.scenario.sections import (
+    DataSettings,
+    DeviceSettings,
+    EngineSettings,
+    EvaluationSettings,
+    MethodSettings,
+    PublishedCurve,
+    RoundSettings,
+    StageSettings,
+)
 
-DataSet = Literal[
-    "digits",
-    "npz",
-    "cifar10",
-    "cifar100",
-    "fashion-mnist",
-    "omniglot",
-    "image-folder",
-    "patterns",
-    "tiny-imagenet",
-    "mini-imagenet",
-    "imagenet",
-    "imagenet-r",
-    "shakespeare",
-    "grammar",
-    "digit-scenes",
-    "voc",
-    "ade20k",
-    "camvid",
-    "segmentation-npz",
-]
-TEXTS = ("shakespeare", "grammar")
-"""Data sets of texts."""
-SCENES = ("digit-scenes", "voc", "ade20k", "camvid", "segmentation-npz")
-"""Data sets of pictures with a class for every pixel."""
-WITHOUT_FILES = ("digits", "patterns", "grammar", "digit-scenes")
-"""Data sets that are made on the spot or come with a library."""
-Share = Annotated[float, Field(gt=0, le=1)]
-
-
-class TextSettings(Strict):
-    """`[data.text]`: how a text by several speakers becomes samples (docs/text.md)."""
-
-    length: int = Field(default=64, ge=1, le=1024)
-    """Characters of a sample; its class is the character that follows."""
-    classes: int | None = Field(default=None, ge=2)
-    """So many of the most frequent characters are classes; left out, all."""
-    speakers: int = Field(default=100, ge=1)
-    """Those who speak most are natural owners; what all others say is public text, from which an
-    encoder may learn."""
-    windows: int = Field(default=1000, ge=1)
-    """Most training samples of a speaker, evenly spaced over what is to be learned from."""
-    test_windows: int = Field(default=200, ge=1)
-    """Most test samples of a speaker, evenly spaced over the rest."""
-
-
-class DataSettings(Strict):
-    """`[data]`: which images, and how many of them."""
-
-    set: DataSet = "digits"
-    """Name of the data set; docs/datasets.md describes them."""
-    root: str | None = None
-    """Folder of the data set, or the file for `npz`, `segmentation-npz` and `shakespeare`.
-    `digits`, `patterns`, `digit-scenes` and `grammar` need none."""
-    per_class: int | None = Field(default=None, ge=1)
-    """At most so many training images of every class; left out, all. Of pictures with masks, which
-    show several classes, the first so many with each, so that a class may come to more."""
-    test_per_class: int | None = Field(default=None, ge=1)
-    """At most so many test images of every class; left out, all."""
-    test_share: Share = 0.25
-    """Share of every class that becomes test data, where a data set has no test part of its own
-    (digits, omniglot, imagenet-r, an image-folder without `test` or `val`); of texts the last share
-    of what every speaker says; of digit-scenes that of the scans which only test scenes are drawn
-    from."""
-    test_hue: float = Field(default=0.0, ge=0, le=0.5)
-    """The most by which the hue of each test picture is turned by chance, as a share of the colour
-    circle; of pictures in colour."""
-    text: TextSettings = TextSettings()
-    """How texts become samples."""
-    patterns: PatternSettings = PatternSettings()
-    """Number and size of `patterns`."""
-    scenes: SceneSettings = SceneSettings()
-    """Number and size of `digit-scenes`."""
-
-    @property
-    def with_masks(self) -> bool:
-        """Whether the pictures have a class for every pixel."""
-        return self.set in SCENES
-
-
-class StageSettings(Strict):
-    """`[stages]`: in which order classes come, and how many with each stage."""
-
-    order: Literal["seeded", "as-is", "icarl"] = "seeded"
-    """`seeded`: shuffled by the run's seed. `as-is`: as the data set numbers them. `icarl`: the
-    order of the iCaRL program for CIFAR-100."""
-    classes: int | None = Field(default=None, ge=1)
-    """Use only the first so many classes of the order; left out, all."""
-    count: int = Field(default=5, ge=1, le=1000)
-    """T, the number of stages."""
-    first: int | None = Field(default=None, ge=1)
-    """Classes of the first stage, where it is larger than the others."""
-    setting: str | None = Field(default=None, pattern=r"^[1-9][0-9]*-[1-9][0-9]*$")
-    """Classes of the first stage and of each later one as papers on segmentation name them, like
-    `15-1`; instead of `count` and `first`, and beside `classes`."""
-    lists: tuple[tuple[ClassName, ...], ...] = ()
-    """The classes of every stage by name; instead of `order`, `classes`, `count`, `first` and
-    `setting`."""
-    scenes: Literal["overlapped", "disjoint"] = "overlapped"
-    """Of pictures with masks, those of a stage: all with any of its classes, in whose masks classes
-    of later stages are background; or only those of them that show no class of a later stage."""
-    opened_by: Literal["schedule", "reports"] = "schedule"
-    """`schedule`: the operator opens each stage when its data have come. `reports`: the operator
-    opens the first, and what devices report as new opens the others."""
-
-    @property
-    def total(self) -> int:
-        """T, however the stages are told."""
-        if self.lists:
-            return len(self.lists)
-        if self.setting is None or self.classes is None:
-            return self.count
-        first, step = map(int, self.setting.split("-"))
-        return 1 + (self.classes - first) // step
-
-    @property
-    def larger_first(self) -> int | None:
-        """Classes of the first stage where it need not be as large as the others."""
-        if self.setting is None:
-            return self.first
-        return int(self.setting.split("-")[0]) if self.total > 1 else None
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        check_stages(self)
-        return self
-
-
-class PartitionSettings(Strict):
-    """`[devices.partition]`: how a stage's training images are dealt to the devices."""
-
-    rule: Literal["iid", "dirichlet", "class-share", "one-class", "owner"] = "dirichlet"
-    """`iid`: every class is spread evenly (DCID). `dirichlet`: shares of every class are drawn, and
-    full devices get no more (STSA). `class-share`: every device draws classes of the stage and gets
-    `image_share` of their images, so devices may hold the same image (LGA, FBL). `one-class`: every
-    device gets one class of the stage. `owner`: every device is a natural owner, such as Omniglot's
-    drawer."""
-    beta: float = Field(default=0.5, gt=0)
-    """Concentration of `dirichlet`, for each device; smaller is more skewed. DCID's alpha is that
-    of all devices together: divide it by their number."""
-    full_devices_get_none: bool = True
-    """Whether `dirichlet` leaves out devices that hold N/K images already."""
-    least_images: int = Field(default=1, ge=0)
-    """Images of a stage that every device has at least under `dirichlet`, which draws again until
-    it is so. 0, for fleets too large for that, lets devices stay without."""
-    class_share: Share = 0.6
-    """Share of the stage's classes that a device draws under `class-share`."""
-    image_share: Share = 1.0
-    """Share of the images of its classes that a device gets under `class-share`."""
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] = ()
-    """A seed for each stage, with which NumPy's default generator deals its images, as another
-    program did; left out, the seed of the run decides."""
-
-
-class GroupSettings(Strict):
-    """`[devices.groups]`: old, new and newly joined devices, drawn anew for every stage."""
-
-    rule: Literal["none", "redrawn"] = "none"
-    """`none`: every device gets data of every stage. `redrawn`: from the second stage on a share of
-    the present devices gets data of the new classes, the others keep what they have."""
-    new_share: float = Field(default=0.9, ge=0, le=1)
-    """Share of the devices already present that gets the new classes (Z_n or S_c)."""
-    joining: int = Field(default=0, ge=0)
-    """Devices that join with every stage after the first; they get new classes (Z_a or S_n)."""
-    newcomers: Literal["included", "excluded"] = "included"
-    """Whether devices that come after the first stage take part. `excluded`: they have their data
-    and are offline for ever, as LGA's program draws its cohorts from the devices of the start."""
-
-
-class Absence(Strict):
-    """`[[devices.absences]]`: a device that is not there in some stages."""
-
-    device: int = Field(ge=1)
-    """Number of the device, from 1."""
-    joins: int = Field(default=1, ge=1)
-    """First stage in which it is there."""
-    leaves: int | None = Field(default=None, ge=2)
-    """First stage in which it is not there any more; left out, it stays."""
-
-    def present(self, stage: int) -> bool:
-        """Whether the device is there in stage number `stage`."""
-        return self.joins <= stage and (self.leaves is None or stage < self.leaves)
-
-    @model_validator(mode="after")
-    def _comes_before_it_goes(self) -> Self:
-        check_absence(self)
-        return self
-
-
-class DeviceSettings(Strict):
-    """`[devices]`: how many, what they hold, when they are there."""
-
-    count: int = Field(default=5, ge=1, le=100_000)
-    """K, the devices of the first stage; under `owner` at most so many."""
-    partition: PartitionSettings = PartitionSettings()
-    """How a stage's training images are dealt."""
-    groups: GroupSettings = GroupSettings()
-    """Who gets new classes."""
-    absences: tuple[Absence, ...] = ()
-    """Who joins later or leaves."""
-    hue: float = Field(default=0.0, ge=0, le=0.5)
-    """The most by which a device's camera turns the hue of all its pictures, as a share of the
-    colour circle; each device's is drawn once. Not under `class-share`, where devices hold the same
-    pictures."""
-    dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Probability that a device is offline for a whole stage; its data wait for its return."""
-    stragglers: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a device answers late in a stage."""
-    straggler_seconds: float = Field(default=600.0, gt=0)
-    """Mean delay of a late answer, in seconds of the fleet's clock; delays are exponential."""
-    policy: PolicySettings = PolicySettings()
-    """What the devices' owners allow to leave them."""
-    exemplars: Exemplars = "images"
-    """What devices keep of old classes where a network is trained on features: `images`, that the
-    image of a file is one; `features`, the features themselves (`training.exemplars` of an
-    agent)."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        check_devices(self)
-        return self
-
-
-class RoundSettings(Strict):
-    """`[rounds]`: for methods that learn in rounds; statistics need one pass over the data."""
-
-    per_stage: int = Field(default=1, ge=1)
-    """R, rounds of every stage."""
-    per_first_stage: int | None = Field(default=None, ge=1)
-    """Rounds of the first stage, where it has more or fewer."""
-    participation: Share = 1.0
-    """Share of the present devices that is asked in a round, of a method of statistics in a
-    stage; who is not asked gives its sums when it is asked later."""
-    cohort: int | None = Field(default=None, ge=1)
-    """So many devices are asked in a round, instead of a share of them."""
-    quorum: Share = 0.5
-    """Share of the asked that must have answered, or a round comes to nothing."""
-    deadline_seconds: float = Field(default=600.0, gt=0)
-    """Seconds of the fleet's clock after which a round closes with what has come."""
-    pause_seconds: float = Field(default=30.0, ge=0)
-    """Seconds of the fleet's clock between a round that came to nothing and the next; twice as long
-    after each further one in a row."""
-    void_rounds: int = Field(default=5, ge=1)
-    """Rounds in a row that come to nothing by what devices say or give, after which the run ends
-    with an error that names it."""
-
-
-class FirstStageSettings(Strict):
-    """`[method.first_stage]`: the first stage trains the network that the others see through.
-
-    The fleet trains it in rounds, then it is frozen and exported, and `[method]` goes on with it.
-    """
-
-    name: str = "rounds"
-    """A method that trains."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """Its own settings."""
-    rounds: int = Field(default=10, ge=1)
-    """Rounds of the first stage."""
-
-
-class MethodSettings(Strict):
-    """`[method]`: what the fleet learns with."""
-
-    name: str = "stsa"
-    """One of the methods in docs/README.md; or `joint`, which is no method of a fleet: all images
-    so far in one place, the bound that the others are measured by."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """The method's own settings, checked by the method. Of a network, `seed` is that of the run
-    where it is left out."""
-    on_features: bool | None = None
-    """Of a method that trains: whether its network is trained on the features of `[backbone]`
-    instead of pictures; left out, as the method itself is made for."""
-    first_stage: FirstStageSettings | None = None
-    """For a method of statistics whose frozen network the fleet trains itself."""
-    public_images: str | None = None
-    """Public images that all devices get, where a method distils on such: an `.npz` file with an
-    array `images`, as for `fleetledger model import-network --public-images`."""
-    trunk: str | None = None
-    """First weights of the part of a segmenting network below its head, such as a classifier's that
-    was trained on ImageNet: a file, as for `fleetledger model import-network --trunk`."""
-    base: BaseSession = BaseSession()
-    """For a method that begins with a first stage that was trained in one place."""
-
-
-class EngineSettings(Strict):
-    """`[engine]`: on what the fleet runs. None of it changes what is learned."""
-
-    kind: Literal["inprocess", "mqtt", "ray"] = "inprocess"
-    """`inprocess`: coordinator and agents in this process, on a virtual clock and network. `mqtt`:
-    a real broker and a process for each agent. `ray`: as `inprocess` with light agents, which train
-    in workers on a [cluster of Ray](simulator.md#on-a-cluster)."""
-    broker: Literal["auto", "mosquitto", "amqtt"] = "auto"
-    """What `mqtt` starts; `auto` takes Mosquitto where it is installed, else amqtt."""
-    keys: bool = False
-    """Whether under `mqtt` every device enrols a key of its own, and the coordinator takes in
-    nothing without."""
-    agents: Literal["auto", "full", "light"] = "auto"
-    """What `inprocess` runs of a device. `full`: its agent. `light`: counting and training alone:
-    the same entries, sums and models, many times faster, and without messages, so that nothing of
-    a network is simulated. `auto`: `light`, unless the scenario asks for what they leave out."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run, and where `inprocess` [computes and solves
-    statistics](simulator.md#statistics-on-a-gpu); `auto` takes a GPU where there is one."""
-    latency_ms: float = Field(default=20.0, ge=0)
-    """Mean time of a message on the virtual network."""
-    training: Literal["loop", "stack", "auto"] | None = None
-    """How `inprocess` trains the devices of a round: `loop`, one after the other; `stack`, as many
-    in one call as memory holds, for small networks; `auto`, whichever is faster here for each kind
-    of work, so that last bits may differ from machine to machine. Left out: `auto` on a GPU, and
-    `loop` on the processor."""
-    stack_mib: int | None = Field(default=None, ge=1)
-    """Memory that devices in one stack may take; left out, half of what the GPU has free, or an
-    eighth of the memory that is available to the processor."""
-    bfloat16: bool = False
-    """Whether training computes in bfloat16 where torch deems it safe."""
-    channels_last: bool = False
-    """Whether convolutions are trained on pictures with the channels of a pixel side by side, as a
-    GPU prefers it in bfloat16; for `loop`."""
-    tf32: bool | None = None
-    """Whether a GPU multiplies float32 by TF32, numbers of 10 bits, in matrices and convolutions
-    while it trains; left out, as torch has it: in convolutions alone."""
-    steps: Literal["eager", "compiled", "captured"] = "eager"
-    """How a step of training is carried out. `eager`: call by call. `compiled`: as one graph by
-    `torch.compile`, which needs g++ on the CPU and minutes for a large network. `captured`: as a
-    CUDA graph that is captured once and replayed for all devices, in a `loop`. Where it cannot be
-    so, a warning says why, and steps are `eager`."""
-    training_seconds: float = Field(default=10.0, gt=0)
-    """Seconds of the fleet's clock that a device trains in a round, under `inprocess`."""
-    workers: int = Field(default=0, ge=0, le=256)
-    """Programs beside this one that train light agents, too, on the CPU; at best one for each
-    further core. Each of them, and this one, then computes on one thread. Under `ray` the actors of
-    the cluster, one at least, which train in place of this program."""
-    worker_cpus: float = Field(default=1.0, gt=0)
-    """Processors of the cluster that each worker takes, under `ray`."""
-    worker_gpus: float = Field(default=0.0, ge=0, le=1)
-    """GPUs that each worker takes, under `ray`: 0, or more than a half, since two would not know of
-    each other's memory; several devices train at once on one by `training` `stack`."""
-    address: str | None = Field(default=None, min_length=1)
-    """Of the cluster's head, under `ray`, like `10.0.0.1:6379`; left out, a cluster is started on
-    this machine for the run."""
-    store: str | None = Field(default=None, min_length=1)
-    """Where light agents' memories lie between rounds: a URL of fsspec, or a folder, that all
-    workers reach; left out, the run's folder."""
-    agents_in_memory: int = Field(default=64, ge=1)
-    """Agents that `inprocess` keeps in memory at a time; the others rest on disk."""
-    quorum: Share = 1.0
-    """Share of the present devices that closes a stage."""
-    deadline_seconds: float = Field(default=3600.0, gt=0)
-    """Seconds of the fleet's clock after which a stage closes with what has come."""
-
-
-class PublishedCurve(Strict):
-    """`[[published]]`: accuracy or mean IoU that a paper prints for this protocol, for the plot."""
-
-    label: str = Field(min_length=1)
-    """Name of the curve."""
-    accuracy: tuple[float, ...] = ()
-    """Percent, after every stage; empty where only the two numbers below are printed."""
-    average: float | None = None
-    """Average incremental accuracy, percent."""
-    final: float | None = None
-    """Accuracy after the last stage, percent."""
-    source: str = ""
-    """Where it is printed."""
-
-
-class EvaluationSettings(Strict):
-    """`[evaluation]`: what is measured beside the model's answers."""
-
-    pooled_reference: bool = False
-    """Solve the same ridge regression from all images pooled in float64 and report the distance."""
-    on_devices: bool = False
-    """Under `mqtt`: deal the test images evenly to the agents, who tell how many of them the model
-    that they run gets right."""
-    every_rounds: int = Field(default=1, ge=1)
-    """The network is measured after every so many rounds, and after the last of a stage."""
-    ensemble: bool = False
-    """Of a method whose coordinator distils the devices' models: measure in every round also how
-    they answer together, and how their mean does before it is distilled. A round's answers are in
-    memory for it."""
+WITH_OWNERS = ("omniglot", "npz", "patterns", "shakespeare", "grammar")
+"""Data sets that know who made an image or said a text."""
+_SHARED_GPU = 0.5
+"""Of a GPU: two that ask for no more can be given the same one."""
+_WITHOUT_COLOURS = ("digits", "fashion-mnist", "omniglot", "shakespeare", "grammar")
+_WITHOUT_FLEET = "joint"
+OF_CIFAR_100 = ("cifar100", "npz")
+"""Data sets that can hold the classes of CIFAR-100."""
 
 
 class Scenario(Strict):
@@ -437,6 +64,259 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        check_scenario(self)
+        twice = [seed for seed, times in Counter(self.seeds).items() if times > 1]
+        if twice:
+            raise ValueError(f"seeds: {twice[0]} stands twice; a seed gives the same run again")
+        if self.stages.order == "icarl" and self.data.set not in OF_CIFAR_100:
+            raise ValueError(
+                f"stages.order: 'icarl' with the data set {self.data.set!r}; it is an order of "
+                "CIFAR-100's classes, so take 'seeded' or 'as-is'"
+            )
+        if self.devices.partition.rule == "owner" and self.data.set not in WITH_OWNERS:
+            raise ValueError(
+                f"devices.partition.rule: 'owner' with the data set {self.data.set!r}, whose "
+                f"images have none; take another rule, or one of {', '.join(WITH_OWNERS)}"
+            )
+        _check_masks(self)
+        _check_hues(self)
+        _check_absences(self)
+        _check_participation(self)
+        _check_agents(self)
+        _check_dealing(self)
+        _check_programs(self)
         check_rollout(self)
         return self
+
+
+def _check_masks(scenario: Scenario) -> None:
+    """Check that pictures with several classes are dealt by their classes; others have one side."""
+    rule, size, name = (
+        scenario.devices.partition.rule,
+        scenario.backbone.size,
+        scenario.data.set,
+    )
+    if scenario.data.with_masks and rule != "class-share":
+        raise ValueError(
+            f"devices.partition.rule: {rule!r} with the data set {name!r}, whose pictures have "
+            "several classes; set it to 'class-share'"
+        )
+    if not scenario.data.with_masks and isinstance(size, tuple):
+        raise ValueError(
+            f"backbone.size: {list(size)} with the data set {name!r}; height and width are for "
+            "pictures with masks, so give one side"
+        )
+
+
+def _check_hues(scenario: Scenario) -> None:
+    """Check that hues are turned of pictures in colour, of which each has one device."""
+    asked = {"data.test_hue": scenario.data.test_hue, "devices.hue": scenario.devices.hue}
+    for field, most in asked.items():
+        if most and (scenario.data.with_masks or scenario.data.set in _WITHOUT_COLOURS):
+            raise ValueError(
+                f"{field}: {most} with the data set {scenario.data.set!r}; hues are turned of "
+                "pictures in colour with one class each, so leave it out, or take another set"
+            )
+    if scenario.devices.hue and scenario.devices.partition.rule == "class-share":
+        raise ValueError(
+            f"devices.hue: {scenario.devices.hue} with the rule 'class-share', by which devices "
+            "hold the same pictures; take another rule, or leave it out"
+        )
+
+
+def _check_dealing(scenario: Scenario) -> None:
+    seeds, stages = scenario.devices.partition.seeds, scenario.stages.total
+    if seeds and len(seeds) != stages:
+        raise ValueError(
+            f"devices.partition.seeds: {len(seeds)} for {count_of(stages, 'stage')}; give one for "
+            "each, or none"
+        )
+
+
+def _check_programs(scenario: Scenario) -> None:
+    """Check that nothing is asked of programs where there are none."""
+    engine = scenario.engine
+    asked = {
+        "engine.broker": engine.broker != "auto",
+        "engine.keys": engine.keys,
+        "evaluation.on_devices": scenario.evaluation.on_devices,
+    }
+    for field, is_asked in asked.items():
+        if is_asked and engine.kind != "mqtt":
+            raise ValueError(
+                f"{field}: is for programs, and engine.kind is {engine.kind!r}; set that to 'mqtt' "
+                "or leave it out"
+            )
+    if scenario.evaluation.on_devices and scenario.data.with_masks:
+        raise ValueError(
+            f"evaluation.on_devices: true with the data set {scenario.data.set!r}, whose pictures "
+            "have several classes; leave it out"
+        )
+
+
+def _check_absences(scenario: Scenario) -> None:
+    devices, stages = scenario.devices, scenario.stages.total
+    everybody = devices.count + devices.groups.joining * (stages - 1)
+    for position, absence in enumerate(devices.absences):
+        field = f"devices.absences.{position}"
+        if absence.device > everybody:
+            raise ValueError(
+                f"{field}.device: {absence.device} of {count_of(everybody, 'device')}; "
+                f"give 1 to {everybody}, or a larger devices.count"
+            )
+        for name, stage in (("joins", absence.joins), ("leaves", absence.leaves or 1)):
+            if stage > stages:
+                raise ValueError(
+                    f"{field}.{name}: {stage} is after the last stage; "
+                    f"give at most {stages}, or leave it out"
+                )
+    for stage in range(1, stages + 1):
+        away = sum(not absence.present(stage) for absence in devices.absences)
+        if away >= devices.count + devices.groups.joining * (stage - 1):
+            raise ValueError(f"devices.absences: nobody is there in stage {stage}; let one stay")
+
+
+def asked_of_whole_agents(scenario: Scenario) -> dict[str, object]:
+    """Return what a scenario asks that light agents leave out: values by field."""
+    engine, usual, rollout = scenario.engine, type(scenario.engine)(), scenario.rollout
+    asked: dict[str, tuple[bool, object]] = {
+        "engine.kind": (engine.kind == "mqtt", engine.kind),
+        "engine.latency_ms": (engine.latency_ms != usual.latency_ms, engine.latency_ms),
+        "engine.agents_in_memory": (
+            engine.agents_in_memory != usual.agents_in_memory,
+            engine.agents_in_memory,
+        ),
+        "devices.stragglers": (scenario.devices.stragglers > 0, scenario.devices.stragglers),
+        "stages.opened_by": (
+            scenario.stages.opened_by != "schedule",
+            scenario.stages.opened_by,
+        ),
+        "detection.mode": (scenario.detection.mode != "off", scenario.detection.mode),
+        "rollout.candidate.kind": (rollout is not None, rollout and rollout.candidate.kind),
+    }
+    return {field: value for field, (is_asked, value) in asked.items() if is_asked}
+
+
+def has_light_agents(scenario: Scenario) -> bool:
+    """Whether the fleet of a scenario is one of light agents."""
+    if scenario.engine.agents == "auto":
+        return not asked_of_whole_agents(scenario)
+    return scenario.engine.agents == "light"
+
+
+def _check_agents(scenario: Scenario) -> None:
+    """Check that nothing is asked of light agents that they leave out."""
+    _check_workers(scenario)
+    _check_ensemble(scenario)
+    _check_arithmetic(scenario.engine)
+    if scenario.engine.agents != "light":
+        return
+    for field, value in asked_of_whole_agents(scenario).items():
+        raise ValueError(
+            f"{field}: {value!r} beside engine.agents 'light', which send no messages, see nothing "
+            "new by themselves, install no model and are never late; leave one of them out"
+        )
+
+
+def _check_workers(scenario: Scenario) -> None:
+    engine = scenario.engine
+    _check_cluster(engine)
+    if not engine.workers and engine.kind != "ray":
+        return
+    beside: dict[str, object] = {}
+    if not has_light_agents(scenario):
+        beside = asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    if not engine.worker_gpus:
+        beside |= (
+            {"engine.training": engine.training} if engine.training not in (None, "loop") else {}
+        )
+        beside |= {"engine.device": engine.device} if engine.device == "cuda" else {}
+    field = f"engine.workers: {engine.workers}" if engine.kind != "ray" else "engine.kind: 'ray'"
+    for other, value in beside.items():
+        raise ValueError(
+            f"{field} beside {other} {value!r}; workers train light agents in a 'loop' on the CPU: "
+            "leave one of them out"
+        )
+
+
+def _check_ensemble(scenario: Scenario) -> None:
+    """Check that answers pass through this process where their models are to be compared."""
+    if not scenario.evaluation.ensemble:
+        return
+    engine = scenario.engine
+    beside: dict[str, object] = {"engine.workers": engine.workers} if engine.workers else {}
+    beside |= {"engine.kind": engine.kind} if engine.kind != "inprocess" else {}
+    if not has_light_agents(scenario):
+        beside |= asked_of_whole_agents(scenario) or {"engine.agents": engine.agents}
+    for field, value in beside.items():
+        raise ValueError(
+            f"evaluation.ensemble: true beside {field} {value!r}; models are compared where light "
+            "agents train in this process alone: leave one of them out"
+        )
+
+
+def _check_cluster(engine: EngineSettings) -> None:
+    """Check what is said of a cluster of Ray."""
+    usual = type(engine)()
+    for field in ("address", "worker_cpus", "worker_gpus"):
+        value = getattr(engine, field)
+        if engine.kind != "ray" and value != getattr(usual, field):
+            raise ValueError(
+                f"engine.{field}: {value!r} beside engine.kind {engine.kind!r}; it is of a "
+                "cluster: set engine.kind to 'ray', or leave it out"
+            )
+    if 0 < engine.worker_gpus <= _SHARED_GPU:
+        raise ValueError(
+            f"engine.worker_gpus: {engine.worker_gpus} lets workers share a GPU, whose memory "
+            "nobody would divide; give 1, and let devices train at once by engine.training 'stack'"
+        )
+
+
+def _check_arithmetic(engine: EngineSettings) -> None:
+    """Refuse what only training in this process knows beside programs that train by themselves."""
+    usual = type(engine)()
+    for field in ("channels_last", "tf32", "steps"):
+        if engine.kind == "mqtt" and getattr(engine, field) != getattr(usual, field):
+            raise ValueError(
+                f"engine.{field}: {getattr(engine, field)!r} beside engine.kind 'mqtt', whose "
+                "agents train by themselves, without; leave it out, or choose 'inprocess'"
+            )
+
+
+def _check_participation(scenario: Scenario) -> None:
+    devices, share = scenario.devices.count, scenario.rounds.participation
+    if round(share * devices) < 1:
+        raise ValueError(
+            f"rounds.participation: {share} of {count_of(devices, 'device')} is nobody; "
+            f"give at least {1 / devices:.2g}"
+        )
+
+
+def check_rollout(scenario: Scenario) -> None:
+    """Check that there is a fleet of whole agents in memory that can hold pictures to compare on.
+
+    Raises `ValueError` that says `field: value; way out`.
+    """
+    if scenario.rollout is None:
+        return
+    engine, name = scenario.engine, scenario.data.set
+    if engine.kind != "inprocess":
+        raise ValueError(
+            f"rollout: beside engine.kind {engine.kind!r}; rollouts take days, which pass in no "
+            "time with 'inprocess' alone"
+        )
+    if scenario.method.name == _WITHOUT_FLEET:
+        raise ValueError(
+            f"rollout: beside method.name {_WITHOUT_FLEET!r}, which has no devices; take a method "
+            "of a fleet"
+        )
+    if scenario.data.with_masks or name in ("shakespeare", "grammar"):
+        raise ValueError(
+            f"rollout: with the data set {name!r}; candidates are made for pictures of one class "
+            "each, so take another set"
+        )
+    if scenario.rollout.candidate.kind == "adapted" and descriptor(scenario.method.name).trains:
+        raise ValueError(
+            f"rollout.candidate.kind: 'adapted' beside method.name {scenario.method.name!r}, which "
+            "trains a network in rounds itself; an adapter goes on top of a solved head, such as "
+            "stsa's"
+        )

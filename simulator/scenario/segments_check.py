@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fleetledger.methods.registry import descriptor
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.model import SCENES, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import SCENES
 from fleetledger.simulator.scenario.trainer import JOINT
 
 

@@ -17,15 +17,15 @@ from pydantic import BaseModel
 
 from fleetledger.simulator.scenario.backbone import BackboneSettings, Size
 from fleetledger.simulator.scenario.method_check import check_method, settings_of
-from fleetledger.simulator.scenario.model import (
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.overrides import Content, merge
+from fleetledger.simulator.scenario.sections import (
     SCENES,
     TEXTS,
     DataSettings,
     DeviceSettings,
-    Scenario,
     StageSettings,
 )
-from fleetledger.simulator.scenario.overrides import Content, merge
 from fleetledger.simulator.scenario.trainer import JOINT, JOINT_TRAINS_AS
 from fleetledger.simulator.scenario.writing import scenario_content
 

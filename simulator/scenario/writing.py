@@ -10,8 +10,8 @@ from typing import Any
 import tomli_w
 
 from fleetledger.coordinator.topics.rollouts.plan import plan_content
-from fleetledger.simulator.scenario.checks import ONLY_WITHOUT_LISTS
 from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import ONLY_WITHOUT_LISTS
 
 
 def scenario_to_toml(scenario: Scenario) -> str:

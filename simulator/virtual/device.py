@@ -28,8 +28,8 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
 from fleetledger.simulator.virtual.bench import DeviceBench, Equipment, Resources
-from fleetledger.simulator.virtual.exchange import SharingExchange, VirtualExchange
-from fleetledger.simulator.virtual.files import SharedFiles
+from fleetledger.simulator.virtual.exchange import VirtualExchange
+from fleetledger.simulator.virtual.files import SharedFiles, SharingExchange
 from fleetledger.simulator.virtual.loop import Endpoint
 from fleetledger.simulator.virtual.network import VirtualConnection
 from fleetledger.simulator.virtual.resting import rest, wake

@@ -16,8 +16,12 @@ from fleetledger.schemas.envelope import MAX_ENVELOPE_BYTES
 from fleetledger.simulator.virtual.loop import Loop
 from fleetledger.transport.faults import Faults
 from fleetledger.transport.interface import Event, OutgoingMessage
-from fleetledger.transport.memory import BrokerSession, InMemoryBroker
-from fleetledger.transport.memory_connection import ClientCredentials, InMemoryConnection
+from fleetledger.transport.memory import (
+    BrokerSession,
+    ClientCredentials,
+    InMemoryBroker,
+    InMemoryConnection,
+)
 
 _MOST_QUEUED = 1_000_000
 """Messages of one session: a thousand devices may speak to the coordinator at once."""

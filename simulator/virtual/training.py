@@ -43,7 +43,7 @@ from fleetledger.simulator.virtual.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from fleetledger.learning.training.settings import EngineName, StepsName, TrainingEngineSettings
     from fleetledger.learning.training.work import Trained
-    from fleetledger.simulator.scenario.model import EngineSettings
+    from fleetledger.simulator.scenario.sections import EngineSettings
 
 Who = TypeVar("Who", bound=Hashable)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.metrics.answers import Answers
-from fleetledger.simulator.scenario.model import DataSettings
+from fleetledger.simulator.scenario.sections import DataSettings
 from tests.docs.following import copy_repository, follow, run
 from tests.test_architecture import ROOT
 

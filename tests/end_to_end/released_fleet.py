@@ -20,8 +20,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.serve import mqtt_connect as coordinator_connect
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.serving.shell import Shell
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, load
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -215,7 +214,7 @@ class ReleasedFleet:
         (self.agent_home / "root.json").write_bytes(root)
 
     def _command(self, command: Command) -> str:
-        return send(self.home, command, carry_out_here=lambda: carry_out_waiting(self.home))
+        return carried_out(self.home, command).text
 
     def _invoke(self, app: object, *words: str) -> str:
         done = CliRunner().invoke(app, list(words), catch_exceptions=False)  # type: ignore[arg-type]

@@ -23,7 +23,8 @@ from fleetledger.coordinator.dashboard.sources import NotThereError
 from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError, QuestionError
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_presence
-from fleetledger.coordinator.serving.operator import actor_of, send
+from fleetledger.coordinator.serving.operator import actor_of
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.message import Strict, explain
@@ -159,13 +160,13 @@ def _carried_out(
     if action.asks and "sure" not in values:
         return _question(action, home, values)
     try:
-        text = send(
+        text = carried_out(
             home,
             command,
-            carry_out_here=lambda: False,
+            alone=False,
             timeout_seconds=ANSWER_SECONDS,
             actor=actor_of(request.state.person.name),
-        )
+        ).text
     except QuestionError as question:
         return ActionOutcome(done=False, text=str(question), asks=True), 409
     except CommandError as error:

@@ -7,30 +7,20 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import InfoMetricFamily, Metric
 
 from fleetledger.coordinator.dashboard.metrics.families import counters, gauge, histogram
-from fleetledger.coordinator.live.meters import (
-    COMMIT_SECONDS,
-    CONTRIBUTIONS,
-    MESSAGES,
-    MESSAGES_REFUSED,
-    RECEIPT_SECONDS,
-    ROUND_SECONDS,
-    SOLVE_SECONDS,
-    TRAFFIC_BYTES,
-    Counter,
-)
+from fleetledger.coordinator.live import meters
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, CounterNow, LiveSnapshot, serves
 
 RESULTS = ("accepted", "refused", "later", "repeated")
 _COUNTERS = {
-    MESSAGES_REFUSED: "Messages that were refused, by why.",
-    MESSAGES: "Messages in from devices and out to them, by kind.",
-    TRAFFIC_BYTES: "Bytes of messages in from devices and out to them, by kind.",
+    meters.MESSAGES_REFUSED: "Messages that were refused, by why.",
+    meters.MESSAGES: "Messages in from devices and out to them, by kind.",
+    meters.TRAFFIC_BYTES: "Bytes of messages in from devices and out to them, by kind.",
 }
 _HISTOGRAMS = {
-    COMMIT_SECONDS: "Time to decide about a group of inputs and to have it on the disk.",
-    RECEIPT_SECONDS: "Time from when a contribution was taken to when its receipt was sent.",
-    SOLVE_SECONDS: "Time to sum what is held and to solve a head.",
-    ROUND_SECONDS: "Time from when a round opened to when it closed.",
+    meters.COMMIT_SECONDS: "Time to decide about a group of inputs and to have it on the disk.",
+    meters.RECEIPT_SECONDS: "Time from when a contribution was taken to when its receipt was sent.",
+    meters.SOLVE_SECONDS: "Time to sum what is held and to solve a head.",
+    meters.ROUND_SECONDS: "Time from when a round opened to when it closed.",
 }
 
 
@@ -49,11 +39,11 @@ def process_families(live: LiveSnapshot | None, accepted: int, time_ns: int) -> 
     yield from _self(now, time_ns)
     found = live.counters if live else ()
     results: dict[tuple[str, ...], float] = {(result,): 0.0 for result in RESULTS if live}
-    results |= _counted(found, CONTRIBUTIONS)
+    results |= _counted(found, meters.CONTRIBUTIONS)
     yield counters(
-        CONTRIBUTIONS.name,
+        meters.CONTRIBUTIONS.name,
         "Contributions by what their devices were told; accepted ones as the ledger has them.",
-        CONTRIBUTIONS.labels,
+        meters.CONTRIBUTIONS.labels,
         {**results, ("accepted",): accepted},
     )
     for counter, text in _COUNTERS.items():
@@ -63,7 +53,7 @@ def process_families(live: LiveSnapshot | None, accepted: int, time_ns: int) -> 
         yield histogram(kind.name, text, (one for one in observed if one.name == kind.name))
 
 
-def _counted(found: Iterable[CounterNow], counter: Counter) -> dict[tuple[str, ...], float]:
+def _counted(found: Iterable[CounterNow], counter: meters.Counter) -> dict[tuple[str, ...], float]:
     return {
         tuple(one.labels.get(label, "") for label in counter.labels): one.value
         for one in found

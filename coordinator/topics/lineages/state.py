@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fleetledger.coordinator.topics.lineages.entries import (
-        BackboneImported,
-        Lineage,
-        NetworkImported,
-        Successor,
-        VariantSet,
-    )
+from fleetledger.coordinator.topics.lineages.entries import (
+    BackboneImported,
+    Lineage,
+    NetworkImported,
+    Successor,
+    VariantSet,
+)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from fleetledger.coordinator.topics.contributions.entries import (
 )
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice, chosen
 from fleetledger.coordinator.topics.devices.entries import MAX_NAMED
+from fleetledger.coordinator.topics.models import entries
 from fleetledger.coordinator.topics.models.commands import (
     GoBack,
     HoldModels,
@@ -31,20 +32,7 @@ from fleetledger.coordinator.topics.models.commands import (
     PinDevices,
     PushModel,
 )
-from fleetledger.coordinator.topics.models.entries import (
-    DeviceEvaluated,
-    DeviceModelStatus,
-    DevicePinned,
-    ImportedFiles,
-    ModelDesired,
-    ModelExported,
-    ModelFailed,
-    ModelImported,
-    ModelsHeld,
-    ModelSolved,
-    ModelWithheld,
-    rows_digest,
-)
+from fleetledger.coordinator.topics.models.kinds import rows_digest
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.schemas.models import MAX_LACKING, ModelStatus
@@ -136,18 +124,18 @@ class Models:
         self._live.last_model_ns = now_ns
         return ask(self._recipe())
 
-    def take_in(self, model: ImportedFiles) -> tuple[Decision, str]:
+    def take_in(self, model: entries.ImportedFiles) -> tuple[Decision, str]:
         """Make a model of the operator's own a version; nothing is desired by it."""
         version = self._state.models.next_version
         text = (
             f"{model.name} is model {version}; it goes nowhere before `fleetledger model push "
             f"{version}`"
         )
-        return record(ModelImported(version=version, **dict(model)), actor=OPERATOR), text
+        return record(entries.ModelImported(version=version, **dict(model)), actor=OPERATOR), text
 
     def after(self, body: EntryBody) -> Decision:
         """Ask for what follows an entry at once: an imported model's manifest."""
-        return self.pack() if isinstance(body, ModelImported) else Decision()
+        return self.pack() if isinstance(body, entries.ModelImported) else Decision()
 
     def pack(self) -> Decision:
         """Ask for the manifest of an imported model that has none."""
@@ -159,7 +147,7 @@ class Models:
         imported, index, time_ns = waiting.imported, waiting.solved_index, waiting.solved_ns
         return ask(PackImported(waiting.version, imported, index, time_ns))
 
-    def solved(self, body: ModelSolved) -> Decision:
+    def solved(self, body: entries.ModelSolved) -> Decision:
         """Record a solved head, unless it was recorded or another frozen model leads by now.
 
         Its export is asked for with the next look.
@@ -186,7 +174,7 @@ class Models:
             return Decision()
         return record(changed) + ask(*map(TellOperator, changed.sentences))
 
-    def exported(self, body: ModelExported) -> Decision:
+    def exported(self, body: entries.ModelExported) -> Decision:
         """Record an exported model; make it desired unless models are held."""
         self._live.making_model = False
         model = self._state.models.by_version[body.version]
@@ -201,13 +189,13 @@ class Models:
                 f"model {body.version} does not know {some(lacks)} any more: it goes to no device "
                 f"until `fleetledger model push {body.version}`"
             )
-            withheld = ModelWithheld(version=body.version, lacks=lacks[:MAX_LACKING])
+            withheld = entries.ModelWithheld(version=body.version, lacks=lacks[:MAX_LACKING])
             return decision + record(withheld) + ask(TellOperator(text))
         is_adapter = model.lineage is not None and model.lineage.adapts is not None
         at_once = self._goes_at_once() and not is_adapter
         if self._rules.automatic and not self._state.models.held and at_once:
             reason = f"solved from {count_of(model.solved.contributions, 'contribution')}"
-            decision += record(ModelDesired(version=body.version, reason=reason))
+            decision += record(entries.ModelDesired(version=body.version, reason=reason))
         return decision
 
     def _lacks(self, model: ModelVersion) -> tuple[ClassName, ...]:
@@ -227,7 +215,7 @@ class Models:
         in_groups = self._rollouts.is_large(len(state.devices.admitted))
         return not in_groups and state.rollouts.active is None
 
-    def not_made(self, failed: ModelFailed) -> Decision:
+    def not_made(self, failed: entries.ModelFailed) -> Decision:
         """Record a failure, so that the same sum is not tried again."""
         self._live.making_model = False
         return record(failed)
@@ -235,7 +223,7 @@ class Models:
     def push(self, version: int, devices: tuple[DeviceId, ...] | None) -> Decision:
         """Make a version desired; raise `CommandError` if it does not exist."""
         self._exported(version)
-        body = ModelDesired(version=version, devices=devices, reason="operator")
+        body = entries.ModelDesired(version=version, devices=devices, reason="operator")
         return record(body, actor=OPERATOR)
 
     def pin(self, command: PinDevices) -> tuple[Decision, str]:
@@ -246,7 +234,7 @@ class Models:
         if command.version is not None:
             self._exported(command.version)
             decision = together(
-                record(DevicePinned(devices=named, version=command.version), actor=OPERATOR)
+                record(entries.DevicePinned(devices=named, version=command.version), actor=OPERATOR)
                 for named in _lists(devices)
             )
             waits = self._outlet.told(command.version, devices[:1])
@@ -261,7 +249,7 @@ class Models:
             then = None if desired is None else desired.version
             alike.setdefault(then, []).append(device)
         decision = together(
-            record(DevicePinned(devices=named, then=goes_on), actor=OPERATOR)
+            record(entries.DevicePinned(devices=named, then=goes_on), actor=OPERATOR)
             for goes_on, found in alike.items()
             for named in _lists(found)
         )
@@ -279,7 +267,7 @@ class Models:
 
     def hold(self, held: bool) -> Decision:
         """Stop solved models from going out by themselves, or let them again."""
-        return record(ModelsHeld(held=held), actor=OPERATOR)
+        return record(entries.ModelsHeld(held=held), actor=OPERATOR)
 
     def back(self, command: GoBack) -> tuple[Decision, int, str]:
         """Go back to what all devices were to run before, and hold so that it stays.
@@ -289,7 +277,7 @@ class Models:
         """
         state = self._state
         version = _goes_to(state.models.stack, command)
-        body = ModelDesired(
+        body = entries.ModelDesired(
             version=version, reason=_TAKEN_BACK, returns=True, spares=not command.canaries
         )
         kept = "" if command.canaries else self._kept()
@@ -328,7 +316,7 @@ class Models:
         if status.state in ("fetching", "verified"):
             return Decision()
         offered = self._is_offered(device, status.version)
-        body = DeviceModelStatus(
+        body = entries.DeviceModelStatus(
             version=status.version,
             manifest=status.manifest,
             state=status.state,
@@ -346,7 +334,7 @@ class Models:
             return Decision()
         if known.exported.manifest.digest != birth.active_manifest:
             return Decision()
-        body = DeviceModelStatus(
+        body = entries.DeviceModelStatus(
             version=known.version,
             manifest=birth.active_manifest,
             state="active",
@@ -364,7 +352,7 @@ class Models:
             return Decision()
         model = self._state.models.by_version.get(evaluation.model_version)
         of_pixels = model is not None and model.of_pixels
-        body = DeviceEvaluated(
+        body = entries.DeviceEvaluated(
             version=evaluation.model_version,
             results=evaluation.results,
             provider=evaluation.provider,
@@ -380,7 +368,7 @@ class Models:
         )
         return record_for(device, body)
 
-    def _became(self, device: DeviceId, body: DeviceModelStatus) -> Decision:
+    def _became(self, device: DeviceId, body: entries.DeviceModelStatus) -> Decision:
         known = self._state.models.of(device)
         seen = known.model_versions_seen.get(body.version)
         same_version = known.active_version == body.version or body.state != "active"
@@ -401,7 +389,7 @@ class Models:
         told = self._state.models.desired_for(device)
         return told is not None and told.group is not None and told.version == version
 
-    def _exported(self, version: int) -> ModelExported:
+    def _exported(self, version: int) -> entries.ModelExported:
         model: ModelVersion | None = self._state.models.by_version.get(version)
         if model is None or model.exported is None:
             raise CommandError(

@@ -6,24 +6,26 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.lineages.entries import Lineage
 from fleetledger.coordinator.topics.lineages.state import LineagesState
-from fleetledger.coordinator.topics.models.offers import after_everybodys, after_offer, newest_offer
+from fleetledger.coordinator.topics.models.entries import (
+    DeviceEvaluated,
+    DeviceModelStatus,
+    ImportedFiles,
+    ModelExported,
+    ModelSolved,
+)
+from fleetledger.coordinator.topics.models.offers import (
+    GroupOffer,
+    after_everybodys,
+    after_offer,
+    newest_offer,
+)
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.schemas.variants import VariantName
-
-if TYPE_CHECKING:
-    from fleetledger.coordinator.topics.lineages.entries import Lineage
-    from fleetledger.coordinator.topics.models.entries import (
-        DeviceEvaluated,
-        DeviceModelStatus,
-        ImportedFiles,
-        ModelExported,
-        ModelSolved,
-    )
-    from fleetledger.coordinator.topics.models.offers import GroupOffer
 
 
 @dataclass(frozen=True)

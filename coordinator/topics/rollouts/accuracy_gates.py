@@ -14,19 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fleetledger.coordinator.core.formatting import count_of, some
-from fleetledger.coordinator.topics.rollouts.evalues import (
-    fewest,
-    images_reach,
-    log_evidence,
-    log_evidence_of_images,
-    log_of,
-    mirrored,
-    net_loss,
-    reaches,
-    reaches_but_for_one,
-    reaches_in_spite_of_one,
-    signs,
-)
+from fleetledger.coordinator.topics.rollouts import evalues
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence, PairCounts
 from fleetledger.coordinator.topics.rollouts.gate import GateResult
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
@@ -91,25 +79,25 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     """
     assert limits.better is not None
     threshold, counts = exact(limits.better), evidence.judged
-    liars, gains = exact(limits.liars), mirrored(counts.losses)
+    liars, gains = exact(limits.liars), evalues.mirrored(counts.losses)
     needed = limits.judges_needed
-    shown = reaches(gains, threshold, liars, without=1)
-    in_spite = not shown and reaches_in_spite_of_one(gains, threshold, liars)
+    shown = evalues.reaches(gains, threshold, liars, without=1)
+    in_spite = not shown and evalues.reaches_in_spite_of_one(gains, threshold, liars)
     shown, by_images = shown or in_spite, False
     if not shown and limits.alike is not None and counts.devices < needed:
         by_images = shown = _images_show_gain(evidence, threshold, limits.alike)
-    evident = log_evidence(gains, liars)
+    evident = evalues.log_evidence(gains, liars)
     who = count_of(counts.devices) + (" that had no part in it" if scope.judges else "")
     text = (
         f"Of {count_of(counts.images, 'image')} of classes known before on {who}, "
         f"{counts.better:,} only "
         f"the candidate had right and {counts.worse:,} only the active model: log e of devices "
-        f"is {evident:.1f}, {log_of(threshold):.1f} is asked for without any one of them."
+        f"is {evident:.1f}, {evalues.log_of(threshold):.1f} is asked for without any one of them."
     )
     if by_images:
         text += f" Images show it, if at most {limits.alike} of them show the same thing."
     elif in_spite:
-        log_votes = log_evidence(signs(gains), liars)
+        log_votes = evalues.log_evidence(evalues.signs(gains), liars)
         text += f" It is without the one that is worst off; log e of votes is {log_votes:.1f}."
     elif not shown and counts.devices < needed:
         text += f" {_needs(counts.devices, needed)} So it is not shown to be better."
@@ -118,7 +106,7 @@ def better(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     return GateResult(
         outcome="pass" if shown else "inconclusive",
         value=round(evident, 3),
-        limit=round(log_of(threshold), 3),
+        limit=round(evalues.log_of(threshold), 3),
         counts=(
             counts.better,
             counts.worse,
@@ -154,9 +142,9 @@ def gain(limits: GatePlan, evidence: Evidence, scope: Scope) -> GateResult:
     share = 1 - new.wrong.mean if devices else Fraction(0)
     proof, liars = exact(limits.gain), exact(limits.liars)
     enough = devices > 0 and 1 - new.wrong.worst_mean >= least
-    low = not enough and reaches(new.shortfalls, proof, liars)
+    low = not enough and evalues.reaches(new.shortfalls, proof, liars)
     alone = None
-    if low and not reaches(new.shortfalls, proof, liars, without=1):
+    if low and not evalues.reaches(new.shortfalls, proof, liars, without=1):
         alone = new.wrong.items[-1][1]
     return GateResult(
         outcome="pass" if enough else "fail" if low else "inconclusive",
@@ -204,7 +192,7 @@ class _Judged:
     @property
     def needed(self) -> int:
         """Devices that can decide by themselves."""
-        return fewest(self.threshold, self.liars)
+        return evalues.fewest(self.threshold, self.liars)
 
     @property
     def missing(self) -> int:
@@ -213,16 +201,16 @@ class _Judged:
 
     def standing(self) -> int:
         """Return how bad it is: 2 fails, 1 a person should look, 0 neither."""
-        if reaches(self.counts.losses, self.threshold, self.liars):
+        if evalues.reaches(self.counts.losses, self.threshold, self.liars):
             return 2
         asks = self._images_say_so() or self._most_are_worse() or self._one_hides_it()
         return 1 if asks else 0
 
     def rank(self, scope: Scope) -> tuple[int, float]:
         """Return that by which the worst class is chosen: how bad, by what evidence."""
-        log = round(log_evidence(self.counts.losses, self.liars), 6)
+        log = round(evalues.log_evidence(self.counts.losses, self.liars), 6)
         standing = 1 if self._images_say_so() else 0
-        if log > log_of(self.threshold) - _NEAR:
+        if log > evalues.log_of(self.threshold) - _NEAR:
             standing = self.standing()
         if standing == 1 and (self.gate, self.of_class) in scope.overlooked:
             standing = 0
@@ -239,8 +227,8 @@ class _Judged:
             outcome = "inconclusive"
         return GateResult(
             outcome=outcome,
-            value=round(log_evidence(counts.losses, self.liars), 3),
-            limit=round(log_of(self.threshold), 3),
+            value=round(evalues.log_evidence(counts.losses, self.liars), 3),
+            limit=round(evalues.log_of(self.threshold), 3),
             counts=(
                 counts.worse,
                 counts.better,
@@ -261,8 +249,8 @@ class _Judged:
         text = (
             f"Of {counts.images:,} {of} on {count_of(counts.devices)}, {counts.worse:,} only the "
             f"active model had right and {counts.better:,} only the candidate: log e of devices is "
-            f"{log_evidence(counts.losses, self.liars):.1f}, the limit is "
-            f"{log_of(self.threshold):.1f}."
+            f"{evalues.log_evidence(counts.losses, self.liars):.1f}, the limit is "
+            f"{evalues.log_of(self.threshold):.1f}."
         )
         off = counts.devices_worse
         sides = f"{count_of(off)} {'is' if off == 1 else 'are'} worse off"
@@ -270,7 +258,7 @@ class _Judged:
         if standing == 2:
             return f"{text} {sides[:1].upper()}{sides[1:]}."
         if self._images_say_so():
-            log = log_evidence_of_images(counts.worse, counts.better, limits.alike or 1)
+            log = evalues.log_evidence_of_images(counts.worse, counts.better, limits.alike or 1)
             return (
                 f"{text} {_needs(counts.devices, self.needed)} Images say that it is worse, log e "
                 f"{log:.1f}, if at most {limits.alike} of them show the same thing."
@@ -278,7 +266,7 @@ class _Judged:
         if self._one_hides_it():
             return f"{text} It does not fail, by one device alone: a person should look."
         if standing:
-            log_votes = log_evidence(signs(counts.losses), self.liars)
+            log_votes = evalues.log_evidence(evalues.signs(counts.losses), self.liars)
             return f"{text} But {sides}, log e of votes {log_votes:.1f}: a person should look."
         return f"{text} That is too little to pass: {short}" if short else text
 
@@ -287,29 +275,32 @@ class _Judged:
         counts, alike = self.counts, self.limits.alike
         if alike is None or counts.devices >= self.needed:
             return False
-        return images_reach(counts.worse, counts.better, alike, self.threshold)
+        return evalues.images_reach(counts.worse, counts.better, alike, self.threshold)
 
     def _most_are_worse(self) -> bool:
         """Return whether devices are shown to be worse off more often than better off."""
         if self.gate != "retention":
             return False
-        return reaches(signs(self.counts.losses), self.threshold, self.liars)
+        return evalues.reaches(evalues.signs(self.counts.losses), self.threshold, self.liars)
 
     def _one_hides_it(self) -> bool:
         """Return whether it would fail without the device that speaks most for the candidate."""
-        return reaches_but_for_one(self.counts.losses, self.threshold, self.liars)
+        return evalues.reaches_but_for_one(self.counts.losses, self.threshold, self.liars)
 
     def _alone(self, evidence: Evidence, standing: int) -> DeviceId | None:
         """Return the device on which the outcome rests, the strongest if several are so."""
         if standing == 2:
-            rests = not reaches(self.counts.losses, self.threshold, self.liars, without=1)
+            rests = not evalues.reaches(self.counts.losses, self.threshold, self.liars, without=1)
         else:
             rests = self._one_hides_it()
         if not rests:
             return None
         cap, side = exact(self.limits.cap), -1 if standing == 2 else 1
         losses = (
-            (side * net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap), device)
+            (
+                side * evalues.net_loss(pairs.only_active, pairs.only_candidate, pairs.images, cap),
+                device,
+            )
             for device, pairs in evidence.pairs_by_device(self.of_class)
             if pairs.images
         )
@@ -325,7 +316,7 @@ def _images_show_gain(evidence: Evidence, threshold: Fraction, alike: int) -> bo
         if judges is None or judges.has(device)
     ]
     return len(found) > 1 and all(
-        images_reach(
+        evalues.images_reach(
             counts.better - pairs.only_candidate, counts.worse - pairs.only_active, alike, threshold
         )
         for pairs in found

@@ -28,6 +28,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.topics.lineages.entries import Adapts
 from fleetledger.coordinator.topics.models.entries import ModelDesired
 from fleetledger.coordinator.topics.models.state import ModelVersion
+from fleetledger.coordinator.topics.rollouts import entries
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
     EndRollout,
@@ -36,17 +37,6 @@ from fleetledger.coordinator.topics.rollouts.commands import (
     ResumeRollout,
     RolloutCommand,
     StartRollout,
-)
-from fleetledger.coordinator.topics.rollouts.entries import (
-    RolloutAborted,
-    RolloutApproved,
-    RolloutFinished,
-    RolloutMeasured,
-    RolloutPaused,
-    RolloutPlanned,
-    RolloutResumed,
-    RolloutRolledBack,
-    RolloutStarted,
 )
 from fleetledger.coordinator.topics.rollouts.opening import concerned, is_last, next_phase, offer
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
@@ -95,7 +85,7 @@ class Rollouts:
         if rollout is None or not pushed:
             return Decision(), ""
         reason = f"the operator made model {pushed[0]} that of every device."
-        ended = RolloutAborted(rollout=rollout.number, reason=reason)
+        ended = entries.RolloutAborted(rollout=rollout.number, reason=reason)
         return record(ended, actor=OPERATOR), f"; rollout {rollout.number} is ended"
 
     def look(self, now_ns: int) -> Decision:
@@ -133,7 +123,9 @@ class Rollouts:
             return measured
         if rollout.planned.plan.on_unsure == "back":
             return measured + self._back(rollout, verdict.reason)
-        return measured + record(RolloutPaused(rollout=rollout.number, reason=verdict.reason))
+        return measured + record(
+            entries.RolloutPaused(rollout=rollout.number, reason=verdict.reason)
+        )
 
     def _soaked(self, rollout: Rollout, phase: Phase, now_ns: int) -> Decision:
         """Go on after a phase that passed; only what runs has to soak."""
@@ -142,7 +134,7 @@ class Rollouts:
         if phase.mode == "run" and now_ns - phase.passed_ns < soak_ns:
             return retries(self._state, rollout, now_ns)
         if is_last(rollout):
-            return record(RolloutFinished(rollout=rollout.number))
+            return record(entries.RolloutFinished(rollout=rollout.number))
         return self._open(rollout)
 
     def _open(self, rollout: Rollout) -> Decision:
@@ -198,11 +190,13 @@ class Rollouts:
         if goes_back:
             return measured + self._back(rollout, verdict.reason)
         alone = " It rests on one device." if verdict.rests_on_one else ""
-        return measured + record(RolloutPaused(rollout=number, reason=verdict.reason + alone))
+        return measured + record(
+            entries.RolloutPaused(rollout=number, reason=verdict.reason + alone)
+        )
 
     def _back(self, rollout: Rollout, reason: str) -> Decision:
         former = rollout.planned.former
-        ended = record(RolloutRolledBack(rollout=rollout.number, to=former, reason=reason))
+        ended = record(entries.RolloutRolledBack(rollout=rollout.number, to=former, reason=reason))
         if former is None:
             return ended
         text = f"rollout {rollout.number} goes back"
@@ -221,7 +215,7 @@ class Rollouts:
             return record(ModelDesired(version=version, reason=reason))
         plan = rules.rollouts.plan if adapts is None else rules.adapter.plan
         body = self._planned(version, plan, automatic=True)
-        begun = record(RolloutStarted(rollout=body.rollout))
+        begun = record(entries.RolloutStarted(rollout=body.rollout))
         return record(body) + self._superseded(body.rollout) + begun
 
     def waiting(self) -> int | None:
@@ -236,14 +230,16 @@ class Rollouts:
         if rollout is None:
             return Decision()
         reason = f"rollout {by} takes its place."
-        return record(RolloutAborted(rollout=rollout.number, reason=reason, by=by))
+        return record(entries.RolloutAborted(rollout=rollout.number, reason=reason, by=by))
 
-    def _planned(self, version: int, plan: RolloutPlan, *, automatic: bool) -> RolloutPlanned:
+    def _planned(
+        self, version: int, plan: RolloutPlan, *, automatic: bool
+    ) -> entries.RolloutPlanned:
         models, number = self._state.models, self._state.rollouts.next_number
         former = models.desired.version if models.desired is not None else None
         known = models.by_version[former].made.class_names if former is not None else ()
         adapts = _adapts(models.by_version[version])
-        return RolloutPlanned(
+        return entries.RolloutPlanned(
             rollout=number,
             version=version,
             former=former,
@@ -274,7 +270,7 @@ class Rollouts:
         text = f"rollout {body.rollout} is planned: model {version}"
         if not command.start:
             return decision, f"{text}; `fleetledger rollout start {body.rollout}` begins it"
-        begun = record(RolloutStarted(rollout=body.rollout), actor=OPERATOR)
+        begun = record(entries.RolloutStarted(rollout=body.rollout), actor=OPERATOR)
         instead = self._superseded(body.rollout)
         return decision + instead + begun, f"{text}; it begins{self._instead(instead)}"
 
@@ -292,7 +288,7 @@ class Rollouts:
                 f"rollout: {rollout.number} was planned when every device was to run "
                 f"{former or 'nothing'}; plan it anew"
             )
-        body = RolloutStarted(rollout=rollout.number, begins_ns=command.begins_ns)
+        body = entries.RolloutStarted(rollout=rollout.number, begins_ns=command.begins_ns)
         instead = self._superseded(rollout.number)
         text = f"rollout {rollout.number} begins{self._instead(instead)}"
         return instead + record(body, actor=OPERATOR), text
@@ -315,7 +311,9 @@ class Rollouts:
         text = f"group {group} of rollout {rollout.number} may go"
         if group in rollout.approved:
             return Decision(), text
-        return record(RolloutApproved(rollout=rollout.number, group=group), actor=OPERATOR), text
+        return record(
+            entries.RolloutApproved(rollout=rollout.number, group=group), actor=OPERATOR
+        ), text
 
     def _group_to_approve(self, rollout: Rollout) -> int:
         """Return the group that opens next, unless it may go already; then the one after those."""
@@ -329,21 +327,21 @@ class Rollouts:
         if rollout.stage == "paused":
             raise CommandError(f"rollout: {rollout.number} is paused already")
         reason = command.reason or "the operator wants it so."
-        body = RolloutPaused(rollout=rollout.number, reason=reason)
+        body = entries.RolloutPaused(rollout=rollout.number, reason=reason)
         return record(body, actor=OPERATOR), f"rollout {rollout.number} is paused"
 
     def _resume(self, command: ResumeRollout) -> tuple[Decision, str]:
         rollout = self._active(command.rollout)
         if rollout.stage != "paused":
             raise CommandError(f"rollout: {rollout.number} is not paused")
-        body = RolloutResumed(rollout=rollout.number, reason=command.reason)
+        body = entries.RolloutResumed(rollout=rollout.number, reason=command.reason)
         return record(body, actor=OPERATOR), f"rollout {rollout.number} goes on"
 
     def _end(self, command: EndRollout) -> tuple[Decision, str]:
         rollout, number = self._open_one(command.rollout), command.rollout
         reason = command.reason or "the operator wants it so."
         if not command.back or rollout.stage not in BEGUN:
-            body = RolloutAborted(rollout=number, reason=reason)
+            body = entries.RolloutAborted(rollout=number, reason=reason)
             kept = "; devices keep what they run" if rollout.stage in BEGUN else ""
             return record(body, actor=OPERATOR), f"rollout {number} is ended{kept}"
         former = rollout.planned.former
@@ -392,8 +390,8 @@ def words(rollout: Rollout) -> str:
 
 def _measured(
     rollout: Rollout, phase: Phase, verdict: RolloutVerdict, *, deadline: bool = False
-) -> RolloutMeasured:
-    return RolloutMeasured(
+) -> entries.RolloutMeasured:
+    return entries.RolloutMeasured(
         rollout=rollout.number,
         group=phase.group,
         mode=phase.mode,

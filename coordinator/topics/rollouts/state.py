@@ -9,7 +9,7 @@ report costs the same in a small fleet and in a large one.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.kind import Place
@@ -18,15 +18,13 @@ from fleetledger.coordinator.topics.keys.state import KeysState
 from fleetledger.coordinator.topics.models.offers import GroupOffer
 from fleetledger.coordinator.topics.models.state import ModelsState
 from fleetledger.coordinator.topics.releases.state import Trust
+from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.scope import GateKey
 from fleetledger.coordinator.topics.stages.state import Reported
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.rollouts import Mode, ModelComparison
 from fleetledger.schemas.values import DeviceId
-
-if TYPE_CHECKING:
-    from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured, RolloutPlanned
 
 RolloutStage = Literal[
     "planned",

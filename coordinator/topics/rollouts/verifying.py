@@ -17,13 +17,10 @@ from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.topics.rollouts.entries import (
-    REPORTS,
-    RolloutMeasured,
-    take_report,
-)
+from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.evidence import Evidence
 from fleetledger.coordinator.topics.rollouts.gates import GateFinding, gate_of
+from fleetledger.coordinator.topics.rollouts.kinds import REPORTS, take_report
 from fleetledger.coordinator.topics.rollouts.plan import GatePlan
 from fleetledger.coordinator.topics.rollouts.scope import Outcome, Scope
 from fleetledger.coordinator.topics.rollouts.state import Rollout

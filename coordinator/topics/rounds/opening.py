@@ -11,7 +11,8 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.topics.proxy.rules import Proxy
 from fleetledger.coordinator.topics.proxy.state import NEW_MODEL, OLD_MODEL
 from fleetledger.coordinator.topics.rounds.cohorts import Cohorts
-from fleetledger.coordinator.topics.rounds.entries import RoundOpened, in_parts
+from fleetledger.coordinator.topics.rounds.entries import RoundOpened
+from fleetledger.coordinator.topics.rounds.kinds import in_parts
 from fleetledger.coordinator.topics.rounds.phases import Due
 from fleetledger.coordinator.topics.rounds.retention import Retention
 from fleetledger.coordinator.topics.rounds.state import Weights

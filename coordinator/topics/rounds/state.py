@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from fleetledger.coordinator.topics.lineages.state import LineagesState
+from fleetledger.coordinator.topics.rounds.entries import (
+    RoundClosed,
+    RoundOpened,
+    WeightsAveraged,
+)
 from fleetledger.coordinator.topics.rounds.taint import Taint
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
-
-if TYPE_CHECKING:
-    from fleetledger.coordinator.topics.rounds.entries import (
-        RoundClosed,
-        RoundOpened,
-        WeightsAveraged,
-    )
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ class StageClosed(EntryBody):
 
 def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
     stage = stages.by_number[body.stage]
-    stage.closed, stage.closed_index, stage.closed_ns = body, at.index, at.time_ns
+    stage.closed_because, stage.answered, stage.expected = body.reason, body.answered, body.expected
+    stage.closed_index, stage.closed_ns = at.index, at.time_ns
 
 
 def _say_closed(body: StageClosed, _: Place) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fleetledger.coordinator.core.entry import OPERATOR
 from fleetledger.coordinator.topics.lineages.state import LineagesState
 from fleetledger.schemas.contributions import PartKey
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
-
-if TYPE_CHECKING:
-    from fleetledger.coordinator.topics.stages.entries import StageClosed
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,10 @@ class Stage:
     """The operator, or the reports that opened it, in words."""
     closed_index: int | None = None
     closed_ns: int | None = None
-    closed: StageClosed | None = None
+    closed_because: str | None = None
+    answered: int | None = None
+    expected: int | None = None
+    """Devices that had answered when it closed, and those that were asked."""
 
 
 @dataclass(frozen=True)

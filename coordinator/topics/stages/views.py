@@ -133,8 +133,7 @@ def _report(body: TransitionReported) -> str:
 
 
 def _closed(stage: Stage) -> str:
-    closed = stage.closed
-    if closed is None:
+    if stage.expected is None:
         return "open"
-    answered = f"{closed.answered} of {count_of(closed.expected, 'device')} answered"
-    return f"{closed.reason}; {answered}"
+    answered = f"{stage.answered} of {count_of(stage.expected, 'device')} answered"
+    return f"{stage.closed_because}; {answered}"

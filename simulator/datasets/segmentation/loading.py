@@ -13,7 +13,7 @@ from fleetledger.simulator.datasets.segmentation.npz import load_segmentation_np
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSamples, SegmentedSplit
 from fleetledger.simulator.datasets.segmentation.voc import load_voc
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import SCENES, DataSettings
+from fleetledger.simulator.scenario.sections import SCENES, DataSettings
 
 
 def load_segmentation(data: DataSettings, seed: int) -> SegmentedSplit:

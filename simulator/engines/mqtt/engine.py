@@ -28,7 +28,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import DeviceId
@@ -215,7 +215,7 @@ class MqttEngine:
 
     def _command(self, command: Command) -> None:
         """Have the coordinator that runs carry out a command."""
-        send(self._folder.coordinator, command, carry_out_here=lambda: False)
+        carried_out(self._folder.coordinator, command, alone=False)
 
     def _notes(self, stage: StagePlan, *, gone_on_with: bool) -> Iterator[str]:
         yield (

@@ -12,8 +12,8 @@ import tomli_w
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.proxy import settings as proxy
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.operator import OperatorInbox, send
+from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorBrokerSettings,
@@ -89,7 +89,7 @@ def import_backbone(home: Path, name: str, data: bytes, preprocessing: AnyPrepro
 
 def carry_out(home: Path, command: Command) -> None:
     """Have the operator's command carried out; raise `CommandError` if it is refused."""
-    send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+    carried_out(home, command)
 
 
 def write_agent(home: Path, broker: Broker, settings: AgentSettings) -> None:

@@ -24,7 +24,8 @@ from fleetledger.simulator.engines.rounds import (
     round_rules,
     rounds_seconds,
 )
-from fleetledger.simulator.scenario.model import TEXTS, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import TEXTS
 from fleetledger.transport.brokers import Broker
 
 FLEET = FleetId("simulated")

@@ -15,7 +15,7 @@ from fleetledger.simulator.plan.partitions.evenly import partition_evenly
 from fleetledger.simulator.plan.partitions.iid import partition_iid
 from fleetledger.simulator.plan.partitions.one_class import partition_by_one_class
 from fleetledger.simulator.plan.partitions.owner import partition_by_owner
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Rule = Callable[
     [NDArray[np.int64], int, PartitionSettings, np.random.Generator], list[NDArray[np.int64]]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.partitions.checks import check_enough
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Indices = NDArray[np.int64]
 MAX_DRAWS = 10_000

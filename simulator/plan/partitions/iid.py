@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetledger.simulator.plan.partitions.checks import check_enough
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Indices = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PartitionError
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 Indices = NDArray[np.int64]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fleetledger.simulator.plan.segmentation.overlapped import Indices, Presence, pictures_with
 from fleetledger.simulator.plan.shares import part_of
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 
 def deal_pictures(

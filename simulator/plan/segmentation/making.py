@@ -25,7 +25,7 @@ from fleetledger.simulator.plan.segmentation.overlapped import (
 )
 from fleetledger.simulator.plan.stages import Stages, divide_classes
 from fleetledger.simulator.plan.streams import random_stream
-from fleetledger.simulator.scenario.model import DeviceSettings, StageSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings, StageSettings
 
 
 @dataclass(frozen=True)

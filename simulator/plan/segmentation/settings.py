@@ -20,7 +20,7 @@ from typing import Literal
 
 from fleetledger.schemas.counted import count_of
 from fleetledger.simulator.errors import PlanError
-from fleetledger.simulator.scenario.model import (
+from fleetledger.simulator.scenario.sections import (
     DeviceSettings,
     GroupSettings,
     PartitionSettings,

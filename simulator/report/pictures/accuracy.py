@@ -21,7 +21,7 @@ from fleetledger.simulator.report.pictures.style import (
     percent_axis,
     stage_axis,
 )
-from fleetledger.simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.scenario.sections import PublishedCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from fleetledger.simulator.report.tables.table import (
     shares,
     stage_column,
 )
-from fleetledger.simulator.scenario.model import PublishedCurve
+from fleetledger.simulator.scenario.sections import PublishedCurve
 
 _MOST_NAMES = 6
 """Classes of a stage up to which all are named."""

@@ -13,8 +13,7 @@ from fleetledger.coordinator.dashboard.parts.doing import with_doing
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
 from fleetledger.coordinator.reading.answers import Need
-from fleetledger.coordinator.serving.engine import carry_out_waiting
-from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.stages.commands import CloseStage
 from fleetledger.schemas.health import DeviceHealth, HealthProblem
@@ -128,7 +127,7 @@ def test_the_map_is_grouped_by_a_tag_that_the_address_has(tmp_path: Path) -> Non
     for value, names in (("b2", ("east-000", "east-001")), ("a", ("west-000",)), ("b10", ())):
         devices = tuple(map(DeviceId, names)) or (DeviceId("west-001"),)
         command = TagDevices(devices=devices, put={TagName("site"): TagValue(value)})
-        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+        carried_out(home, command)
     client = browser(home)
     told = client.get("/fleet.json?group=site&map=accuracy").json()["map"]
     assert (told["group"], told["tags"]) == ("site", ["site"])
@@ -324,7 +323,7 @@ def test_devices_are_listed_by_tags_and_acted_on_together(tmp_path: Path) -> Non
         TagDevices(devices=(DeviceId("dev-2"),), put=tags),
         TagDevices(devices=(DeviceId("dev-1"),), put={TagName("ring"): TagValue("1")}),
     ):
-        send(home, command, carry_out_here=lambda: carry_out_waiting(home))
+        carried_out(home, command)
     client = browser(home, role=Role.OPERATOR)
     for text, names in (("tag:site=North", ["dev-2"]), ("tag:ring", ["dev-1"]), ("tag:no", [])):
         shown = client.get("/fleet.json", params={"filter": text}).json()

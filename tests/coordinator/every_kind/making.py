@@ -55,8 +55,8 @@ from fleetledger.coordinator.topics.models.entries import (
     ModelDesired,
     ModelExported,
     TemperatureFitted,
-    not_solved,
 )
+from fleetledger.coordinator.topics.models.kinds import not_solved
 from fleetledger.coordinator.topics.proxy.entries import OldModelChosen, OldModelMissed
 from fleetledger.coordinator.topics.releases.commands import PublishRoot, SignModel
 from fleetledger.coordinator.topics.rounds.commands import ResumeRounds

@@ -34,8 +34,7 @@ from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, ClassName, DeviceId, Digest, FleetId
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.interface import IncomingMessage, OutgoingMessage
-from fleetledger.transport.memory import InMemoryBroker
-from fleetledger.transport.memory_connection import InMemoryConnection
+from fleetledger.transport.memory import InMemoryBroker, InMemoryConnection
 from fleetledger.transport.transfer import BlockExchange
 from tests.methods.lga.making import ANT, BEE, assignment
 

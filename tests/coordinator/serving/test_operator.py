@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
+from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.errors import CommandError, OperatorTimeoutError
-from fleetledger.coordinator.serving.operator import FILE_NAME, CommandAnswer, OperatorInbox, send
+from fleetledger.coordinator.serving.operator import FILE_NAME, CommandAnswer, OperatorInbox
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.stages.commands import CloseStage
 from fleetledger.schemas.values import DeviceId
@@ -54,38 +56,39 @@ def test_an_unreadable_command_is_refused_and_does_not_block_the_next(tmp_path: 
     assert "explode" in answer.text
 
 
-def test_send_waits_for_a_coordinator_in_another_thread(tmp_path: Path) -> None:
-    OperatorInbox(tmp_path).close()
+def answered(home: Path, command: Command, answer: CommandAnswer) -> CommandAnswer:
+    """Submit a command, which a coordinator in another thread answers."""
+    OperatorInbox(home).close()
 
     def coordinator() -> None:
-        inbox = OperatorInbox(tmp_path)
+        inbox = OperatorInbox(home)
         while not (waiting := inbox.waiting()):
             pass
-        inbox.answer(waiting[0].ticket, CommandAnswer(True, "device dev-1 is admitted"))
+        inbox.answer(waiting[0].ticket, answer)
 
     thread = threading.Thread(target=coordinator)
     thread.start()
-    text = send(tmp_path, ADMIT, carry_out_here=lambda: False, timeout_seconds=10)
-    thread.join()
-    assert text == "device dev-1 is admitted"
+    try:
+        return carried_out(home, command, alone=False, timeout_seconds=10)
+    finally:
+        thread.join()
+
+
+def test_the_sender_waits_for_a_coordinator_in_another_thread(tmp_path: Path) -> None:
+    answer = CommandAnswer(True, "device dev-1 is admitted")
+    assert answered(tmp_path, ADMIT, answer) == answer
 
 
 def test_a_refused_command_raises_with_the_reason(tmp_path: Path) -> None:
-    def refuse() -> bool:
-        inbox = OperatorInbox(tmp_path)
-        (waiting,) = inbox.waiting()
-        inbox.answer(waiting.ticket, CommandAnswer(False, "stage: none is open"))
-        return True
-
     with pytest.raises(CommandError, match="none is open"):
-        send(tmp_path, CloseStage(), carry_out_here=refuse)
+        answered(tmp_path, CloseStage(), CommandAnswer(False, "stage: none is open"))
 
 
 def test_without_a_coordinator_the_sender_is_told_that_the_command_still_waits(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(OperatorTimeoutError, match="still waiting in its inbox"):
-        send(tmp_path, ADMIT, carry_out_here=lambda: False, timeout_seconds=0.1)
+        carried_out(tmp_path, ADMIT, alone=False, timeout_seconds=0.1)
     assert len(OperatorInbox(tmp_path).waiting()) == 1
 
 

@@ -17,7 +17,7 @@ from fleetledger.simulator.datasets.text_windows import Corpus
 from fleetledger.simulator.datasets.texts import split_texts
 from fleetledger.simulator.errors import BackboneError
 from fleetledger.simulator.scenario.backbone import CharacterSettings
-from fleetledger.simulator.scenario.model import TextSettings
+from fleetledger.simulator.scenario.sections import TextSettings
 from tests.simulator.datasets.drawing import pixels
 from tests.simulator.text.making import PREPROCESSING, one_hot_encoder
 

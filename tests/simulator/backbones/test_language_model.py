@@ -20,7 +20,7 @@ from fleetledger.simulator.backbones.language_model import (
 )
 from fleetledger.simulator.datasets.texts import split_texts
 from fleetledger.simulator.scenario.backbone import CharacterSettings
-from fleetledger.simulator.scenario.model import TextSettings
+from fleetledger.simulator.scenario.sections import TextSettings
 from tests.simulator.backbones.test_characters import SAID, SMALL, split, spoken
 
 pytestmark = pytest.mark.torch

@@ -11,7 +11,8 @@ from fleetledger.simulator.chaos.running import run_undisturbed
 from fleetledger.simulator.chaos.variants import variants, write_pictures
 from fleetledger.simulator.engines.paths import index_of
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.model import MethodSettings, Scenario, StageSettings
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import MethodSettings, StageSettings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import DataSet
+from fleetledger.simulator.scenario.sections import DataSet
 from tests.simulator.datasets.drawing import pixels
 
 PAGE = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from fleetledger.simulator.datasets.digits import split_digits
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.datasets.npz import load_npz, save_npz
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import SCENES, WITHOUT_FILES, DataSet, DataSettings
+from fleetledger.simulator.scenario.sections import SCENES, WITHOUT_FILES, DataSet, DataSettings
 from tests.simulator.datasets.drawing import draw_all
 
 NEEDS_ROOT = sorted(set(get_args(DataSet)) - {*WITHOUT_FILES, *SCENES})

@@ -17,7 +17,7 @@ from fleetledger.simulator.datasets.speeches import by_speaker, read_speeches
 from fleetledger.simulator.datasets.text_windows import TextWindows
 from fleetledger.simulator.datasets.texts import split_texts
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import DataSettings, TextSettings
+from fleetledger.simulator.scenario.sections import DataSettings, TextSettings
 
 PLAY = """ANN:
 One line.

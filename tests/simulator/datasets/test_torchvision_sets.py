@@ -14,7 +14,7 @@ from PIL import Image
 from fleetledger.schemas.installing import pip_install
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import DataSettings
+from fleetledger.simulator.scenario.sections import DataSettings
 from tests.simulator.datasets.drawing import pixels
 
 

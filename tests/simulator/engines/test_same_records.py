@@ -17,7 +17,7 @@ from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.preparing import PreparedSeed
 from fleetledger.simulator.scenario.loading import load_scenario
-from fleetledger.simulator.scenario.model import WITHOUT_FILES
+from fleetledger.simulator.scenario.sections import WITHOUT_FILES
 from fleetledger.simulator.scenario.shipped import shipped_names
 from tests.simulator.rounds.small import Watching
 

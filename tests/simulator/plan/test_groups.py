@@ -5,7 +5,7 @@ import pytest
 
 from fleetledger.simulator.plan.groups import group_devices
 from fleetledger.simulator.plan.roster import Roster
-from fleetledger.simulator.scenario.model import Absence, GroupSettings
+from fleetledger.simulator.scenario.sections import Absence, GroupSettings
 
 ROSTER = Roster(first=30, joining=10, absences={})
 

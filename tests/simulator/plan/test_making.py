@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.metrics.plan_counts import plan_counts
 from fleetledger.simulator.plan.presence import draw_presence
-from fleetledger.simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 from tests.simulator.plan.making import digest, make_split, plan, same, same_stage
 
 DEALING_ONCE = ["iid", "dirichlet", "one-class", "owner"]

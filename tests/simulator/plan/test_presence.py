@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fleetledger.simulator.plan.presence import draw_presence
-from fleetledger.simulator.scenario.model import DeviceSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings
 
 MANY = range(1, 4001)
 

@@ -4,7 +4,7 @@ import pytest
 
 from fleetledger.simulator.errors import PlanError
 from fleetledger.simulator.plan.roster import Roster
-from fleetledger.simulator.scenario.model import Absence, DeviceSettings, GroupSettings
+from fleetledger.simulator.scenario.sections import Absence, DeviceSettings, GroupSettings
 
 
 def test_devices_join_and_leave_by_schedule():

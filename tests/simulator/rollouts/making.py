@@ -18,7 +18,7 @@ from fleetledger.simulator.datasets.images import LabelledImages
 from fleetledger.simulator.datasets.loading import load_split
 from fleetledger.simulator.rollouts.brightness import between, brightest, dimmed, mean, preprocessed
 from fleetledger.simulator.rollouts.candidates import CandidateMaterial
-from fleetledger.simulator.scenario.model import DataSettings
+from fleetledger.simulator.scenario.sections import DataSettings
 
 BRIGHTNESS = 0.4
 

@@ -26,7 +26,8 @@ from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.records import StageRecord
 from fleetledger.simulator.run.preparing import PreparedSeed
-from fleetledger.simulator.scenario.model import MethodSettings, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import MethodSettings
 from tests.simulator.engines.mqtt.small import Quiet
 
 QUICK_LGA = {

@@ -4,7 +4,7 @@ import pytest
 
 from fleetledger.simulator.run import acceleration
 from fleetledger.simulator.run.acceleration import accelerator_of
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.metrics.score import Score
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from fleetledger.simulator.run.summary import SHOWN, summary_table, summary_title
-from fleetledger.simulator.scenario.model import PublishedCurve, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import PublishedCurve
 
 
 def results(published: tuple[PublishedCurve, ...] = (), score: Score = "accuracy") -> RunResults:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.errors import ScenarioError
-from fleetledger.simulator.scenario.checks import has_light_agents
 from fleetledger.simulator.scenario.loading import parse_scenario
+from fleetledger.simulator.scenario.model import has_light_agents
 
 HEAD = 'title = "light"\n[method]\nname = "rounds"\n[engine]\nagents = "light"\n'
 

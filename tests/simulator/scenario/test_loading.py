@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import load_scenario, parse_scenario
-from fleetledger.simulator.scenario.model import Absence, Scenario
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import Absence
 from fleetledger.simulator.scenario.shipped import shipped_names
 from fleetledger.simulator.scenario.writing import scenario_to_toml
 

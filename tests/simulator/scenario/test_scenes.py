@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from fleetledger.schemas.setting_faults import tell
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.scenario.loading import parse_scenario
-from fleetledger.simulator.scenario.model import SCENES, Scenario, StageSettings
+from fleetledger.simulator.scenario.model import Scenario
+from fleetledger.simulator.scenario.sections import SCENES, StageSettings
 from fleetledger.simulator.scenario.writing import scenario_to_toml
 
 SHARES = {"partition": {"rule": "class-share"}}

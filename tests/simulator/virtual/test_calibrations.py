@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleetledger.simulator.datasets.cache_folder import CACHE_VARIABLE
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 from fleetledger.simulator.virtual import calibrations
 from fleetledger.simulator.virtual import training as pools
 from fleetledger.simulator.virtual.calibrations import CalibrationFolder

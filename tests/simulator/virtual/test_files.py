@@ -10,8 +10,8 @@ import pytest
 from fleetledger.schemas.envelope import COORDINATOR, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId, FleetId
-from fleetledger.simulator.virtual.exchange import SharingExchange, VirtualExchange
-from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
+from fleetledger.simulator.virtual.exchange import VirtualExchange
+from fleetledger.simulator.virtual.files import BlobCache, SharedFiles, SharingExchange
 from fleetledger.simulator.virtual.world import VirtualWorld
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.transfer import Party

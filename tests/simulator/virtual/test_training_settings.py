@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 from fleetledger.simulator.virtual.training import TrainerPoolSettings
 
 pytestmark = pytest.mark.torch

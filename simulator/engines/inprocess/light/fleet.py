@@ -47,7 +47,7 @@ from fleetledger.simulator.engines.network_inputs import inputs_of
 from fleetledger.simulator.engines.presence import delivered
 from fleetledger.simulator.engines.stages import ledger_stages
 from fleetledger.simulator.plan.fleet_plan import StagePlan
-from fleetledger.simulator.scenario.model import EngineSettings
+from fleetledger.simulator.scenario.sections import EngineSettings
 from fleetledger.simulator.scenario.trainer import trainer_of
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.parts import Delivery

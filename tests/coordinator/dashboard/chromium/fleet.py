@@ -11,7 +11,7 @@ from pathlib import Path
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.serving.operator import send
+from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.simulator.engines.mqtt.engine import MqttEngine
 from fleetledger.simulator.engines.mqtt.processes import child_environment, fleetledger_command
 from fleetledger.simulator.run.preparing import PreparedSeed
@@ -40,7 +40,7 @@ class RealFleet:
 
     def command(self, command: Command) -> str:
         """Have the coordinator carry out a command."""
-        return send(self.home, command, carry_out_here=lambda: False)
+        return carried_out(self.home, command, alone=False).text
 
     def size(self) -> int:
         """Return how many entries the ledger has."""

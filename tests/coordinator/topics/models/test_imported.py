@@ -11,8 +11,8 @@ from fleetledger.coordinator.topics.models.entries import (
     ModelImported,
     ModelSolved,
     TemperatureFitted,
-    not_made,
 )
+from fleetledger.coordinator.topics.models.kinds import not_made
 from fleetledger.coordinator.topics.stages.commands import OpenStage
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import Parity, Preprocessing

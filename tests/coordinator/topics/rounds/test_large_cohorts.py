@@ -13,14 +13,14 @@ from fleetledger.coordinator.ledger.entries import MAX_BODY_BYTES, EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.tables import TABLES
-from fleetledger.coordinator.topics.rounds import entries, views
+from fleetledger.coordinator.topics.rounds import kinds, views
 from fleetledger.coordinator.topics.rounds.entries import (
     CohortContinued,
     RoundClosed,
     RoundOpened,
     WeightsAveraged,
-    in_parts,
 )
+from fleetledger.coordinator.topics.rounds.kinds import in_parts
 from fleetledger.schemas.canonical import canonical_json
 from fleetledger.schemas.rounds import RoundOrder
 from fleetledger.schemas.values import DeviceId
@@ -47,7 +47,7 @@ class LargeBench(RoundBench):
 
 @pytest.fixture(autouse=True)
 def two_names_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "MOST_NAMES_BYTES", 2 * len('"dev-1",'))
+    monkeypatch.setattr(kinds, "MOST_NAMES_BYTES", 2 * len('"dev-1",'))
 
 
 def test_who_does_not_fit_into_the_opening_is_named_by_entries_that_follow_it() -> None:

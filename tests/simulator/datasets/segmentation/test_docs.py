@@ -7,7 +7,7 @@ from fleetledger.device_agent.sources.mask_classes import load_mask_classes
 from fleetledger.simulator.datasets.segmentation import npz
 from fleetledger.simulator.datasets.segmentation.digit_scenes import SceneSettings
 from fleetledger.simulator.plan.segmentation import TaskSetting
-from fleetledger.simulator.scenario.model import SCENES
+from fleetledger.simulator.scenario.sections import SCENES
 
 PAGE = (Path(__file__).parents[4] / "docs" / "datasets.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Pictures with masks") : PAGE.index("## Texts")]

@@ -10,7 +10,7 @@ from fleetledger.simulator.datasets.segmentation.loading import load_segmentatio
 from fleetledger.simulator.datasets.segmentation.npz import save_segmentation_npz
 from fleetledger.simulator.datasets.segmentation.samples import SegmentedSplit
 from fleetledger.simulator.errors import DatasetError
-from fleetledger.simulator.scenario.model import SCENES, DataSettings
+from fleetledger.simulator.scenario.sections import SCENES, DataSettings
 from tests.simulator.datasets.segmentation.making import names, random_pictures, random_scenes
 
 

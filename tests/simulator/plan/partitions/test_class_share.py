@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetledger.simulator.plan.partitions import partition_by_class_share
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_ascending,
     counts,

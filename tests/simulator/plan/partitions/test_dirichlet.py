@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fleetledger.simulator.errors import PartitionError
 from fleetledger.simulator.plan.partitions import partition_by_dirichlet
 from fleetledger.simulator.plan.partitions.dirichlet import _cuts
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 from tests.simulator.plan.partitions.making import (
     assert_every_sample_once,
     counts,

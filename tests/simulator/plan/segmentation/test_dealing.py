@@ -5,7 +5,7 @@ import pytest
 
 from fleetledger.simulator.plan.segmentation.dealing import deal_pictures
 from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
-from fleetledger.simulator.scenario.model import PartitionSettings
+from fleetledger.simulator.scenario.sections import PartitionSettings
 
 PRESENCE = np.random.default_rng(0).random((500, 12)) < 0.15
 

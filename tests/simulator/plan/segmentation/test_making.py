@@ -12,7 +12,7 @@ from fleetledger.simulator.errors import PartitionError, PlanError
 from fleetledger.simulator.plan.fleet_plan import FleetPlan
 from fleetledger.simulator.plan.segmentation import TaskSetting, make_segmentation_plan
 from fleetledger.simulator.plan.segmentation.overlapped import pictures_with
-from fleetledger.simulator.scenario.model import DeviceSettings, PartitionSettings
+from fleetledger.simulator.scenario.sections import DeviceSettings, PartitionSettings
 from tests.simulator.datasets.segmentation.making import random_scenes
 from tests.simulator.plan.making import digest, same
 
