@@ -257,9 +257,7 @@ def rules_of(home: AgentHome) -> AgentRules:
             if home.settings.data.samples == "none"
             else detection_of(home.settings.detection, home.settings.device)
         ),
-        publish_features=home.settings.policy.publish_features,
-        publish_gradients=home.settings.policy.publish_gradients,
-        publish_images=home.settings.policy.publish_images,
+        policy=home.settings.policy,
         samples=home.settings.data.samples,
         trust=trust_of(home.settings),
         pinned=pinned_of(home),

@@ -69,7 +69,7 @@ from fleetledger.device_agent.training import (
     instruction_of,
     train,
 )
-from fleetledger.device_agent.trial.trying import Trial, TrialSettings
+from fleetledger.device_agent.trial.trying import Trial
 from fleetledger.device_agent.work import Extracted, extract
 from fleetledger.learning.errors import LearningError
 from fleetledger.learning.numerics.detection import DetectionRules
@@ -468,16 +468,8 @@ def guards_of(
     machine: Machine | None = None,
 ) -> Guards:
     """Return what the owner has a new model go through."""
-    memory = model.trial_memory_mib
-    limits = TrialSettings(
-        model.trial_seconds,
-        model.build_seconds,
-        None if memory is None else memory << 20,
-        model.slowdown,
-        model.sample_seconds,
-    )
     return Guards(
-        Trial(blobs, sessions, limits, machine=machine, variant_of=slots.variant_of)
+        Trial(blobs, sessions, model, machine=machine, variant_of=slots.variant_of)
         if model.trial
         else None,
         Probation(slots.folder, model.probation_seconds) if model.probation_seconds else None,

@@ -48,14 +48,7 @@ def detection_of(settings: AgentDetectionSettings, device: str = "") -> Detectio
     """Return when images of a device are a transition; None where nobody looks."""
     if settings.mode == "off":
         return None
-    return DetectionRules(
-        mode=settings.mode,
-        quiet_images=settings.quiet_images,
-        min_images=settings.min_images,
-        deviations=settings.deviations,
-        rise_nats=settings.rise_nats,
-        device=device,
-    )
+    return DetectionRules(device=device, **settings.model_dump())
 
 
 def head_of(model: InstalledModel) -> ScoringHead:

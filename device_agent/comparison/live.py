@@ -25,7 +25,7 @@ class LiveLimits:
     """What a sample may hold, and how often something enters it."""
 
     images: int
-    interval_seconds: float = 60.0
+    interval_seconds: float
     """On average; how long it is each time is drawn, so that no rhythm of a scene is followed."""
     bytes: int = 64 << 20
     age_seconds: float = 7 * 86_400

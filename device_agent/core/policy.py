@@ -37,12 +37,12 @@ def refusal(rules: AgentRules, method: str, phase: str = "") -> str:
         return ""
     if unsuited := _unsuited(rules, known):
         return unsuited
-    if not rules.publish_features and _FEATURES in known.payload_kinds:
+    if not rules.policy.publish_features and _FEATURES in known.payload_kinds:
         return (
             "policy.publish_features = false: this device does not publish features; "
             f"method {method!r} needs them, and the device's owner decides in agent.toml"
         )
-    if not rules.publish_images and known.kind_of(phase) == _IMAGES:
+    if not rules.policy.publish_images and known.kind_of(phase) == _IMAGES:
         return (
             "policy.publish_images = false: this device shares no images; phase "
             f"{phase!r} of method {method!r} would send images of its folder, unlabelled, to the "
@@ -92,13 +92,13 @@ def images_asked(rules: AgentRules, assignment: Assignment) -> str:
 def publishes_gradients(rules: AgentRules, method: str) -> bool:
     """Whether this device keeps gradients for a proxy: the method has one, and the owner agrees."""
     known = _descriptor(method)
-    return known is not None and known.proxy and rules.publish_gradients
+    return known is not None and known.proxy and rules.policy.publish_gradients
 
 
 def withheld(rules: AgentRules, method: str) -> str:
     """Return why a method's proxy gets no gradients from this device; empty where it may."""
     known = _descriptor(method)
-    if known is None or not known.proxy or rules.publish_gradients:
+    if known is None or not known.proxy or rules.policy.publish_gradients:
         return ""
     return (
         "policy.publish_gradients = false: this device sends the proxy no gradients; it trains for "
@@ -109,8 +109,8 @@ def withheld(rules: AgentRules, method: str) -> str:
 def may_send(rules: AgentRules, body: Contribution | PrototypeGradients) -> bool:
     """Whether a payload may leave this device."""
     if isinstance(body, PrototypeGradients):
-        return rules.publish_gradients
-    allowed = {_FEATURES: rules.publish_features, _IMAGES: rules.publish_images}
+        return rules.policy.publish_gradients
+    allowed = {_FEATURES: rules.policy.publish_features, _IMAGES: rules.policy.publish_images}
     return allowed.get(body.payload_kind, True)
 
 

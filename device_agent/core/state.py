@@ -31,6 +31,7 @@ from fleetledger.device_agent.core.records import (
     Training,
     Waited,
 )
+from fleetledger.device_agent.settings import ModelSettings, PolicySettings
 from fleetledger.learning.numerics.detection import DetectionRules, Detector
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.contributions import PartKey
@@ -87,7 +88,7 @@ class AgentRules:
     retry_longest: float = 60.0
     fetch_tries: int = 10
     """Failed fetches of one file after which a desired model is given up."""
-    deadline_seconds: float = 86400.0
+    deadline_seconds: float = 3600 * ModelSettings().deadline_hours
     """After which a desired model that did not come is given up, counted from its arrival."""
     messages_under_way: int = 16
     problems_queued: int = 20
@@ -97,12 +98,8 @@ class AgentRules:
     """None where new images are not measured."""
     measured_at_once: int = 200
     """Of more new images than these a sample is measured."""
-    publish_features: bool = False
-    """Whether features of single images may leave this device."""
-    publish_gradients: bool = False
-    """Whether gradients of single images may, to the fleet's proxy."""
-    publish_images: bool = False
-    """Whether images themselves may, unlabelled, to the whole fleet."""
+    policy: PolicySettings = field(default_factory=PolicySettings)
+    """What may leave this device."""
     samples: str = ""
     """What the data folder holds, as `[data] samples` says; empty where that does not matter."""
     trust: LedgerTrust | None = None

@@ -27,8 +27,8 @@ from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.images import MAX_FILE_BYTES
 from fleetledger.device_agent.inbox.rules import (
+    USUAL_DOUBT,
     DoubtedImage,
-    InboxLimits,
     Offer,
     is_alike,
     making_room,
@@ -37,7 +37,7 @@ from fleetledger.device_agent.inbox.rules import (
     too_soon,
 )
 from fleetledger.device_agent.serving.frames import Frame, picture_of
-from fleetledger.device_agent.settings import AgentSettings
+from fleetledger.device_agent.settings import InboxSettings
 from fleetledger.schemas.values import Digest
 
 _SMALL_PIXELS = 256 * 256
@@ -52,7 +52,7 @@ class DoubtInbox:
     """Doubted images in one folder; every method raises `StoreError` when the disk refuses."""
 
     def __init__(
-        self, folder: Path, limits: InboxLimits, clock: Callable[[], float] = time.time
+        self, folder: Path, limits: InboxSettings, clock: Callable[[], float] = time.time
     ) -> None:
         self.folder = folder
         self._limits = limits
@@ -64,7 +64,7 @@ class DoubtInbox:
 
         Of most images it looks at `doubt` alone. Raises `ImageError` for an image that is none.
         """
-        if not doubt >= self._limits.doubt:
+        if not doubt >= (self._limits.doubt or USUAL_DOUBT):
             return "sure"
         if too_soon(self.waiting(), self._clock(), self._limits):
             return "soon"
@@ -143,7 +143,7 @@ class DoubtInbox:
             return "soon"
         old = outdated(waiting, new.time, self._limits)
         stays = [image for image in waiting if image not in old]
-        alike = is_alike(stays, new.outline, self._limits)
+        alike = is_alike(stays, new.outline)
         going = () if alike else making_room(stays, new, self._limits)
         for image in (*old, *(going or ())):
             self._remove(image)
@@ -246,21 +246,10 @@ def _refused(folder: Path, error: OSError) -> StoreError:
     )
 
 
-def limits_of(settings: AgentSettings) -> InboxLimits:
-    """Return how much may wait, as settings say."""
-    inbox, detection = settings.inbox, settings.detection
-    usual = detection.rise_nats if detection.mode == "fixed-rise" else InboxLimits.doubt
-    return InboxLimits(
-        doubt=usual if inbox.doubt is None else inbox.doubt,
-        images=inbox.images,
-        bytes=inbox.megabytes << 20,
-        age_seconds=inbox.days * 86_400,
-        interval_seconds=inbox.interval_seconds,
-    )
-
-
 def inbox_of(home: AgentHome) -> DoubtInbox | None:
     """Return a home's inbox as its settings say; None where they keep nothing."""
-    if not home.settings.inbox.keep:
-        return None
-    return DoubtInbox(home.inbox_folder, limits_of(home.settings))
+    inbox, detection = home.settings.inbox, home.settings.detection
+    if inbox.doubt is None:
+        doubt = detection.rise_nats if detection.mode == "fixed-rise" else USUAL_DOUBT
+        inbox = inbox.model_copy(update={"doubt": doubt})
+    return DoubtInbox(home.inbox_folder, inbox) if inbox.keep else None

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fleetledger.device_agent.errors import LabelError, ModelError, StoreError
 from fleetledger.device_agent.home import AgentHome
-from fleetledger.device_agent.inbox.inbox import DoubtInbox, limits_of
+from fleetledger.device_agent.inbox.inbox import DoubtInbox
 from fleetledger.device_agent.inbox.naming import class_meant
 from fleetledger.device_agent.inbox.placing import disk_told, place_file
 from fleetledger.device_agent.inbox.rules import DoubtedImage
@@ -77,7 +77,7 @@ class ImageLabeller:
 
     def __init__(self, home: AgentHome, hold_out: int = 0) -> None:
         """Hold one in `hold_out` images out for evaluation; 0: none."""
-        self.inbox = DoubtInbox(home.inbox_folder, limits_of(home.settings))
+        self.inbox = DoubtInbox(home.inbox_folder, home.settings.inbox)
         self._home = home
         self._hold_out = hold_out
         self._steps: deque[LabelStep] = deque(maxlen=MOST_STEPS)

@@ -10,32 +10,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from PIL import Image
 
+from fleetledger.device_agent.settings import InboxSettings
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.values import Digest
 
 Offer = Literal["kept", "sure", "soon", "alike", "full"]
 """What became of an image: it is kept, or why it is not."""
 _WIDTH, _HEIGHT = 9, 8
-
-
-@dataclass(frozen=True)
-class InboxLimits:
-    """How much may wait, and what is let in."""
-
-    doubt: float = 0.5
-    """The least doubt, in the unit of `[detection]`."""
-    images: int = 200
-    bytes: int = 64 << 20
-    age_seconds: float = 30 * 86_400.0
-    interval_seconds: float = 10.0
-    """Between two images."""
-    alike_bits: int = 6
-    """Outlines, of 64 bits, that differ in so many or fewer are of one scene."""
+USUAL_DOUBT = 0.5
+"""The least doubt of an image that is kept, in the unit of `[detection]`, unless it is set."""
+ALIKE_BITS = 6
+"""Outlines, of 64 bits, that differ in so many or fewer are of one scene."""
 
 
 class DoubtedImage(Strict):
@@ -76,31 +65,31 @@ def outline_of(picture: Image.Image) -> int:
     return bits
 
 
-def too_soon(waiting: Sequence[DoubtedImage], now: float, limits: InboxLimits) -> bool:
+def too_soon(waiting: Sequence[DoubtedImage], now: float, limits: InboxSettings) -> bool:
     """Whether one came within the interval; a time ahead of a clock set back holds nothing up."""
     return any(0 <= now - image.time < limits.interval_seconds for image in waiting)
 
 
-def is_alike(waiting: Sequence[DoubtedImage], outline: int, limits: InboxLimits) -> bool:
+def is_alike(waiting: Sequence[DoubtedImage], outline: int) -> bool:
     """Whether an image of the same scene waits."""
-    return any((image.outline ^ outline).bit_count() <= limits.alike_bits for image in waiting)
+    return any((image.outline ^ outline).bit_count() <= ALIKE_BITS for image in waiting)
 
 
 def outdated(
-    waiting: Sequence[DoubtedImage], now: float, limits: InboxLimits
+    waiting: Sequence[DoubtedImage], now: float, limits: InboxSettings
 ) -> tuple[DoubtedImage, ...]:
     """Return what has waited too long."""
-    return tuple(image for image in waiting if now - image.time > limits.age_seconds)
+    return tuple(image for image in waiting if now - image.time > 86_400 * limits.days)
 
 
 def making_room(
-    waiting: Sequence[DoubtedImage], new: DoubtedImage, limits: InboxLimits
+    waiting: Sequence[DoubtedImage], new: DoubtedImage, limits: InboxSettings
 ) -> tuple[DoubtedImage, ...] | None:
     """Return what goes so that a new image has room; None where that one would be the next."""
     images, size = len(waiting) + 1, sum(image.size for image in waiting) + new.size
     going: list[DoubtedImage] = []
     for image in sorted((*waiting, new), key=lambda image: (image.doubt, image.time)):
-        if images <= limits.images and size <= limits.bytes:
+        if images <= limits.images and size <= limits.megabytes << 20:
             break
         if image is new:
             return None

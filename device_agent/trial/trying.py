@@ -18,6 +18,7 @@ from fleetledger.device_agent.execution.engines import EngineFolder, EngineStore
 from fleetledger.device_agent.execution.providers import TENSORRT
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.inference import Inputs, SessionSettings, describe_runtime
+from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.device_agent.trial.messages import (
     MAX_ANSWER_BYTES,
@@ -47,21 +48,6 @@ _LIBRARIES_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class TrialSettings:
-    """What a model may take while it is tried."""
-
-    seconds: float = 300.0
-    build_seconds: float = 1800.0
-    """Before these, where TensorRT builds an engine."""
-    memory_bytes: int | None = None
-    """Beyond the libraries; None for half of the machine's."""
-    slowdown: float = 2.5
-    """How many times the time of the former model of its lineage it may take."""
-    sample_seconds: float = 10.0
-    """Longest for a sample, whatever was here before."""
-
-
-@dataclass(frozen=True)
 class TriedModel:
     """A model that is tried, and on what."""
 
@@ -77,7 +63,7 @@ class Trial:
         self,
         blobs: BlobFolder,
         sessions: SessionSettings,
-        settings: TrialSettings,
+        settings: ModelSettings,
         command: Sequence[str] = COMMAND,
         machine: Machine | None = None,
         variant_of: VariantOf = lambda _: None,
@@ -175,7 +161,7 @@ class Trial:
             write_request(file, request, samples)
             file.seek(0)
             bounds = TrialLimits(
-                self._settings.seconds,
+                self._settings.trial_seconds,
                 request.memory_bytes + _LIBRARIES_BYTES,
                 MAX_ANSWER_BYTES,
                 self._settings.build_seconds if builds else 0.0,
@@ -225,7 +211,7 @@ class Trial:
         store = self._store()
         if store is None:
             return None
-        seconds = self._settings.seconds * self._sessions.threads
+        seconds = self._settings.trial_seconds * self._sessions.threads
         if engine is not None:
             # Of its threads: TensorRT takes as many as it likes.
             seconds += self._settings.build_seconds * (os.cpu_count() or 1)
@@ -239,9 +225,8 @@ class Trial:
     def _request(
         self, candidate: TriedModel, former: Digest | None, engine: EngineFolder | None
     ) -> TrialRequest:
-        allowed = self._settings.memory_bytes
-        if allowed is None:
-            allowed = int(psutil.virtual_memory().total) // 2
+        mib = self._settings.trial_memory_mib
+        allowed = psutil.virtual_memory().total // 2 if mib is None else mib << 20
         return TrialRequest(
             blobs=str(self._blobs.folder.absolute()),
             manifest=candidate.manifest,
@@ -253,7 +238,7 @@ class Trial:
             batch=self._sessions.batch,
             domains=tuple(sorted(self._sessions.domains)),
             memory_bytes=allowed,
-            cpu_seconds=max(1, int(self._settings.seconds * self._sessions.threads)),
+            cpu_seconds=max(1, int(self._settings.trial_seconds * self._sessions.threads)),
             engines=self._engines(engine),
         )
 
@@ -280,7 +265,7 @@ def _give_up(engine: EngineFolder, reason: str) -> None:
         log.warning("%s: cannot be written: %s", engine.path, error)
 
 
-def read_outcome(outcome: ChildOutcome, settings: TrialSettings) -> TrialAnswer:
+def read_outcome(outcome: ChildOutcome, settings: ModelSettings) -> TrialAnswer:
     """Return what the process answered; raise `TrialError` if it did not."""
     if outcome.code < 0:
         raise TrialError(_died(-outcome.code, settings))
@@ -298,7 +283,7 @@ def read_outcome(outcome: ChildOutcome, settings: TrialSettings) -> TrialAnswer:
         ) from error
 
 
-def judge(answer: TrialAnswer, settings: TrialSettings, conditions: str = "") -> None:
+def judge(answer: TrialAnswer, settings: ModelSettings, conditions: str = "") -> None:
     """Raise `TrialError` for a model that was refused, leaves memory behind, or is too slow.
 
     `conditions` say how the machine was when its time was taken.
@@ -326,11 +311,11 @@ def judge(answer: TrialAnswer, settings: TrialSettings, conditions: str = "") ->
         )
 
 
-def _died(number: int, settings: TrialSettings) -> str:
+def _died(number: int, settings: ModelSettings) -> str:
     if number == signal.SIGXCPU:
         return (
-            f"trial: the model took more than {settings.seconds:g} s of processor time; it hangs, "
-            "or this device is slow: raise [model] trial_seconds in agent.toml"
+            f"trial: the model took more than {settings.trial_seconds:g} s of processor time; it "
+            "hangs, or this device is slow: raise [model] trial_seconds in agent.toml"
         )
     try:
         name = signal.Signals(number).name

@@ -10,7 +10,7 @@ import pytest
 from fleetledger.device_agent.core.requests import Train
 from fleetledger.device_agent.core.state import AgentRules
 from fleetledger.device_agent.report import status_lines
-from fleetledger.device_agent.settings import AgentTrainingSettings
+from fleetledger.device_agent.settings import AgentTrainingSettings, PolicySettings
 from fleetledger.device_agent.status import Status, read_status
 from fleetledger.device_agent.training import TrainingDone
 from fleetledger.methods.training import FitInstruction, LocalData, Observed
@@ -33,7 +33,7 @@ from tests.device_agent.scripted import (
 from tests.device_agent.scripted_proxy import Listener, ScriptedProxy, kind_of
 
 WEIGHTS = b"the fleet's model"
-OPEN = replace(FAST, publish_gradients=True)
+OPEN = replace(FAST, policy=PolicySettings(publish_gradients=True))
 SMALL = b"gradients of a perturbed prototype"
 LARGE = np.random.default_rng(5).bytes(200_000)
 

@@ -18,6 +18,7 @@ from fleetledger.coordinator.topics.models.entries import DeviceEvaluated, Model
 from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.device_agent.assembling import rules_of
 from fleetledger.device_agent.home import AgentHome
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.transport.memory import InMemoryBroker
 from tests.end_to_end.memory_fleet import RULES, MemoryDevice, MemoryFleet, put_pictures
 
@@ -34,7 +35,7 @@ class OwnedDevice(MemoryDevice):
 
     def start(self) -> None:
         own = rules_of(AgentHome.open(self.home))
-        self._rules = replace(RULES, publish_features=own.publish_features)
+        self._rules = replace(RULES, policy=PolicySettings(publish_features=own.publish_features))
         super().start()
 
     def allow(self) -> None:

@@ -23,7 +23,6 @@ _SELDOM_SECONDS = 20.0
 
 def rules_of(scenario: Scenario) -> AgentRules:
     """Return the rules of every agent."""
-    policy = scenario.devices.policy
     looks = scenario.stages.opened_by == "reports"
     return AgentRules(
         scan_seconds=SCAN_SECONDS if looks else _NEVER_SECONDS,
@@ -31,9 +30,7 @@ def rules_of(scenario: Scenario) -> AgentRules:
         birth_shortest=_SELDOM_SECONDS,
         message_shortest=_SELDOM_SECONDS,
         detection=detection_of(scenario.detection),
-        publish_features=policy.publish_features,
-        publish_gradients=policy.publish_gradients,
-        publish_images=policy.publish_images,
+        policy=scenario.devices.policy,
     )
 
 

@@ -9,6 +9,7 @@ from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.changes.rounds import AnswerWritten, GradientsWritten
 from fleetledger.device_agent.core.models import files_to_keep
 from fleetledger.device_agent.core.records import OutboxKey
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.status import describe_policy, describe_training, waiting_gradients
 from fleetledger.schemas.contributions import Contribution, Nothing
 from fleetledger.schemas.proxy import PrototypeGradients
@@ -22,7 +23,7 @@ from tests.device_agent.core.test_a_round_is_answered_once import able
 def trainee(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driven:
     """An agent that is connected, has two images, and may send gradients."""
     monkeypatch.setattr(policy, "descriptor", lambda name: watching_method.DESCRIPTOR)
-    agent = Driven(tmp_path / "agent.db", publish_gradients=True)
+    agent = Driven(tmp_path / "agent.db", policy=PolicySettings(publish_gradients=True))
     agent.connect()
     agent.put(one="cat/1", two="dog/2")
     return agent
@@ -183,7 +184,7 @@ def test_training_is_told_whether_gradients_may_be_kept(trainee: Driven) -> None
     trainee.order()
     assert trainee.take(requests.Train)[-1].publishes
     trainee.train()
-    trainee.rules = replace(trainee.rules, publish_gradients=False)
+    trainee.rules = replace(trainee.rules, policy=PolicySettings(publish_gradients=False))
     trainee.kill()
     trainee.connect()
     trainee.order(2, action=2)
@@ -197,7 +198,12 @@ def test_a_method_without_a_proxy_has_nothing_kept(
     monkeypatch.setattr(policy, "descriptor", lambda name: descriptor)
     trainee.order()
     assert not trainee.take(requests.Train)[-1].publishes
-    assert policy.withheld(replace(trainee.rules, publish_gradients=False), "rounds") == ""
+    assert (
+        policy.withheld(
+            replace(trainee.rules, policy=PolicySettings(publish_gradients=False)), "rounds"
+        )
+        == ""
+    )
 
 
 def test_a_device_whose_owner_forbids_them_trains_and_says_so_once(
@@ -238,7 +244,7 @@ def test_what_waited_when_it_was_forbidden_stays_unsent_until_it_is_allowed(
 ) -> None:
     train(trainee)
     for allowed, number in ((False, 0), (True, 1)):
-        trainee.rules = replace(trainee.rules, publish_gradients=allowed)
+        trainee.rules = replace(trainee.rules, policy=PolicySettings(publish_gradients=allowed))
         trainee.kill()
         trainee.requests.clear()
         trainee.connect()

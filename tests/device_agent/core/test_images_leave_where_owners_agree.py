@@ -9,6 +9,7 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.policy import images_asked, may_send, refusal
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.status import describe_policy
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.contributions import Contribution, Nothing
@@ -16,7 +17,7 @@ from fleetledger.schemas.rounds import RoundAnswer
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
-FORBIDDEN, ALLOWED = AgentRules(), AgentRules(publish_images=True)
+FORBIDDEN, ALLOWED = AgentRules(), AgentRules(policy=PolicySettings(publish_images=True))
 PHASES = ("share", "train", "distil")
 
 
@@ -33,7 +34,7 @@ def sharing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[False, True], ids=["forbidden", "allowed"])
 def device(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Driven, bool]]:
-    agent = Driven(tmp_path / "agent.db", publish_images=request.param)
+    agent = Driven(tmp_path / "agent.db", policy=PolicySettings(publish_images=request.param))
     agent.put(one="cat/1", two="dog/2")
     agent.connect()
     yield agent, request.param
@@ -95,7 +96,7 @@ def test_a_device_that_shares_none_trains_like_any_other(device: tuple[Driven, b
 
 
 def test_images_that_wait_when_their_owner_forbids_them_stay_unsent(tmp_path: Path) -> None:
-    agent = Driven(tmp_path / "agent.db", publish_images=True)
+    agent = Driven(tmp_path / "agent.db", policy=PolicySettings(publish_images=True))
     agent.put(one="cat/1")
     agent.connect()
     begin(agent, number=1, phase="share")
@@ -103,7 +104,7 @@ def test_images_that_wait_when_their_owner_forbids_them_stay_unsent(tmp_path: Pa
     agent.train("images", payload_kind="images", answer=answer)
     assert {type(body) for body in agent.messages()} == {Contribution}
     for allowed, kinds in ((False, set()), (True, {"images"})):
-        agent.rules = AgentRules(publish_images=allowed)
+        agent.rules = AgentRules(policy=PolicySettings(publish_images=allowed))
         agent.kill()
         agent.connect()
         agent.wait(100.0)

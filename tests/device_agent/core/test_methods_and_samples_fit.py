@@ -9,6 +9,7 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.policy import refusal
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.status import describe_policy
 from fleetledger.methods.registry import METHODS, descriptor
 from fleetledger.schemas.contributions import Nothing
@@ -20,7 +21,9 @@ SCENE = inputs.Image("images/one.png", making.digest("one"), ClassName("cat"))
 
 
 def device(folder: Path, samples: str) -> Driven:
-    agent = Driven(folder / "agent.db", samples=samples, publish_features=True)
+    agent = Driven(
+        folder / "agent.db", samples=samples, policy=PolicySettings(publish_features=True)
+    )
     agent.scenes = (SCENE,)
     agent.connect()
     return agent
@@ -80,7 +83,11 @@ def test_a_stage_of_statistics_does_not_wait_for_scenes(tmp_path: Path) -> None:
 def test_every_method_fits_exactly_one_kind_of_device() -> None:
     for name in METHODS:
         refused = {
-            samples: bool(refusal(AgentRules(samples=samples, publish_features=True), name))
+            samples: bool(
+                refusal(
+                    AgentRules(samples=samples, policy=PolicySettings(publish_features=True)), name
+                )
+            )
             for samples in ("pictures", "scenes")
         }
         assert refused == {

@@ -7,13 +7,14 @@ import pytest
 from fleetledger.device_agent.core import inputs, policy, requests
 from fleetledger.device_agent.core.policy import may_send, refusal
 from fleetledger.device_agent.core.state import AgentRules
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.status import describe_policy, is_settled
 from fleetledger.methods.registry import descriptor
 from fleetledger.schemas.contributions import Contribution, HeldPart, Nothing, Withdrawal
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
-FORBIDDEN, ALLOWED = AgentRules(), AgentRules(publish_features=True)
+FORBIDDEN, ALLOWED = AgentRules(), AgentRules(policy=PolicySettings(publish_features=True))
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def assign(agent: Driven, *names: str, **details: int) -> None:
 
 def allow(agent: Driven, *, publish: bool) -> None:
     """Change the owner's mind, and start the agent again."""
-    agent.rules = AgentRules(publish_features=publish)
+    agent.rules = AgentRules(policy=PolicySettings(publish_features=publish))
     agent.kill()
     agent.connect()
     agent.give(inputs.FetchFinished(making.digest("frozen")))
@@ -100,7 +101,7 @@ def test_a_device_whose_owner_allows_it_and_starts_it_again_takes_part(ready: Dr
 
 
 def test_what_was_computed_before_it_was_forbidden_waits_unsent(tmp_path: Path) -> None:
-    agent = Driven(tmp_path / "agent.db", publish_features=True)
+    agent = Driven(tmp_path / "agent.db", policy=PolicySettings(publish_features=True))
     agent.put(one="cat/1")
     agent.connect()
     assign(agent, "cat")

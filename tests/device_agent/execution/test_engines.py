@@ -24,8 +24,9 @@ from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.host import ModelHost, sessions_of
 from fleetledger.device_agent.inference import SessionSettings
 from fleetledger.device_agent.serving.running_model import RunningModel
+from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.status import Status, read_status
-from fleetledger.device_agent.trial.trying import Trial, TrialSettings
+from fleetledger.device_agent.trial.trying import Trial
 from fleetledger.schemas.models import ModelStatus
 from fleetledger.schemas.presence import Heartbeat
 from fleetledger.schemas.values import Digest
@@ -46,7 +47,7 @@ from tests.device_agent.serving.homes import ServingHome
 CHILD = (sys.executable, "-m", COMMAND_MODULE)
 LINEAGE = good().manifest.frozen.digest
 JETPACK_6 = "36.4.3-10.3.0-sm87-1.23.0"
-SETTINGS = TrialSettings(seconds=60.0, build_seconds=60.0, memory_bytes=256 << 20)
+SETTINGS = ModelSettings(trial_seconds=60.0, build_seconds=60.0, trial_memory_mib=256)
 BATCH = 8
 
 
@@ -71,7 +72,7 @@ def sessions(folder: Path, environment: str = JETPACK_6, batch: int = BATCH) -> 
 
 def place(
     folder: Path,
-    settings: TrialSettings = SETTINGS,
+    settings: ModelSettings = SETTINGS,
     command: tuple[str, ...] = CHILD,
     environment: str = JETPACK_6,
 ) -> Place:
@@ -261,7 +262,7 @@ ANSWERS = f'print(\'{{"provider": "{TENSORRT}"}}\')'
 
 
 def test_a_build_that_takes_longer_than_a_trial_may_passes(tmp_path: Path) -> None:
-    settings = TrialSettings(seconds=1.0, build_seconds=60.0)
+    settings = ModelSettings(trial_seconds=1.0, build_seconds=60.0)
     device = place(tmp_path, settings, slow_child(1.5, ANSWERS))
     answer = device.trial.run(device.store(good()).manifest.digest, None, [])
     assert answer.provider == TENSORRT
@@ -272,7 +273,9 @@ def test_a_build_that_takes_longer_than_a_trial_may_passes(tmp_path: Path) -> No
 def test_a_build_that_takes_too_long_is_refused_in_words_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
-    device = place(tmp_path, replace(SETTINGS, build_seconds=1.0), slow_child(60, ANSWERS))
+    device = place(
+        tmp_path, SETTINGS.model_copy(update={"build_seconds": 1.0}), slow_child(60, ANSWERS)
+    )
     event = device.install(good())
     assert isinstance(event, inputs.ModelRefused)
     assert "TensorRT built no engine within 1 s: raise [model] build_seconds" in event.reason
@@ -284,7 +287,7 @@ def test_a_build_that_takes_too_long_is_refused_in_words_and_leaves_nothing(
 
 def test_once_the_engine_is_there_the_trial_has_its_own_time(tmp_path: Path) -> None:
     device = place(
-        tmp_path, TrialSettings(seconds=1.0), slow_child(0, "import time; time.sleep(60)")
+        tmp_path, ModelSettings(trial_seconds=1.0), slow_child(0, "import time; time.sleep(60)")
     )
     event = device.install(good())
     assert isinstance(event, inputs.ModelRefused)
@@ -294,7 +297,9 @@ def test_once_the_engine_is_there_the_trial_has_its_own_time(tmp_path: Path) -> 
 def test_at_a_start_a_build_that_fails_leaves_the_active_model_on_the_next_provider(
     tmp_path: Path,
 ) -> None:
-    device = place(tmp_path, replace(SETTINGS, build_seconds=0.5), slow_child(60, ANSWERS))
+    device = place(
+        tmp_path, SETTINGS.model_copy(update={"build_seconds": 0.5}), slow_child(60, ANSWERS)
+    )
     slot = device.slots.active()
     assert slot is not None
     assert device.installer().check_active(slot.model) is None

@@ -12,9 +12,10 @@ from fleetledger.device_agent.host import ModelHost
 from fleetledger.device_agent.inference import SessionSettings
 from fleetledger.device_agent.installing import Guards, Installer
 from fleetledger.device_agent.probation import Probation
+from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
-from fleetledger.device_agent.trial.trying import COMMAND, Trial, TrialSettings
+from fleetledger.device_agent.trial.trying import COMMAND, Trial
 from fleetledger.export.package import ExportedModel
 from fleetledger.schemas.file_reference import FileReference
 from fleetledger.schemas.models import DesiredModel, Manifest
@@ -22,7 +23,7 @@ from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 
 SESSIONS = SessionSettings()
-SETTINGS = TrialSettings(seconds=60.0, memory_bytes=256 << 20)
+SETTINGS = ModelSettings(trial_seconds=60.0, trial_memory_mib=256)
 
 
 class Place:
@@ -31,7 +32,7 @@ class Place:
     def __init__(
         self,
         folder: Path,
-        settings: TrialSettings = SETTINGS,
+        settings: ModelSettings = SETTINGS,
         command: tuple[str, ...] = COMMAND,
         sessions: SessionSettings = SESSIONS,
     ) -> None:

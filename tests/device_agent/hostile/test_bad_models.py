@@ -10,9 +10,10 @@ import pytest
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.errors import TrialError
 from fleetledger.device_agent.memory import resident_bytes
+from fleetledger.device_agent.settings import ModelSettings
 from fleetledger.device_agent.trial.measuring import MAX_RUNS, MIN_RUNS, Clocks, measure_runs
 from fleetledger.device_agent.trial.messages import TrialAnswer
-from fleetledger.device_agent.trial.trying import NOTICEABLE_SECONDS, TrialSettings, judge
+from fleetledger.device_agent.trial.trying import NOTICEABLE_SECONDS, judge
 from tests.device_agent.hostile import bad_models
 from tests.device_agent.hostile.place import Place, file_of, good, with_file
 
@@ -44,7 +45,7 @@ def test_a_good_model_passes_and_is_compared_with_the_former_one(tmp_path: Path)
 
 
 def test_a_model_that_never_answers_is_ended_by_the_clock(tmp_path: Path) -> None:
-    place = Place(tmp_path, TrialSettings(seconds=5.0, memory_bytes=256 * MIB))
+    place = Place(tmp_path, ModelSettings(trial_seconds=5.0, trial_memory_mib=256))
     reason = refused(place, bad_models.looping(bad_models.LONG, numbers=1 << 20))
     assert "it hangs, or this device is slow" in reason
 
@@ -52,7 +53,7 @@ def test_a_model_that_never_answers_is_ended_by_the_clock(tmp_path: Path) -> Non
 def test_a_model_that_takes_all_memory_is_refused_and_the_agent_does_not_grow(
     tmp_path: Path,
 ) -> None:
-    place = Place(tmp_path, TrialSettings(seconds=60.0, memory_bytes=64 * MIB))
+    place = Place(tmp_path, ModelSettings(trial_seconds=60.0, trial_memory_mib=64))
     before = resident_bytes()
     reason = refused(place, bad_models.hungry(1 << 28))
     assert "alloc" in reason.lower()
@@ -65,7 +66,7 @@ def test_a_model_that_answers_with_nan_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_network_that_takes_too_long_for_a_sample_is_refused(tmp_path: Path) -> None:
-    place = Place(tmp_path, TrialSettings(sample_seconds=0.001, memory_bytes=256 * MIB))
+    place = Place(tmp_path, ModelSettings(sample_seconds=0.001, trial_memory_mib=256))
     reason = refused(place, bad_models.looping(30_000))
     assert "ms for a sample; [model] sample_seconds in agent.toml allows 0.001 s" in reason
 
@@ -112,7 +113,7 @@ CHILDREN = {
 def test_whatever_becomes_of_the_child_is_a_refusal_in_words(
     tmp_path: Path, program: str, words: str
 ) -> None:
-    settings = TrialSettings(seconds=1.0 if "within" in words else 60.0, memory_bytes=64 * MIB)
+    settings = ModelSettings(trial_seconds=1.0 if "within" in words else 60.0, trial_memory_mib=64)
     place = Place(tmp_path, settings, child(program))
     before = resident_bytes()
     assert words in refused(place, bad_models.adding(0.0))
@@ -199,7 +200,7 @@ def test_memory_that_runs_leave_behind_is_a_leak() -> None:
     measured = measure_runs(lambda: machine.run(0.01), None, machine.memory, machine.clocks())
     assert measured.runs == MAX_RUNS
     with pytest.raises(TrialError, match="memory grew by 95 MiB in 20 runs of the model; it leaks"):
-        judge(TrialAnswer(grown_bytes=measured.grown_bytes, runs=measured.runs), TrialSettings())
+        judge(TrialAnswer(grown_bytes=measured.grown_bytes, runs=measured.runs), ModelSettings())
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_too_slow_is_more_than_a_multiple_that_somebody_notices(
     slower = seconds / former if former is not None else None
     answer = TrialAnswer(seconds=seconds, former_seconds=former, slower=slower)
     if not too_slow:
-        judge(answer, TrialSettings(slowdown=2.5))
+        judge(answer, ModelSettings(slowdown=2.5))
         return
     with pytest.raises(TrialError, match="times as long as the former one of its lineage"):
-        judge(answer, TrialSettings(slowdown=2.5))
+        judge(answer, ModelSettings(slowdown=2.5))

@@ -9,11 +9,11 @@ from PIL import Image
 
 from fleetledger.device_agent.home import AgentHome, NewHome, write_home
 from fleetledger.device_agent.inbox.inbox import DoubtInbox
-from fleetledger.device_agent.inbox.rules import InboxLimits
+from fleetledger.device_agent.settings import InboxSettings
 from fleetledger.schemas.values import DeviceId, Digest, FleetId
 
 CLASSES = ("apple", "pear")
-LIMITS = InboxLimits(interval_seconds=0)
+LIMITS = InboxSettings(interval_seconds=0)
 
 
 def a_home(folder: Path, evaluation: str | None = None) -> AgentHome:

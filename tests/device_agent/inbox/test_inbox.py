@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from PIL import Image
 from fleetledger.device_agent.errors import StoreError
 from fleetledger.device_agent.home import AgentHome, NewHome, write_home
 from fleetledger.device_agent.inbox.inbox import DoubtInbox, inbox_of
-from fleetledger.device_agent.inbox.rules import InboxLimits
+from fleetledger.device_agent.settings import InboxSettings
 from tests.device_agent.inbox.doubting import LIMITS, scene
 
 
@@ -51,7 +50,7 @@ def test_what_the_model_is_sure_of_touches_no_disk(tmp_path, doubt):
 
 def test_a_camera_that_shows_one_scene_fills_nothing(tmp_path):
     clock = Clock()
-    inbox = DoubtInbox(tmp_path / "inbox", InboxLimits(), clock)
+    inbox = DoubtInbox(tmp_path / "inbox", InboxSettings(), clock)
     rng = np.random.default_rng(1)
     outcomes = []
     for _ in range(30 * 40):
@@ -65,7 +64,7 @@ def test_a_camera_that_shows_one_scene_fills_nothing(tmp_path):
 
 def test_scenes_that_change_come_in_one_an_interval(tmp_path):
     clock = Clock()
-    inbox = DoubtInbox(tmp_path / "inbox", InboxLimits(interval_seconds=10), clock)
+    inbox = DoubtInbox(tmp_path / "inbox", InboxSettings(interval_seconds=10), clock)
     kept = 0
     for second in range(40):
         clock.now += 1
@@ -74,7 +73,7 @@ def test_scenes_that_change_come_in_one_an_interval(tmp_path):
 
 
 def test_of_a_full_inbox_that_goes_which_is_doubted_least(tmp_path):
-    inbox = DoubtInbox(tmp_path / "inbox", replace(LIMITS, images=2))
+    inbox = DoubtInbox(tmp_path / "inbox", InboxSettings(interval_seconds=0, images=2))
     assert inbox.offer(scene(0), 0.6, "a", 1) == "kept"
     assert inbox.offer(scene(1), 0.7, "b", 1) == "kept"
     assert inbox.offer(scene(2), 0.55, "c", 1) == "full"
@@ -84,19 +83,20 @@ def test_of_a_full_inbox_that_goes_which_is_doubted_least(tmp_path):
 
 
 def test_bytes_are_bounded(tmp_path):
-    inbox = DoubtInbox(tmp_path / "inbox", replace(LIMITS, bytes=300_000))
+    inbox = DoubtInbox(tmp_path / "inbox", InboxSettings(interval_seconds=0, megabytes=1))
     rng = np.random.default_rng(0)
-    for number in range(6):
-        frame = rng.integers(0, 256, (200, 200, 3), dtype=np.uint8)
+    for number in range(8):
+        frame = rng.integers(0, 256, (250, 250, 3), dtype=np.uint8)
         assert inbox.offer(frame, 0.6 + number / 100, "a", 1) == "kept"
     files = [path for path in inbox.folder.iterdir() if path.suffix == ".png"]
-    assert sum(path.stat().st_size for path in files) <= 300_000
-    assert len(files) == 2
+    assert sum(path.stat().st_size for path in files) <= 1 << 20
+    assert len(files) == 5
 
 
 def test_what_waited_too_long_goes_with_the_next_that_comes(tmp_path):
     clock = Clock()
-    inbox = DoubtInbox(tmp_path / "inbox", replace(LIMITS, age_seconds=100), clock)
+    limits = InboxSettings(interval_seconds=0, days=100 / 86_400)
+    inbox = DoubtInbox(tmp_path / "inbox", limits, clock)
     inbox.offer(scene(0), 0.9, "old", 1)
     clock.now += 101
     assert inbox.offer(scene(1), 0.6, "new", 1) == "kept"
@@ -105,7 +105,7 @@ def test_what_waited_too_long_goes_with_the_next_that_comes(tmp_path):
 
 def test_a_clock_that_was_set_back_holds_nothing_up(tmp_path):
     clock = Clock()
-    inbox = DoubtInbox(tmp_path / "inbox", InboxLimits(), clock)
+    inbox = DoubtInbox(tmp_path / "inbox", InboxSettings(), clock)
     inbox.offer(scene(0), 0.9, "a", 1)
     clock.now -= 5000
     assert inbox.offer(scene(1), 0.9, "b", 1) == "kept"
@@ -124,7 +124,7 @@ def test_what_a_crash_left_is_not_shown_and_goes(tmp_path):
 
 
 def _offer_many(folder: Path, first: int) -> list[str]:
-    inbox = DoubtInbox(folder, replace(LIMITS, images=5))
+    inbox = DoubtInbox(folder, InboxSettings(interval_seconds=0, images=5))
     return [inbox.offer(scene(first + number), 0.9, str(first), 1) for number in range(10)]
 
 

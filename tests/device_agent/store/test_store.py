@@ -11,6 +11,7 @@ from fleetledger.device_agent.core.changes.contributions import PartWritten
 from fleetledger.device_agent.core.changes.rounds import MemoryForgotten
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.errors import StoreError
+from fleetledger.device_agent.settings import PolicySettings
 from fleetledger.device_agent.store.store import AgentStore
 from fleetledger.schemas.contributions import Contribution
 from fleetledger.schemas.values import ClassName
@@ -80,7 +81,7 @@ def end_training(agent: Driven, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_loaded_equals_what_was_applied(tmp_path: Path, seed: int) -> None:
-    agent = Driven(tmp_path / "agent.db", publish_gradients=True)
+    agent = Driven(tmp_path / "agent.db", policy=PolicySettings(publish_gradients=True))
     chance = random.Random(seed)
     for _ in range(120):
         live_one_moment(agent, chance)
