@@ -35,7 +35,6 @@ from fleetledger.transport.mqtt_settings import BrokerSettings
 FILE_NAME = "coordinator.toml"
 HOME_VARIABLE = "FLEETLEDGER_COORDINATOR"
 DEFAULT_HOME = "coordinator-home"
-FEWEST_SHARD_ENTRIES = 16
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -143,17 +142,6 @@ class LedgerSection(Strict):
     snapshot_every: int = Field(default=10_000, ge=0, le=1_000_000_000)
     """Entries after which a coordinator that serves stores its state for quick starts; 0 for
     never."""
-    shard_entries: int = Field(default=10_000_000, ge=0, le=1_000_000_000)
-    """Entries after which the log goes on in a new shard; 0 for never."""
-
-    @model_validator(mode="after")
-    def _has_large_shards(self) -> Self:
-        if 0 < self.shard_entries < FEWEST_SHARD_ENTRIES:
-            raise ValueError(
-                f"shard_entries: {self.shard_entries} is too few; give {FEWEST_SHARD_ENTRIES} or "
-                "more, or 0 for one shard"
-            )
-        return self
 
 
 class ImportsSection(Strict):
@@ -220,7 +208,6 @@ class CoordinatorSettings(Strict):
             intake=self.intake,
             bounds=self.bounds,
             daily=self.daily,
-            shard_entries=self.ledger.shard_entries,
         )
 
 

@@ -49,13 +49,10 @@ class Capabilities(Strict):
 
 
 class SeenCheckpoint(Strict):
-    """The newest state of the ledger that a device has seen ; a fork shows where two differ."""
+    """The newest state of the ledger that a device has seen; a fork shows where two differ."""
 
     size: int = Field(ge=0)
     root: Digest
-    """Over the entries of the newest shard."""
-    first: int = Field(default=0, ge=0, exclude_if=lambda index: index == 0)
-    """Index of the first entry of that shard."""
 
 
 class Birth(PresenceMessage):

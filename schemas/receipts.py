@@ -11,10 +11,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.message import Items, Message, Strict, is_absent
+from fleetledger.schemas.message import Message, Strict
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.entry import EntryProof
-from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink
 from fleetledger.schemas.values import Digest
 
 RETRACTED = "retracted: "
@@ -39,10 +38,7 @@ class Accepted(Strict):
     proof: EntryProof | None = None
     """That the entry is in the ledger, as the coordinator's key signed it."""
     grown: ConsistencyProof | None = None
-    """That the ledger which the device has seen last is the beginning of this one, or of that
-    shard of it."""
-    shards: Items[ShardLink] = Field(default=(), max_length=MAX_LINKS, exclude_if=is_absent)
-    """From the newest shard back to the one that the device has seen last; none if it is that."""
+    """That the ledger which the device has seen last is the beginning of this one."""
 
 
 class Refused(Strict):

@@ -39,12 +39,12 @@ class Room(NamedTuple):
 
 
 CEILINGS: dict[str, Room] = {
-    "coordinator": Room(51900, 10.0, 12.4, 68, 914),
-    "device_agent": Room(22150, 10.7, 13.4, 22, 306),
+    "coordinator": Room(51400, 10.0, 12.4, 64, 905),
+    "device_agent": Room(22100, 10.7, 13.4, 22, 306),
     "export": Room(7150, 10.0, 12.9, 6, 105),
     "learning": Room(16550, 8.0, 9.6, 25, 207),
     "methods": Room(15650, 11.8, 15.3, 33, 129),
-    "schemas": Room(8850, 7.8, 10.9, 15, 100),
+    "schemas": Room(8700, 7.8, 10.8, 15, 100),
     "simulator": Room(34050, 12.8, 15.0, 77, 580),
     "transport": Room(6800, 8.6, 10.0, 7, 88),
 }

@@ -165,7 +165,6 @@ def verify(
         checkpoints=report.checkpoints,
         blobs=report.blobs,
         snapshots=report.snapshots,
-        shards=report.shards,
         pruned=report.pruned,
         root=report.root,
         mismatch=None if wrong is None else str(wrong),

@@ -38,7 +38,6 @@ from fleetledger.coordinator.topics.releases.rules import Releases, SignRelease,
 from fleetledger.coordinator.topics.rollouts.rules import Rollouts
 from fleetledger.coordinator.topics.rounds.adapting import Adapting
 from fleetledger.coordinator.topics.rounds.rules import Rounds
-from fleetledger.coordinator.topics.shards.rules import Sharding
 from fleetledger.coordinator.topics.stages.opening import Opening
 from fleetledger.coordinator.topics.stages.rules import CanLearn, Stages
 from fleetledger.schemas.envelope import PROXY, Envelope
@@ -78,7 +77,6 @@ class Core:
         self.twins = Twins(rules.intake, self.state, self.live)
         self.devices = Devices(rules, self.state, self.live, self.models, self.intake, self.twins)
         self.enrolling = KeyRules(self.state)
-        self.sharding = Sharding(rules.shard_entries, self.state)
         self.silence = Silence(rules.silence, self.state, self.live)
         self._looks: tuple[tuple[_Look, bool], ...] = (
             (lambda now_ns: self.releases.look(self.live.calendar(now_ns)), False),
@@ -138,8 +136,6 @@ class Core:
                 return self._not_stored(happening, now_ns)
             case inputs.OperatorCommand(ticket, command, actor):
                 return made_by(actor, self._command(ticket, command, now_ns))
-            case inputs.LedgerGrown(root):
-                return self.sharding.grown(root)
             case inputs.Tick():
                 told = self.silence.look(now_ns) + self.devices.tell_more()
                 return told + self._look_around(now_ns)

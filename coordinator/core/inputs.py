@@ -127,13 +127,6 @@ class OperatorCommand:
 
 
 @dataclass(frozen=True)
-class LedgerGrown:
-    """All that was decided is committed, and signed under this root of the newest shard."""
-
-    root: Digest
-
-
-@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
@@ -153,6 +146,5 @@ Input = (
     | PayloadMissing
     | WorkResult
     | OperatorCommand
-    | LedgerGrown
     | Tick
 )

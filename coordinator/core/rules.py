@@ -236,5 +236,3 @@ class Rules(Strict):
     silence: SilenceRules = SilenceRules()
     bounds: BoundRules = BoundRules()
     daily: DailyRules = DailyRules()
-    shard_entries: int = Field(default=0, ge=0)
-    """What a shard of the log has at least before the next one begins; 0 for one shard."""

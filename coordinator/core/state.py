@@ -37,15 +37,12 @@ from fleetledger.coordinator.topics.rollouts.kinds import ROLLOUTS
 from fleetledger.coordinator.topics.rollouts.state import RolloutsState
 from fleetledger.coordinator.topics.rounds.kinds import ROUNDS
 from fleetledger.coordinator.topics.rounds.state import RoundsState
-from fleetledger.coordinator.topics.shards.entries import LOG_SHARDS
-from fleetledger.coordinator.topics.shards.state import LogShardState
 from fleetledger.coordinator.topics.stages.entries import STAGES
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.schemas.values import ClassName, DeviceId
 
 TOPICS: tuple[LedgerTopic[Any], ...] = (
     CLOCK,
-    LOG_SHARDS,
     DEVICES,
     KEYS,
     LINEAGES,
@@ -83,7 +80,6 @@ class State:
     heard_ns: dict[DeviceId, int] = field(default_factory=dict)
     """When each device made its newest entry, by the same calendar."""
     clock: ClockState = field(default_factory=ClockState)
-    shards: LogShardState = field(default_factory=LogShardState)
     devices: DevicesState = field(default_factory=DevicesState)
     keys: KeysState = field(init=False)
     lineages: LineagesState = field(default_factory=LineagesState)
@@ -157,7 +153,6 @@ class State:
     def _all(self) -> Iterator[tuple[type[EntryBody], Change]]:
         """Give every topic its part, in the order of `TOPICS`; the types say which is whose."""
         yield from CLOCK.on(self.clock)
-        yield from LOG_SHARDS.on(self.shards)
         yield from DEVICES.on(self.devices)
         yield from KEYS.on(self.keys)
         yield from LINEAGES.on(self.lineages)

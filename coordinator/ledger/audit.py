@@ -1,19 +1,19 @@
 """Checks an exported or mirrored ledger: nothing is read but its files and the coordinator's key.
 
-Every entry's bytes, the tree over them, the tiles, and the signature over its root, shard by shard;
-that each shard begins with how the one before ended; with an older checkpoint, or the proof of an
-entry, that they belong to the same history.
+Every entry's bytes, the tree over them, the tiles, and the signature over its root; with an older
+checkpoint, or the proof of an entry, that they belong to the same history.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import AuditError, BlobError, EntryError
 from fleetledger.coordinator.ledger.entries import MAX_BODY_BYTES, Entry, read_canonical
-from fleetledger.coordinator.ledger.objects import Objects, objects_at, shard_objects
+from fleetledger.coordinator.ledger.objects import Objects, objects_at
 from fleetledger.coordinator.ledger.tiles import (
     CHECKPOINT,
     TILE_LEVELS,
@@ -23,26 +23,15 @@ from fleetledger.coordinator.ledger.tiles import (
     widths,
 )
 from fleetledger.schemas.counted import agree, count_of
-from fleetledger.schemas.errors import SignatureError, shorten
+from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import VerifyKey
 from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
-from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart
 from fleetledger.schemas.proofs.tree import HASH_BYTES, Frontier, node_hash
 from fleetledger.schemas.values import FleetId
 
 _NOTE_LINES = 3
 """Of a checkpoint at least: whose log it is of, how many entries, their root."""
-_MOST_SHARDS = 1 << 16
 _MAX_BUNDLE_BYTES = TILE_WIDTH * 2 * MAX_BODY_BYTES
-
-
-@dataclass(frozen=True)
-class SignedShard:
-    """A shard as it lies there: its objects, its checkpoint, and the text that says so."""
-
-    objects: Objects
-    note: str
-    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True)
@@ -66,58 +55,33 @@ class Audited:
 
 def audit(exported: str | Path, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> Audited:
     """Return what an exported ledger says; raise `AuditError` at the first thing that is wrong."""
-    shards = signed_shards(_opened(exported), fleet, keys)
-    kinds, former = dict[str, int](), None
-    for shard in shards:
-        _audit_shard(shard, former, kinds)
-        former = shard
-    return Audited(shards[-1].checkpoint, kinds)
-
-
-def _audit_shard(shard: SignedShard, former: SignedShard | None, kinds: dict[str, int]) -> None:
-    """Count the kinds of a shard's entries; raise `AuditError` at the first thing that is wrong."""
-    frontier, level = Frontier(), list[bytes]()
-    for number, width in enumerate(widths(shard.checkpoint.head.leaves)):
+    objects = _opened(exported)
+    _, signed = signed_note(objects, fleet, keys)
+    kinds, frontier, level = Counter[str](), Frontier(), list[bytes]()
+    for number, width in enumerate(widths(signed.size)):
         leaves = []
-        for entry in shard_entries(shard, number, width, former):
+        for entry in bundled_entries(objects, number, width):
             leaves.append(entry.leaf_hash)
-            kinds[entry.kind] = kinds.get(entry.kind, 0) + 1
-        _check_tile(shard.objects, 0, number, leaves)
+            kinds[entry.kind] += 1
+        _check_tile(objects, 0, number, leaves)
         frontier = frontier.grown(leaves)
         if width == TILE_WIDTH:
             level.append(_folded(leaves))
-    check_root(shard, frontier)
-    _check_upper_tiles(shard.objects, level)
+    check_root(objects, signed, frontier)
+    _check_upper_tiles(objects, level)
+    return Audited(signed, kinds)
 
 
-def signed_shards(
+def signed_note(
     objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]
-) -> list[SignedShard]:
-    """Return all shards that lie there, the oldest first.
+) -> tuple[str, Checkpoint]:
+    """Return the note that lies there and its checkpoint.
 
-    Raises `AuditError` unless one of `keys` signed the checkpoint of each, and each goes on where
-    the one before ended.
+    Raises `AuditError` unless one of `keys` signed it.
     """
-    found = [_signed_shard(objects, fleet, keys)]
-    while len(found) < _MOST_SHARDS:
-        there = shard_objects(objects, len(found))
-        if _found(there, CHECKPOINT, MAX_NOTE_BYTES) is None:
-            break
-        shard = _signed_shard(there, fleet, keys)
-        head, former = shard.checkpoint.head, found[-1].checkpoint.head
-        if (head.shard, head.first) != (len(found), former.size):
-            raise AuditError(
-                f"{there.place(CHECKPOINT)}: is of shard {head.shard} from entry {head.first} on, "
-                f"and shard {len(found)} from entry {former.size} on belongs there"
-            )
-        found.append(shard)
-    return found
-
-
-def _signed_shard(objects: Objects, fleet: FleetId, keys: tuple[VerifyKey, ...]) -> SignedShard:
     note = note_at(objects)
     try:
-        return SignedShard(objects, note, Checkpoint.read(note, fleet, keys))
+        return note, Checkpoint.read(note, fleet, keys)
     except SignatureError as error:
         raise AuditError(f"{objects.place(CHECKPOINT)}: {error}") from error
 
@@ -127,38 +91,13 @@ def note_at(objects: Objects) -> str:
     return _read(objects, CHECKPOINT, MAX_NOTE_BYTES).decode("utf-8", "replace")
 
 
-def check_root(shard: SignedShard, frontier: Frontier) -> None:
+def check_root(objects: Objects, signed: Checkpoint, frontier: Frontier) -> None:
     """Raise `AuditError` unless the entries that were read are those that were signed."""
-    head = shard.checkpoint.head
-    if frontier.root.hex() != head.root:
+    if frontier.root.hex() != signed.root:
         raise AuditError(
-            f"{shard.objects.place('entries')}: give the root {frontier.root.hex()}, and the "
-            f"coordinator signed {head.root} over {count_of(head.leaves, 'entry', 'entries')}; "
+            f"{objects.place('entries')}: give the root {frontier.root.hex()}, and the "
+            f"coordinator signed {signed.root} over {count_of(signed.size, 'entry', 'entries')}; "
             f"some were changed"
-        )
-
-
-def shard_entries(
-    shard: SignedShard, number: int, width: int, former: SignedShard | None
-) -> Iterator[Entry]:
-    """Yield the entries of a bundle of a shard; the first one of all must say how `former` ended.
-
-    Raises what `bundled_entries` does.
-    """
-    first = shard.checkpoint.head.first
-    for entry in bundled_entries(shard.objects, number, width, first):
-        if entry.index == first and former is not None:
-            _check_start(shard, entry, former)
-        yield entry
-
-
-def _check_start(shard: SignedShard, entry: Entry, former: SignedShard) -> None:
-    before = former.checkpoint.head
-    start = ShardStart.after(before.shard, before.first, before.root)
-    if (entry.kind, entry.body) != (SHARD_BEGAN, start.model_dump(mode="json")):
-        raise AuditError(
-            f"{shard.objects.place('entries')}: entry {entry.index} says {shorten(entry.body)}, "
-            f"and shard {before.shard} ended with {start}"
         )
 
 
@@ -168,32 +107,20 @@ def exported_entries(folder: str | Path) -> Iterator[Entry]:
     Whether they are what the coordinator signed is left to `audit`. Raises `AuditError` where the
     folder is no export.
     """
-    objects, first = _opened(folder), 0
-    for shard in range(_MOST_SHARDS):
-        there = shard_objects(objects, shard)
-        if shard and _found(there, CHECKPOINT, MAX_NOTE_BYTES) is None:
-            return
-        leaves = _leaves_there(there)
-        for number, width in enumerate(widths(leaves)):
-            yield from bundled_entries(there, number, width, first)
-        first += leaves
-
-
-def _leaves_there(objects: Objects) -> int:
-    """Return how many entries a checkpoint names, whoever signed it; raise `AuditError`."""
+    objects = _opened(folder)
     note = note_at(objects).split("\n")
     if len(note) < _NOTE_LINES or not (note[1].isascii() and note[1].isdecimal()):
         raise AuditError(
             f"{objects.place(CHECKPOINT)}: is no checkpoint; name a folder of `export`"
         )
-    return int(note[1])
+    for number, width in enumerate(widths(int(note[1]))):
+        yield from bundled_entries(objects, number, width)
 
 
-def bundled_entries(objects: Objects, number: int, width: int, first: int = 0) -> Iterator[Entry]:
+def bundled_entries(objects: Objects, number: int, width: int) -> Iterator[Entry]:
     """Yield the entries of a bundle, each with the index that its place gives it.
 
-    They are in their one spelling; whether they were signed `check_root` says. Of a shard that
-    begins with entry `first`. Raises `AuditError`.
+    They are in their one spelling; whether they were signed `check_root` says. Raises `AuditError`.
     """
     name = f"entries/{tile_name(number, width)}"
     place = objects.place(name)
@@ -209,7 +136,7 @@ def bundled_entries(objects: Objects, number: int, width: int, first: int = 0) -
             f"{width} belong into it"
         )
     for position in range(width):
-        index = first + number * TILE_WIDTH + position
+        index = number * TILE_WIDTH + position
         try:
             entry = read_canonical(b"\n".join(lines[2 * position : 2 * position + 2]))
         except EntryError as error:

@@ -72,7 +72,7 @@ def note_signer(home: Path, fleet: FleetId) -> SignNote:
 
 def signer_of_notes(key: SigningKey, fleet: FleetId) -> SignNote:
     """Return what signs a ledger's checkpoints with a key."""
-    return lambda head: Checkpoint(fleet, head).signed(key)
+    return lambda size, root: Checkpoint(fleet, size, root).signed(key)
 
 
 def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
@@ -81,7 +81,7 @@ def note_reader(home: Path, fleet: FleetId) -> ReadNote | None:
     if key is None:
         return None
 
-    return lambda note: Checkpoint.read(note, fleet, [key]).head
+    return lambda note: Checkpoint.read(note, fleet, [key])
 
 
 def _make(file: Path, key: SigningKey) -> None:

@@ -1,7 +1,6 @@
 """Following a ledger into an object store, so that there is a copy of it elsewhere.
 
     checkpoint, tile/, entries/    as `tiles` lays out an export: `ledger audit` reads a mirror too
-    shard/<number>/                the same for each later shard of the log
     blobs/<2 digits>/<digest>      every blob that an entry names and that was held when it was seen
     pruned/<2 digits>/<digest>     the size of a blob that retention had deleted before that, as an
                                    entry says
@@ -11,8 +10,7 @@ The rules:
 - blobs come first, then the tiles, then the checkpoint: whatever the moment at which this ends,
   what lies there restores to the checkpoint that lies there;
 - an object is put where none is, and left where it is. Only the checkpoint is replaced, by one that
-  has more entries and begins with all that the former one had; a shard's folder begins when the
-  one before has all of its shard;
+  has more entries and begins with all that the former one had;
 - what lies beyond the checkpoint is held against what belongs there: a torn object is put again, of
   another history nothing is written;
 - partial tiles go when the full one is there and signed, as tlog-tiles allows;
@@ -21,7 +19,6 @@ The rules:
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -39,10 +36,9 @@ from fleetledger.coordinator.errors import (
 from fleetledger.coordinator.ledger.audit import note_at
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, checked
 from fleetledger.coordinator.ledger.deletions import SaysPruned, unexplained
-from fleetledger.coordinator.ledger.objects import Objects, objects_at, shard_objects
+from fleetledger.coordinator.ledger.objects import Objects, objects_at
 from fleetledger.coordinator.ledger.ranges import ReadNote
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint
-from fleetledger.coordinator.ledger.shards import LogShard
 from fleetledger.coordinator.ledger.tiles import CHECKPOINT, outgrown, tiles_between
 from fleetledger.schemas.counted import agree, count_of
 from fleetledger.schemas.errors import SignatureError
@@ -107,7 +103,7 @@ class Mirror:
         `LedgerError` for a ledger that cannot be read or does not fit.
         """
         self.size = there = self._size_there(ledger)
-        while (newest := _next(ledger, ledger.shards.of_entry(there), there)) is not None:
+        while (newest := _next(ledger, there)) is not None:
             step = self._step(ledger, blobs, there, newest)
             self.size = there = newest.size
             yield step
@@ -115,24 +111,21 @@ class Mirror:
     def _step(
         self, ledger: LedgerReader, blobs: Blobs, there: int, newest: StoredCheckpoint
     ) -> Advanced:
-        shard = ledger.shards.of_entry(there)
-        objects = shard_objects(self.objects, shard.number)
-        named = _named_blobs(ledger, shard, there, newest)
+        named = _named_blobs(ledger, there, newest)
         self._check_deleted(ledger, named, there)
         copied = list(_side_by_side(self._workers, self._copies(ledger, blobs, named)))
         total = sum(copied)
-        old, leaves = there - shard.first, newest.size - shard.first
-        for name, data in tiles_between(ledger, shard, old, leaves):
-            total += _put(objects, name, data)
+        for name, data in tiles_between(ledger, there, newest.size):
+            total += _put(self.objects, name, data)
         assert newest.note is not None  # `_next` gives signed ones
         if self._size_there(ledger) != there:
             raise AuditError(
-                f"{objects.place(CHECKPOINT)}: another program moves it as well; let one "
+                f"{self.objects.place(CHECKPOINT)}: another program moves it as well; let one "
                 "mirror this ledger there"
             )
-        objects.write(CHECKPOINT, newest.note.encode())
-        for folder in outgrown(old, leaves):
-            objects.clear(folder)
+        self.objects.write(CHECKPOINT, newest.note.encode())
+        for folder in outgrown(there, newest.size):
+            self.objects.clear(folder)
         new = sum(size > 0 for size in copied)
         return Advanced(newest.size, newest.root, newest.size - there, new, total)
 
@@ -149,35 +142,27 @@ class Mirror:
 
     def _size_there(self, ledger: LedgerReader) -> int:
         """Return how many entries the mirror has signed; raise `AuditError` if not of this log."""
-        objects = self._newest_shard()
-        if objects is None:
+        place = self.objects.place(CHECKPOINT)
+        if self.objects.read(CHECKPOINT, 1) is None:
             return 0
-        place = objects.place(CHECKPOINT)
         try:
-            head = self._read_note(note_at(objects))
+            signed = self._read_note(note_at(self.objects))
         except SignatureError as error:
             raise AuditError(f"{place}: {error}; mirror to another place") from error
-        if head.size > ledger.size:
+        if signed.size > ledger.size:
             raise AuditError(
-                f"{place}: has {count_of(head.size, 'entry', 'entries')}, and the ledger here "
+                f"{place}: has {count_of(signed.size, 'entry', 'entries')}, and the ledger here "
                 f"{ledger.size}: it is the "
                 "older of the two; `fleetledger ledger restore URL` brings the newer one back"
             )
-        found = ledger.head_at(head.size)
-        if found != head:
+        found = ledger.root_at(signed.size)
+        if found != signed.root:
             raise AuditError(
-                f"{place}: has the root {head.root} over "
-                f"{count_of(head.size, 'entry', 'entries')}, and the ledger here "
-                f"{found.root}: there are two histories; mirror this one to another place"
+                f"{place}: has the root {signed.root} over "
+                f"{count_of(signed.size, 'entry', 'entries')}, and the ledger here "
+                f"{found}: there are two histories; mirror this one to another place"
             )
-        return head.size
-
-    def _newest_shard(self) -> Objects | None:
-        """Return the objects of the newest shard that has a checkpoint; None where none has."""
-        shards = (shard_objects(self.objects, number) for number in itertools.count())
-        begun = itertools.takewhile(lambda objects: objects.read(CHECKPOINT, 1) is not None, shards)
-        last = deque(begun, maxlen=1)
-        return last[0] if last else None
+        return signed.size
 
     def _copies(
         self, ledger: LedgerReader, blobs: Blobs, digests: Iterable[Digest]
@@ -238,31 +223,20 @@ def pruned_mark(digest: Digest) -> str:
     return f"pruned/{digest[:2]}/{digest}"
 
 
-def _next(ledger: LedgerReader, shard: LogShard, there: int) -> StoredCheckpoint | None:
-    """Return the signed checkpoint of the next step; None where the mirror has all there is.
-
-    It is at most the shard's last one; raises `AuditError` where that is not signed.
-    """
-    end = there + STEP_ENTRIES if shard.end is None else min(there + STEP_ENTRIES, shard.end)
-    newest = ledger.signed_checkpoint(there, end) or ledger.signed_checkpoint(there, None)
-    if newest is not None and shard.end is not None and newest.size > shard.end:
-        raise AuditError(
-            f"checkpoint of size {shard.end}: is not signed, and shard {shard.number} ends there"
-        )
-    return newest
+def _next(ledger: LedgerReader, there: int) -> StoredCheckpoint | None:
+    """Return the signed checkpoint of the next step; None where the mirror has all there is."""
+    newest = ledger.signed_checkpoint(there, there + STEP_ENTRIES)
+    return newest or ledger.signed_checkpoint(there, None)
 
 
-def _named_blobs(
-    ledger: LedgerReader, shard: LogShard, there: int, newest: StoredCheckpoint
-) -> tuple[Digest, ...]:
+def _named_blobs(ledger: LedgerReader, there: int, newest: StoredCheckpoint) -> tuple[Digest, ...]:
     """Return the blobs that new entries name, once these have proven to give the signed root."""
     leaves, named = [], dict[Digest, None]()
     for *_, blobs, leaf in ledger.rows(there, newest.size):
         leaves.append(leaf)
         if blobs != "[]":
             named.update(dict.fromkeys(map(Digest, json.loads(blobs))))
-    edge = ledger.nodes_of(shard).frontier(there - shard.first)
-    found = edge.grown(leaves).root.hex()
+    found = ledger.tree.frontier(there).grown(leaves).root.hex()
     if found != newest.root:
         place = f"checkpoint of size {newest.size}"
         raise LedgerCorruptError(

@@ -1,8 +1,7 @@
 """The tree's inner nodes that are stored, so that a proof about a long ledger costs a few reads.
 
 Of the complete subtrees only those of every fourth level are kept: one row for 16 entries, one
-more for 256, and so on. A level in between is made of at most 8 stored hashes in one read. Rows of
-a level are counted through all shards of a ledger; here positions are those of one shard's tree.
+more for 256, and so on. A level in between is made of at most 8 stored hashes in one read.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetledger.coordinator.ledger.shards import LogShards
 from fleetledger.schemas.proofs.tree import Frontier, node_hash
 
 STRIDE = 4
@@ -22,7 +20,9 @@ Query = Callable[..., Sequence[Sequence[Any]]]
 """Runs one statement with its parameters and returns all rows."""
 
 _LEAVES = "SELECT leaf FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
-_NODES = "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ?"
+_NODES = (
+    "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ? ORDER BY position"
+)
 INSERT_NODE = "INSERT INTO node (level, position, hash) VALUES (?, ?, ?)"
 
 
@@ -32,12 +32,9 @@ _REMEMBERED = 1 << 16
 
 @dataclass(frozen=True)
 class StoredNodes:
-    """Reads the roots of a shard's complete subtrees; `query` reads the ledger's database."""
+    """Reads the roots of the tree's complete subtrees; `query` reads the ledger's database."""
 
     query: Query
-    shards: LogShards = field(default_factory=LogShards)
-    number: int = 0
-    """The shard's."""
     _known: dict[tuple[int, int], bytes] = field(default_factory=dict, compare=False, repr=False)
     """Roots that were asked for: complete subtrees never change, and proofs share most of them."""
 
@@ -77,36 +74,31 @@ class StoredNodes:
         return self._folded(level - STRIDE, position * _CHILDREN, _CHILDREN)
 
     def missing(self, old_size: int, size: int) -> Iterator[tuple[int, int, bytes]]:
-        """Yield level, row and hash of the nodes that growing from `old_size` leaves completes.
+        """Yield level, position and hash of the nodes that growing from `old_size` completes.
 
         Whoever iterates stores each before taking the next: higher levels are made of them.
         """
         level = STRIDE
         while size >> level:
             for position in range(old_size >> level, size >> level):
-                yield level, self.row_of(level, position), self.stored(level, position)
+                yield level, position, self.stored(level, position)
             level += STRIDE
 
-    def row_of(self, level: int, position: int) -> int:
-        """Return where a stored node of this shard is among those of all shards."""
-        return self.shards.nodes_before(self.number, level) + position
+    def wrong(self, size: int) -> tuple[int, int, str, str] | None:
+        """Return level, position, expected and found hash of the first node that is not right.
 
-    def missing_or_wrong(
-        self, size: int, found: dict[tuple[int, int], str]
-    ) -> tuple[int, int, str, str] | None:
-        """Return level, row, expected and found hash of the first node that is not right.
-
-        The leaves are taken as they are; every stored level is held against the one below it. Those
-        of a shard of so many leaves are taken out of `found`, which has hashes by level and row.
+        The leaves are taken as they are; every stored level is held against the one below it.
         """
-        level = STRIDE
-        while size >> level:
+        rows = self.query("SELECT level, position, hash FROM node ORDER BY level, position")
+        found = {(row[0], row[1]): bytes(row[2]).hex() for row in rows}
+        for level in range(STRIDE, size.bit_length(), STRIDE):
             for position in range(size >> level):
-                expected, row = self.stored(level, position).hex(), self.row_of(level, position)
-                held = found.pop((level, row), "none")
+                expected = self.stored(level, position).hex()
+                held = found.pop((level, position), "none")
                 if held != expected:
-                    return level, row, expected, held
-            level += STRIDE
+                    return level, position, expected, held
+        for (level, position), held in found.items():
+            return level, position, "none", held
         return None
 
     def _folded(self, level: int, start: int, count: int) -> bytes:
@@ -121,25 +113,9 @@ class StoredNodes:
         if None not in known:
             return [one for one in known if one is not None]
         if level == 0:
-            first = self.shards.firsts[self.number] + start
-            rows = self.query(_LEAVES, first, first + count)
+            rows = self.query(_LEAVES, start, start + count)
         else:
-            row = self.row_of(level, start)
-            rows = self.query(f"{_NODES} ORDER BY position", level, row, row + count)
+            rows = self.query(_NODES, level, start, start + count)
         if len(rows) != count:
             raise LookupError(f"level {level} of the tree: {len(rows)} of {count} from {start} on")
         return [bytes(row[0]) for row in rows]
-
-
-def wrong_node(query: Query, shards: LogShards, size: int) -> tuple[int, int, str, str] | None:
-    """Return level, row, expected and found hash of the first stored node that is not right."""
-    rows = query("SELECT level, position, hash FROM node ORDER BY level, position")
-    found = {(row[0], row[1]): bytes(row[2]).hex() for row in rows}
-    for shard in shards:
-        nodes = StoredNodes(query, shards, shard.number)
-        wrong = nodes.missing_or_wrong(shard.leaves_at(size), found)
-        if wrong is not None:
-            return wrong
-    for (level, row), held in found.items():
-        return level, row, "none", held
-    return None

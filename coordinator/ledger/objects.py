@@ -6,7 +6,6 @@ Only small ones, read and written whole; large blobs have their own places (`blo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -30,38 +29,6 @@ class Objects(Protocol):
 
     def place(self, name: str) -> str:
         """Return where an object lies, for people."""
-
-
-@dataclass(frozen=True)
-class FolderOf:
-    """The objects whose names begin with a folder's."""
-
-    objects: Objects
-    folder: str
-
-    def read(self, name: str, most: int) -> bytes | None:
-        """Return at most `most` bytes of an object; None where there is none."""
-        return self.objects.read(self._named(name), most)
-
-    def write(self, name: str, data: bytes) -> None:
-        """Store an object, in place of what has its name."""
-        self.objects.write(self._named(name), data)
-
-    def clear(self, folder: str) -> None:
-        """Remove what lies under a name, if anything does."""
-        self.objects.clear(self._named(folder))
-
-    def place(self, name: str) -> str:
-        """Return where an object lies, for people."""
-        return self.objects.place(self._named(name))
-
-    def _named(self, name: str) -> str:
-        return f"{self.folder}/{name}"
-
-
-def shard_objects(objects: Objects, number: int) -> Objects:
-    """Return the objects of one shard of an exported or mirrored log; the first has no folder."""
-    return FolderOf(objects, f"shard/{number}") if number else objects
 
 
 def objects_at(location: str | Path, *, durable: bool = True) -> Objects:

@@ -56,7 +56,6 @@ def prove(ledger: LedgerReader, index: int) -> EntryProof:
     return EntryProof(
         entry=entry.canonical.decode(),
         inclusion=ledger.inclusion_proof(index, newest.size),
-        shards=ledger.links(ledger.shards.of_entry(index), newest.size),
         checkpoint=newest.note,
     )
 

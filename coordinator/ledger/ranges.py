@@ -1,6 +1,6 @@
 """A range of entries looked at by itself: what it says of them, and what joins it to the rest.
 
-Ranges begin at multiples of `RANGE` in each shard: the root of a whole one is a stored node.
+Ranges begin at multiples of `RANGE`: the root of a whole one is a stored node.
 Of a checkpoint in it a range tells the root of its own entries up to there; whoever joins ranges
 knows what comes before.
 """
@@ -21,10 +21,9 @@ from fleetledger.coordinator.errors import (
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.nodes import STRIDE
-from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.shards import LogShards
+from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.proofs.shards import SHARD_BEGAN, TreeHead
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.proofs.tree import Frontier, node_hash
 from fleetledger.schemas.values import Digest
 
@@ -32,8 +31,8 @@ RANGE_LEVEL = 3 * STRIDE
 RANGE = 1 << RANGE_LEVEL
 """Entries of a whole range."""
 
-ReadNote = Callable[[str], TreeHead]
-"""Returns the tree of a signed note; raises `SignatureError`."""
+ReadNote = Callable[[str], Checkpoint]
+"""Returns the checkpoint of a signed note; raises `SignatureError`."""
 
 _BEFORE_ALL = -(2**63)
 
@@ -69,12 +68,10 @@ class RangeWalk:
     """The first entry or blob that does not fit; what comes after was not looked at."""
 
 
-def ranges(shards: LogShards, size: int) -> Iterator[tuple[int, int]]:
+def ranges(size: int) -> Iterator[tuple[int, int]]:
     """Yield where each range of a ledger of so many entries begins and ends; one at least."""
-    for shard in shards:
-        end = shard.first + shard.leaves_at(size)
-        for start in range(shard.first, max(end, shard.first + 1), RANGE):
-            yield start, min(start + RANGE, end)
+    for start in range(0, max(size, 1), RANGE):
+        yield start, min(start + RANGE, size)
 
 
 def walk_range(
@@ -108,7 +105,6 @@ class _Walk:
         self._ledger = ledger
         self._blobs = blobs
         self._start = start
-        self._firsts = frozenset(ledger.shards.firsts[1:])
         self.leaves: list[bytes] = []
         # Dicts keep the order of the entries.
         self.fitting: dict[Digest, None] = {}
@@ -119,7 +115,6 @@ class _Walk:
             for row in self._ledger.rows(self._start or _BEFORE_ALL, stop):
                 self._check_index(row[0])
                 entry = Entry.from_row(row)
-                self._check_kind(entry)
                 for digest in entry.blobs:
                     if digest not in self.fitting and digest not in self.pruned:
                         self._check_blob(entry, digest)
@@ -139,12 +134,6 @@ class _Walk:
         if found != expected:
             place = f"entry {expected}"
             fail(Mismatch(place, "index", str(expected), f"{found} next", expected))
-
-    def _check_kind(self, entry: Entry) -> None:
-        """Fail where a shard begins with something else: the bytes fit, the index of SQLite not."""
-        if (entry.kind == SHARD_BEGAN) != (entry.index in self._firsts):
-            place = f"entry {entry.index}"
-            fail(Mismatch(place, "shard", "one begins with it", "none does", entry.index))
 
     def _check_blob(self, entry: Entry, digest: Digest) -> None:
         try:
@@ -174,40 +163,31 @@ def _blob_mismatch(entry: Entry, digest: Digest, found: str) -> Mismatch:
 def _checkpoints(
     ledger: LedgerReader, start: int, leaves: Sequence[bytes], read_note: ReadNote | None
 ) -> Iterator[RangeCheckpoint]:
-    edge, shard = Frontier(), ledger.shards.of_entry(start)
+    edge = Frontier()
     for stored in ledger.checkpoints(start, start + len(leaves)):
         edge = edge.grown(leaves[edge.size : stored.size - start])
-        head = TreeHead(stored.size, stored.root, shard.number, shard.first)
-        within, wrong = Digest(edge.root.hex()), _wrong_note(head, stored.note, read_note)
+        within, wrong = Digest(edge.root.hex()), _wrong_note(stored, read_note)
         yield RangeCheckpoint(stored.size, stored.root, within, wrong)
 
 
-def _wrong_note(
-    head: TreeHead, note: str | None, read_note: ReadNote | None
-) -> tuple[str, str] | None:
-    if read_note is None or note is None:
+def _wrong_note(stored: StoredCheckpoint, read_note: ReadNote | None) -> tuple[str, str] | None:
+    if read_note is None or stored.note is None:
         return None
     try:
-        signed = read_note(note)
+        signed = read_note(stored.note)
     except SignatureError as error:
         return "signed by this coordinator", str(error)
-    return None if signed == head else (_said(head), _said(signed))
-
-
-def _said(head: TreeHead) -> str:
-    shard = f" of shard {head.shard} from entry {head.first} on" if head.shard else ""
-    return f"one of size {head.size}, root {head.root}{shard}"
+    expected, found = (f"one of size {one.size}, root {one.root}" for one in (stored, signed))
+    return None if found == expected else (expected, found)
 
 
 def _nodes_fit(ledger: LedgerReader, start: int, hashes: Sequence[bytes]) -> bool:
     """Hold the stored nodes over whole parts of a range against its leaves."""
-    shard = ledger.shards.of_entry(start)
-    tree = ledger.nodes_of(shard)
     for level in range(1, RANGE_LEVEL + 1):
         pairs = zip(hashes[::2], hashes[1::2], strict=False)  # a last one alone has no node
         hashes = [node_hash(left, right) for left, right in pairs]
         if level % STRIDE == 0:
-            first = tree.row_of(level, (start - shard.first) >> level)
+            first = start >> level
             if ledger.nodes(level, first, first + len(hashes)) != list(hashes):
                 return False
     return True

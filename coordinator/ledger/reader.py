@@ -17,16 +17,14 @@ from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mism
 from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.database import LedgerDatabase
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
-from fleetledger.coordinator.ledger.nodes import StoredNodes, wrong_node
+from fleetledger.coordinator.ledger.nodes import StoredNodes
 from fleetledger.coordinator.ledger.projections import Projections
-from fleetledger.coordinator.ledger.shards import FIRSTS, SHARD_INDEX, LogShard, LogShards
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
 from fleetledger.schemas.proofs.inclusion import InclusionProof
 from fleetledger.schemas.proofs.making import consistency_proof, inclusion_proof, root_at
-from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink, TreeHead
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, HASH_BYTES
 from fleetledger.schemas.values import Digest
 
@@ -70,10 +68,8 @@ class LedgerReader:
         self.projections = projections
         self.kept: object | None = None
         """What `core.folding` keeps of these entries for whoever holds this reader."""
-        self._indexed = False
-        """Whether shards can be found: a ledger of before there were any has no index of them."""
-        self._nodes: dict[int, StoredNodes] = {}
-        """Of each shard that was asked for, by its number."""
+        self.tree = StoredNodes(self._rows)
+        """Tree over the entries, as it is stored."""
 
     @staticmethod
     def open_read_only(path: Path, projections: Projections | None = None) -> LedgerReader:
@@ -104,7 +100,7 @@ class LedgerReader:
 
     @property
     def root(self) -> Digest:
-        """Root of the newest shard's tree, as the newest checkpoint has it."""
+        """Root over the entries, as the newest checkpoint has it."""
         checkpoint = self.checkpoint
         return checkpoint.root if checkpoint else Digest(EMPTY_ROOT.hex())
 
@@ -230,90 +226,34 @@ class LedgerReader:
             yield from rows
             start = rows[-1][0] + 1
 
-    @property
-    def shards(self) -> LogShards:
-        """The shards that the entries are in."""
-        if not self._indexed:
-            named = "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?"
-            self._indexed = bool(self._rows(named, SHARD_INDEX))
-        firsts = self._rows(FIRSTS) if self._indexed else ()
-        return LogShards((0, *(row[0] for row in firsts)))
-
     def root_at(self, size: int) -> Digest:
         """Return the root as it was with `size` entries; raise `ProofError` for none of its sizes.
 
-        It is that of the shard which was the newest one then. Roots and proofs are made from what
-        is stored; `verify` tells whether that is right.
+        Roots and proofs are made from what is stored; `verify` tells whether that is right.
         """
-        return self.head_at(size).root
-
-    def head_at(self, size: int) -> TreeHead:
-        """Return the newest shard's tree as it was with `size` entries; raise `ProofError`."""
         self._check_size(size)
-        shard = self.shards.of_size(size)
-        root = root_at(self.nodes_of(shard), size - shard.first)
-        return TreeHead(size, root, shard.number, shard.first)
+        return root_at(self.tree, size)
 
     def inclusion_proof(self, index: int, size: int) -> InclusionProof:
-        """Return the proof that an entry is in its shard, as that was with `size` entries in all.
-
-        Raises `ProofError`.
-        """
+        """Return the proof that an entry is in the ledger of `size`; raise `ProofError`."""
         self._check_size(size)
-        shard = self.shards.of_entry(index)
-        leaf, leaves = index - shard.first, shard.leaves_at(size)
-        return inclusion_proof(self.nodes_of(shard), leaf, leaves)
+        return inclusion_proof(self.tree, index, size)
 
     def consistency_proof(self, first: int, second: int) -> ConsistencyProof:
-        """Return the proof that the ledger only grew between two sizes; raise `ProofError`.
-
-        It ends where the shard did that was the newest one at the first of them; `links` lead on.
-        """
+        """Return the proof that the ledger only grew between two sizes; raise `ProofError`."""
         self._check_size(second)
-        shard = self.shards.of_size(first)
-        leaves = shard.leaves_at(second)
-        return consistency_proof(self.nodes_of(shard), first - shard.first, leaves)
-
-    def links(self, shard: LogShard, size: int) -> tuple[ShardLink, ...]:
-        """Return what leads from the newest shard of `size` entries back to one.
-
-        The newest comes first; none where it is the one. Raises `ProofError`, also where there are
-        more of them than a proof may have.
-        """
-        if shard.end is None:
-            return ()
-        later = list(self.shards.up_to(size))[shard.number + 1 :]
-        if len(later) > MAX_LINKS:
-            raise ProofError(
-                f"shard {shard.number}: {len(later)} have begun since, and a proof leads over "
-                f"{MAX_LINKS}; set a larger [ledger] shard_entries"
-            )
-        return tuple(
-            ShardLink(
-                entry=self.entry(one.first).canonical.decode(),
-                inclusion=self.inclusion_proof(one.first, size),
-            )
-            for one in reversed(later)
-        )
-
-    def nodes_of(self, shard: LogShard) -> StoredNodes:
-        """Return the tree of a shard, as it is stored."""
-        known = self._nodes.get(shard.number)
-        if known is None or known.shards.firsts[shard.number] != shard.first:
-            known = StoredNodes(self._rows, self.shards, shard.number)
-            self._nodes[shard.number] = known
-        return known
+        return consistency_proof(self.tree, first, second)
 
     def wrong_node(self) -> Mismatch | None:
-        """Return the first stored node of a tree that does not follow from the leaves."""
-        wrong = wrong_node(self._rows, self.shards, self.size)
+        """Return the first stored node of the tree that does not follow from the leaves."""
+        wrong = StoredNodes(self._rows).wrong(self.size)
         if wrong is None:
             return None
         level, position, expected, found = wrong
         return Mismatch(f"node {position} of level {level} of the tree", "hash", expected, found)
 
     def nodes(self, level: int, start: int, stop: int) -> list[bytes]:
-        """Return the stored nodes of a level with start <= row < stop that there are."""
+        """Return the stored nodes of a level with start <= position < stop that there are."""
         query = (
             "SELECT hash FROM node WHERE level = ? AND position >= ? AND position < ?"
             " ORDER BY position"
@@ -321,7 +261,7 @@ class LedgerReader:
         return [bytes(row[0]) for row in self._rows(query, level, start, stop)]
 
     def upper_nodes(self, level: int) -> tuple[int, dict[tuple[int, int], bytes]]:
-        """Return how many nodes are stored, and those above a level, by level and row."""
+        """Return how many nodes are stored, and those above a level, by level and position."""
         rows = self._rows("SELECT level, position, hash FROM node WHERE level > ?", level)
         count = self._value("SELECT count(*) FROM node")
         return count, {(row[0], row[1]): bytes(row[2]) for row in rows}

@@ -11,17 +11,12 @@ Tables are made from the entries on the way. Keys and settings are not in a mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.errors import AuditError, BlobMissingError, LedgerError
-from fleetledger.coordinator.ledger.audit import (
-    SignedShard,
-    check_root,
-    shard_entries,
-    signed_shards,
-)
+from fleetledger.coordinator.ledger.audit import bundled_entries, check_root, signed_note
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.deletions import SaysPruned
 from fleetledger.coordinator.ledger.entries import Entry
@@ -90,46 +85,46 @@ def restore(
     if ledger_folder.exists():
         raise LedgerError(f"{ledger_folder}: is there already; restore into a new --home")
     objects = objects_at(location)
-    shards = signed_shards(objects, known.fleet, (known.key,))
-    notes = {shard.checkpoint.head: shard.note for shard in shards}
+    note, signed = signed_note(objects, known.fleet, (known.key,))
     path = ledger_path(building)
     make_folder(path.parent)
     for file in path.parent.glob(f"{path.name}*"):  # of an attempt that was interrupted
         file.unlink()
     blobs = _Blobs(objects, mirrored_blobs(location), BlobStore(store or blob_folder(building)))
-    with Ledger.open(path, projections, sign_note=notes.get) as ledger:
-        _fill(ledger, shards, blobs, known.prunings, progress)
+
+    def last_note(size: int, _: Digest) -> str | None:
+        return note if size == signed.size else None
+
+    with Ledger.open(path, projections, sign_note=last_note) as ledger:
+        _fill(ledger, signed, blobs, known.prunings, progress)
     path.parent.replace(ledger_folder)
     fsync_folder(home)
     building.rmdir()
-    return Restored(shards[-1].checkpoint, len(blobs.held), len(blobs.pruned))
+    return Restored(signed, len(blobs.held), len(blobs.pruned))
 
 
 def _fill(
     ledger: Ledger,
-    shards: Sequence[SignedShard],
+    signed: Checkpoint,
     blobs: _Blobs,
     prunings: SaysPruned,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Append what was mirrored; raise `AuditError` before a shard's last if it was not signed.
+    """Append what was mirrored; raise `AuditError` before the last if it was not signed.
 
     Raises it at the end, too, for a blob that is missing and that no entry says was deleted.
     """
-    total, former = shards[-1].checkpoint.size, None
-    for shard in shards:
-        frontier, leaves = Frontier(), shard.checkpoint.head.leaves
-        for number, width in enumerate(widths(leaves)):
-            entries = tuple(shard_entries(shard, number, width, former))
-            frontier = frontier.grown(entry.leaf_hash for entry in entries)
-            if frontier.size == leaves:
-                check_root(shard, frontier)
-            small, pruned = blobs.fetched(entries)
-            for entry in entries:
-                prunings.take(entry, [digest for digest in entry.blobs if digest in pruned])
-            ledger.append(entries, small, pruned)
-            progress(ledger.size, total)
-        former = shard
+    frontier = Frontier()
+    for number, width in enumerate(widths(signed.size)):
+        entries = tuple(bundled_entries(blobs.objects, number, width))
+        frontier = frontier.grown(entry.leaf_hash for entry in entries)
+        if frontier.size == signed.size:
+            check_root(blobs.objects, signed, frontier)
+        small, pruned = blobs.fetched(entries)
+        for entry in entries:
+            prunings.take(entry, [digest for digest in entry.blobs if digest in pruned])
+        ledger.append(entries, small, pruned)
+        progress(ledger.size, signed.size)
     lost = prunings.unexplained()
     if lost is not None:
         raise AuditError(
@@ -144,7 +139,7 @@ class _Blobs:
     def __init__(self, objects: Objects, mirrored: BlobStore, store: BlobStore) -> None:
         self.held: set[Digest] = set()
         self.pruned: set[Digest] = set()
-        self._objects = objects
+        self.objects = objects
         self._mirrored = mirrored
         self._store = store
 
@@ -166,12 +161,12 @@ class _Blobs:
 
     def _pruned_size(self, digest: Digest) -> int:
         name = pruned_mark(digest)
-        said = self._objects.read(name, _MAX_SIZE_DIGITS)
+        said = self.objects.read(name, _MAX_SIZE_DIGITS)
         if said is None:
             raise BlobMissingError(
                 f"blob {digest}: is missing in the mirror, which does not say that it was deleted "
                 "on purpose; put it back there, then restore"
             )
         if not said.strip().isdigit():
-            raise AuditError(f"{self._objects.place(name)}: holds no size; mirror anew")
+            raise AuditError(f"{self.objects.place(name)}: holds no size; mirror anew")
         return int(said)

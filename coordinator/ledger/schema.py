@@ -2,8 +2,7 @@
 
     entry       append-only; `leaf` is the RFC 6962 leaf hash of the entry's bytes
     checkpoint  append-only; size and root after each group; `note` is where a signature goes
-    node        append-only; roots of complete subtrees at every fourth level, for proofs, through
-                all shards
+    node        append-only; roots of complete subtrees at every fourth level, for proofs
     blob        small blobs themselves, and the marks of pruned ones
     projection  how each projection's table was declared when it was last built
 
@@ -16,8 +15,6 @@ from __future__ import annotations
 import sqlite3
 
 from fleetledger.coordinator.errors import LedgerError
-from fleetledger.coordinator.ledger.shards import SHARD_INDEX
-from fleetledger.schemas.proofs.shards import SHARD_BEGAN
 from fleetledger.schemas.table_layout import lay_out, layout_of
 
 LAYOUT = 1
@@ -47,7 +44,6 @@ CREATE TABLE entry (
     leaf BLOB NOT NULL
 ) STRICT;
 {_guard("entry", "NEW.idx IS NOT (SELECT coalesce(max(idx) + 1, 0) FROM entry)")}
-CREATE INDEX {SHARD_INDEX} ON entry (idx) WHERE kind = '{SHARD_BEGAN}';
 CREATE INDEX entry_status ON entry (json_extract(body, '$.version'))
     WHERE kind = 'device.model_status';
 CREATE INDEX entry_compared ON entry (json_extract(body, '$.comparison.rollout'))

@@ -5,8 +5,6 @@
 - Whatever fails (a full disk, a busy database, a projection's rule), the transaction is rolled
   back and the tree in memory is still the one on the disk.
 - One process writes (a lock file beside the database), from one thread.
-- A group whose first entry says that a shard begins grows a new tree; it must say how the former
-  one ended.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
 from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import (
@@ -32,13 +29,11 @@ from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
-from fleetledger.coordinator.ledger.nodes import INSERT_NODE, STRIDE, StoredNodes
+from fleetledger.coordinator.ledger.nodes import INSERT_NODE, STRIDE
 from fleetledger.coordinator.ledger.projections import Projections
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
-from fleetledger.coordinator.ledger.shards import LogShard, LogShards
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.problems import HELD
-from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart, TreeHead
 from fleetledger.schemas.proofs.tree import Frontier
 from fleetledger.schemas.values import Digest
 
@@ -52,8 +47,8 @@ _LOGGED_PAGES = 4096
 them the same as in the round before; by default they would be moved with nearly every round.
 """
 
-SignNote = Callable[[TreeHead], str | None]
-"""Given the newest shard's tree, returns the signed note of that checkpoint, if it has one."""
+SignNote = Callable[[int, Digest], str | None]
+"""Given size and root, returns the signed note of that checkpoint, if it has one."""
 
 
 class Ledger(LedgerReader):
@@ -75,9 +70,6 @@ class Ledger(LedgerReader):
         self._newest = super().checkpoint
         self._appended: dict[int, Entry] = {}
         """The entries of the last group, which receipts prove as soon as they are committed."""
-        self._shards = super().shards
-        self._first = self._shards.firsts[-1]
-        """Of the newest shard, which is asked for with every message."""
         self._frontier = self._load_frontier()
         self._grow_nodes_of_before()
         if projections.outdated(db):
@@ -122,21 +114,11 @@ class Ledger(LedgerReader):
     @property
     def size(self) -> int:
         """Number of entries; the index of the next one."""
-        return self._first + self._frontier.size
-
-    @property
-    def shards(self) -> LogShards:
-        """The shards that the entries are in."""
-        return self._shards
-
-    @property
-    def shard(self) -> LogShard:
-        """The newest shard, which grows."""
-        return self._shards.numbered(-1)
+        return self._frontier.size
 
     @property
     def root(self) -> Digest:
-        """Root of the newest shard's tree."""
+        """Root over the entries."""
         return Digest(self._frontier.root.hex())
 
     @property
@@ -168,21 +150,20 @@ class Ledger(LedgerReader):
         now_ns = self._clock()
         entries = self._numbered(group, now_ns)
         blobs = [_blob_row(digest, content) for digest, content in (small_blobs or {}).items()]
-        shards, former = self._grown_shards(entries)
-        frontier = former.grown(entry.leaf_hash for entry in entries)
-        newest = self._checkpoint_of(shards, frontier, now_ns)
+        old_size = self.size
+        frontier = self._frontier.grown(entry.leaf_hash for entry in entries)
+        newest = self._checkpoint_of(frontier, now_ns)
         checkpoint = (newest.size, frontier.root, now_ns, newest.note)
         with self._transaction(f"{count_of(len(entries), 'entry', 'entries')}"):
             self.db.conn.executemany(_INSERT_BLOB, blobs)
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)
-            self._grow_nodes(shards, former.size, frontier.size)
+            self._grow_nodes(old_size, frontier.size)
             self.projections.apply(self.db, entries)
             if pruned:
                 self.db.conn.executemany(_MARK_PRUNED, pruned.items())
-        self._shards, self._first = shards, shards.firsts[-1]
         self._frontier, self._newest = frontier, newest
-        self.nodes_of(self.shard).keep(former.size, [entry.leaf_hash for entry in entries])
+        self.tree.keep(old_size, [entry.leaf_hash for entry in entries])
         self._appended = {entry.index: entry for entry in entries}
         return entries
 
@@ -196,41 +177,20 @@ class Ledger(LedgerReader):
         with self._transaction("pruned blobs"):
             self.db.conn.executemany(_MARK_PRUNED, sizes.items())
 
-    def _grown_shards(self, entries: Sequence[Entry]) -> tuple[LogShards, Frontier]:
-        """Return the shards with a group, and the tree that it grows; raise `EntryError`."""
-        if any(entry.kind == SHARD_BEGAN for entry in entries[1:]):
-            raise EntryError(f"group: {SHARD_BEGAN!r} in its midst; a shard begins with a group")
-        first = entries[0]
-        if first.kind != SHARD_BEGAN:
-            return self._shards, self._frontier
-        shard = self.shard
-        expected = ShardStart.after(shard.number, shard.first, self.root)
-        try:
-            said = ShardStart.model_validate(first.body)
-        except ValidationError as error:
-            raise EntryError(f"entry {first.index}: {error}") from error
-        if said != expected or not self._frontier.size:
-            raise EntryError(f"entry {first.index}: says {said!r}, and the ledger has {expected!r}")
-        return LogShards((*self._shards.firsts, first.index)), Frontier()
-
-    def _checkpoint_of(
-        self, shards: LogShards, frontier: Frontier, now_ns: int
-    ) -> StoredCheckpoint:
-        shard, root = shards.numbered(-1), Digest.known(frontier.root.hex())
-        head = TreeHead(shard.first + frontier.size, root, shard.number, shard.first)
-        note = None if self._sign_note is None else self._sign_note(head)
-        return StoredCheckpoint(head.size, root, now_ns, note)
+    def _checkpoint_of(self, frontier: Frontier, now_ns: int) -> StoredCheckpoint:
+        size, root = frontier.size, Digest.known(frontier.root.hex())
+        note = None if self._sign_note is None else self._sign_note(size, root)
+        return StoredCheckpoint(size, root, now_ns, note)
 
     def _grow_nodes_of_before(self) -> None:
         """Store the nodes that a ledger of a program without them lacks."""
         if self._frontier.size >> STRIDE and not self._rows("SELECT 1 FROM node LIMIT 1"):
             with self._transaction("nodes of the tree"):
-                self._grow_nodes(self._shards, 0, self._frontier.size)
+                self._grow_nodes(0, self._frontier.size)
 
-    def _grow_nodes(self, shards: LogShards, old_size: int, size: int) -> None:
-        """Store what the newest shard's tree has with so many leaves and had not before."""
-        nodes = StoredNodes(self._rows, shards, len(shards.firsts) - 1)
-        for node in nodes.missing(old_size, size):
+    def _grow_nodes(self, old_size: int, size: int) -> None:
+        """Store what the tree has with so many leaves and had not before."""
+        for node in self.tree.missing(old_size, size):
             self.db.conn.execute(INSERT_NODE, node)
 
     def _numbered(self, group: Sequence[EntryDraft | Entry], now_ns: int) -> tuple[Entry, ...]:
@@ -258,15 +218,15 @@ class Ledger(LedgerReader):
             raise
 
     def _load_frontier(self) -> Frontier:
-        """Return the newest tree's right edge, which must have the newest checkpoint's root.
+        """Return the tree's right edge, which must have the newest checkpoint's root.
 
-        It is made of the stored nodes; where these do not give that root, of the shard's leaves.
+        It is made of the stored nodes; where these do not give that root, of the leaves.
         """
         checkpoint = self.checkpoint
         expected = (checkpoint.size, checkpoint.root) if checkpoint else (0, super().root)
         for edge in (self._edge_by_nodes, self._edge_by_leaves):
             frontier = edge()
-            found = (self._first + frontier.size, Digest(frontier.root.hex()))
+            found = (frontier.size, Digest(frontier.root.hex()))
             if expected == found:
                 return frontier
         mismatch = Mismatch(
@@ -278,15 +238,14 @@ class Ledger(LedgerReader):
         raise LedgerCorruptError(mismatch)
 
     def _edge_by_nodes(self) -> Frontier:
-        shard = self.shard
         try:
-            return self.nodes_of(shard).frontier(super().size - shard.first)
+            return self.tree.frontier(super().size)
         except LookupError:
             return Frontier()  # not whole
 
     def _edge_by_leaves(self) -> Frontier:
-        query = "SELECT leaf FROM entry WHERE idx >= ? ORDER BY idx"
-        return Frontier().grown(row[0] for row in self.db.execute(query, (self._first,)))
+        query = "SELECT leaf FROM entry ORDER BY idx"
+        return Frontier().grown(row[0] for row in self.db.execute(query))
 
 
 _INSERT_ENTRY = (

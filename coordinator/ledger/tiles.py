@@ -1,6 +1,6 @@
 r"""The ledger as a folder of files that need no program to be read, and no server but a file host.
 
-    checkpoint            the newest signed note of the shard
+    checkpoint            the newest signed note
     tile/<level>/<n>      256 hashes of 32 bytes: the tree's nodes of level 8 * <level>
     entries/<n>           up to 256 entries, each as its bytes and a line feed: two lines of JSON
 
@@ -8,8 +8,6 @@ Checkpoint and hash tiles are those of C2SP's tlog-tiles, so its readers and wit
 <n> is written in groups of three digits, all but the last with an x before it: 1234067 is
 x001/x234/067. The last tile of a level, while it has fewer than 256, is <n>.p/<width>. Entries are
 laid out in an own way, because theirs may not exceed 64 KiB.
-
-Each later shard of the log is such a folder of its own, shard/<number>, whose <n> count from 0.
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fleetledger.coordinator.errors import AuditError
-from fleetledger.coordinator.ledger.objects import objects_at, shard_objects
+from fleetledger.coordinator.ledger.objects import objects_at
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.shards import LogShard
 
 CHECKPOINT = "checkpoint"
 TILE_LEVELS = 8
@@ -40,26 +37,16 @@ def export(ledger: LedgerReader, folder: Path) -> int:
     if folder.is_dir() and any(folder.iterdir()):
         raise AuditError(f"{folder}: is not empty; name a new folder")
     objects = objects_at(folder, durable=False)
-    for shard in ledger.shards.up_to(newest.size):
-        there, size = shard_objects(objects, shard.number), shard.leaves_at(newest.size)
-        last = ledger.signed_checkpoint(shard.first + size - 1, shard.first + size)
-        if last is None or last.note is None:
-            raise AuditError(f"checkpoint: the last one of shard {shard.number} is not signed")
-        for name, data in tiles_between(ledger, shard, 0, size):
-            there.write(name, data)
-        there.write(CHECKPOINT, last.note.encode())
+    for name, data in tiles_between(ledger, 0, newest.size):
+        objects.write(name, data)
+    objects.write(CHECKPOINT, newest.note.encode())
     return newest.size
 
 
-def tiles_between(
-    ledger: LedgerReader, shard: LogShard, old: int, size: int
-) -> Iterator[tuple[str, bytes]]:
-    """Yield names and bytes of the tiles that a shard of `size` leaves has, and one of `old` not.
-
-    Names are those in the shard's own folder.
-    """
+def tiles_between(ledger: LedgerReader, old: int, size: int) -> Iterator[tuple[str, bytes]]:
+    """Yield names and bytes of the tiles that a log of `size` entries has, and one of `old` not."""
     for number, width in _changed(old, size):
-        start = shard.first + number * TILE_WIDTH
+        start = number * TILE_WIDTH
         entries = list(ledger.entries(start, start + width))
         lines = b"".join(entry.canonical + b"\n" for entry in entries)
         yield f"entries/{tile_name(number, width)}", lines
@@ -69,16 +56,15 @@ def tiles_between(
         above = TILE_LEVELS * level
         for number, width in _changed(old >> above, size >> above):
             first = number * TILE_WIDTH
-            tree = ledger.nodes_of(shard)
-            nodes = (tree.subtree(above, first + n) for n in range(width))
+            nodes = (ledger.tree.subtree(above, first + n) for n in range(width))
             yield tile_path(level, number, width), b"".join(nodes)
         level += 1
 
 
 def outgrown(old: int, size: int) -> Iterator[str]:
-    """Yield the folders of partial tiles in whose place a shard of `size` leaves has full ones.
+    """Yield the folders of partial tiles in whose place a log of `size` entries has full ones.
 
-    Of those alone that a shard of `old`, or one with its last tile just filled, may have had.
+    Of those alone that a log of `old`, or one with its last tile just filled, may have had.
     """
     level = 0
     while size >> (TILE_LEVELS * level):

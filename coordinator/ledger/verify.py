@@ -7,7 +7,6 @@ In the order of the entries:
 - every blob that an entry names is held and has its digest (a pruned one is listed, and a fault
   only where no entry says that it was deleted);
 - every checkpoint's root follows from the leaves before it, and the newest covers all entries;
-- every shard but the first begins with an entry that says how the former one ended;
 - signed notes are this coordinator's, and of their checkpoint;
 - the stored nodes of the tree follow from the leaves;
 
@@ -37,9 +36,7 @@ from fleetledger.coordinator.ledger.ranges import (
     walk_range,
 )
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.shards import LogShard
 from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.proofs.shards import ShardStart
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier, node_hash
 from fleetledger.schemas.values import Digest
 
@@ -59,8 +56,6 @@ class VerificationReport:
     mismatch: Mismatch | None
     snapshots: int = 0
     """Kept states that are what the entries give."""
-    shards: int = 1
-    """Shards that the entries are in."""
 
     @property
     def ok(self) -> bool:
@@ -72,10 +67,9 @@ class VerificationReport:
         if self.mismatch is not None:
             return str(self.mismatch)
         pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
-        shards = f" in {count_of(self.shards, 'shard')}" if self.shards > 1 else ""
         kept = f", {self.snapshots} kept states are what they give" if self.snapshots else ""
         return (
-            f"{count_of(self.entries, 'entry', 'entries')}{shards}, "
+            f"{count_of(self.entries, 'entry', 'entries')}, "
             f"{count_of(self.checkpoints, 'checkpoint')} and {count_of(self.blobs, 'blob')} fit"
             f"{pruned}{kept}; root {self.root}"
         )
@@ -97,7 +91,7 @@ def verify(
     """
 
     def walks() -> Iterator[RangeWalk]:
-        for start, stop in ranges(ledger.shards, ledger.size):
+        for start, stop in ranges(ledger.size):
             yield walk_range(ledger, blobs, start, stop, read_note)
 
     def tables() -> Mismatch | None:
@@ -135,7 +129,6 @@ def joined(
         pruned=tuple(whole.pruned),
         root=whole.root,
         mismatch=mismatch,
-        shards=whole.shards,
     )
 
 
@@ -158,29 +151,20 @@ class _Whole:
 
     def __init__(self, ledger: LedgerReader) -> None:
         self._ledger = ledger
-        self._shards = ledger.shards
-        self._shard = self._shards.numbered(0)
-        """The one whose entries are walked."""
         self._roots: list[bytes] = []
-        """Of its whole ranges, which are nodes of one level."""
-        self._upper: dict[tuple[int, int], bytes] = {}
-        """The nodes above ranges that former shards have, by level and row."""
+        """Roots of the whole ranges, which are nodes of one level."""
         self._nodes_fit = True
         self._covered = 0
         self._checks = True
         """Whether checkpoints are met: one of no entries is met by nobody, nor any behind it."""
         self._edge = Frontier()
-        """Of the shard's tree over the whole ranges."""
+        """Right edge of the tree over the whole ranges."""
         self.size = 0
         self.root = Digest(EMPTY_ROOT.hex())
         self.checkpoints = 0
         self.fitting: set[Digest] = set()
         # A dict keeps the order of the entries.
         self.pruned: dict[Digest, None] = {}
-
-    @property
-    def shards(self) -> int:
-        return self._shard.number + 1
 
     def first_mismatch(
         self, walks: Iterable[RangeWalk], progress: Callable[[int], None] | None
@@ -198,8 +182,6 @@ class _Whole:
         return None
 
     def _take(self, walk: RangeWalk) -> None:
-        if walk.start and walk.start in self._shards.firsts:
-            self._begin(self._shards.of_entry(walk.start))
         self.fitting.update(walk.fitting)
         self.pruned.update(dict.fromkeys(walk.pruned))
         for checkpoint in walk.checkpoints if self._checks else ():
@@ -214,16 +196,6 @@ class _Whole:
             self._roots += peaks
             self._edge = _with_range(self._edge, *peaks)
         self._nodes_fit &= walk.nodes_fit
-
-    def _begin(self, shard: LogShard) -> None:
-        """Go on with the next shard, whose first entry must say how the one before ended."""
-        first = self._ledger.entry(shard.first)
-        former = ShardStart.after(self._shard.number, self._shard.first, self.root)
-        if first.body != former.model_dump(mode="json"):
-            place = f"entry {first.index}"
-            fail(Mismatch(place, "former shard", str(former), str(first.body), first.index))
-        self._upper |= self._upper_nodes()
-        self._shard, self._roots, self._edge = shard, [], Frontier()
 
     def _see(self, size: int, within: Digest) -> None:
         """Note how far the walk is, and the root up to there: of `within`, and what is before."""
@@ -260,23 +232,21 @@ class _Whole:
         Ranges have looked at those below their roots; which one is wrong is looked for alone where
         one is.
         """
-        upper = self._upper | self._upper_nodes()
-        levels = range(STRIDE, self.size.bit_length() + 1, STRIDE)
-        count = sum(shard.leaves_at(self.size) >> n for shard in self._shards for n in levels)
+        count = sum(self.size >> n for n in range(STRIDE, self.size.bit_length(), STRIDE))
+        upper = self._upper_nodes()
         if not self._nodes_fit or self._ledger.upper_nodes(RANGE_LEVEL) != (count, upper):
             wrong = self._ledger.wrong_node()
             if wrong is not None:
                 fail(wrong)
 
     def _upper_nodes(self) -> dict[tuple[int, int], bytes]:
-        """Return the nodes above ranges that the shard should have, by level and row."""
+        """Return the nodes above ranges that there should be, by level and position."""
         upper, hashes = dict[tuple[int, int], bytes](), self._roots
-        for level in range(RANGE_LEVEL + 1, (self.size - self._shard.first).bit_length() + 1):
+        for level in range(RANGE_LEVEL + 1, self.size.bit_length()):
             pairs = zip(hashes[::2], hashes[1::2], strict=False)  # a last one alone has no node
             hashes = [node_hash(left, right) for left, right in pairs]
             if level % STRIDE == 0:
-                row = self._shards.nodes_before(self._shard.number, level)
-                upper |= {(level, place): found for place, found in enumerate(hashes, row)}
+                upper |= {(level, place): found for place, found in enumerate(hashes)}
         return upper
 
 

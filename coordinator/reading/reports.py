@@ -334,5 +334,3 @@ class VerifyReport(Report):
     """The entry concerned."""
     snapshots: int = 0
     """Kept states that are what the entries give."""
-    shards: int = 1
-    """Shards of the log that the entries are in."""

@@ -27,7 +27,7 @@ from fleetledger.coordinator.core.decision import Decision
 from fleetledger.coordinator.core.done import CommandDone
 from fleetledger.coordinator.core.entry import NewEntry
 from fleetledger.coordinator.core.folding import folded, keep_snapshot
-from fleetledger.coordinator.core.inputs import DeviceMessage, Input, LedgerGrown
+from fleetledger.coordinator.core.inputs import DeviceMessage, Input
 from fleetledger.coordinator.core.requests import AnswerOperator, ForgetInvitation, Request
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.work import PackImported, PrepareAdapter
@@ -192,35 +192,15 @@ class LedgerEngine:
 
         Raises what `process` raises.
         """
-        requests: list[Request] = []
-        while (decided := self._decided) is not None:
-            first = self.ledger.size
-            with self.around_commit():
-                self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
-            self._decided = self._next_shard(decided) if decided.entries else None
-            self.on_commit(first, decided.entries)
-            requests = decided.requests
-        return requests
-
-    def _next_shard(self, committed: _Decided) -> _Decided | None:
-        """Return the group with which a shard of the log begins; None where none is due.
-
-        It asks for what the one before it asked for, once it is committed as well. A shard ends
-        with a signed checkpoint: without a key there is but one.
-        """
-        newest = self.ledger.checkpoint
-        if newest is None or newest.note is None:
-            return None
-        now_ns = self._clock() + self._ahead_ns
-        decision = self._core.handle(LedgerGrown(newest.root), now_ns)
-        if not decision.entries:
-            return None
-        told = [
-            request for entry in decision.entries for request in self._core.apply(entry, now_ns)
-        ]
-        drafts = [_draft(entry, now_ns) for entry in decision.entries]
-        requests = [*committed.requests, *decision.requests, *told]
-        return _Decided(list(decision.entries), drafts, None, None, requests)
+        decided = self._decided
+        if decided is None:
+            return []
+        first = self.ledger.size
+        with self.around_commit():
+            self.ledger.append(decided.drafts, decided.small_blobs, decided.pruned)
+        self._decided = None
+        self.on_commit(first, decided.entries)
+        return decided.requests
 
     def close(self) -> None:
         """Close the ledger and let another process write."""

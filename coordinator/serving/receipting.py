@@ -6,39 +6,24 @@ proves more. Where the device has said which checkpoint it knows, the way from t
 
 from __future__ import annotations
 
-import logging
-
 from fleetledger.coordinator.ledger.proving import prove
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.proofs.consistency import ConsistencyProof
-from fleetledger.schemas.proofs.shards import ShardLink
 from fleetledger.schemas.receipts import Accepted, Receipt
-
-log = logging.getLogger("coordinator")
 
 
 def with_proof(receipt: Receipt, ledger: LedgerReader, seen_size: int | None) -> Receipt:
-    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs.
-
-    And where the entry, or what the device has seen, is of a shard of too long ago, which is told.
-    """
+    """Return the receipt with its proof; as it is, where it accepts nothing or nobody signs."""
     answer, newest = receipt.answer, ledger.checkpoint
     if not isinstance(answer, Accepted) or newest is None or newest.note is None:
         return receipt
+    proof = prove(ledger, answer.ledger_index)
     grown: ConsistencyProof | None = None
-    shards: tuple[ShardLink, ...] = ()
-    try:
-        if seen_size is not None and seen_size <= newest.size:
-            shards = ledger.links(ledger.shards.of_size(seen_size), newest.size)
-            grown = ledger.consistency_proof(seen_size, newest.size)
-        proof = prove(ledger, answer.ledger_index)
-    except ProofError as error:
-        log.warning("receipt about entry %d: %s", answer.ledger_index, error)
-        return receipt
-    proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown, shards=shards)
+    if seen_size is not None and seen_size <= newest.size:
+        grown = ledger.consistency_proof(seen_size, newest.size)
+    proven = Accepted(ledger_index=answer.ledger_index, proof=proof, grown=grown)
     return receipt.model_copy(update={"answer": proven})
 
 
@@ -50,11 +35,11 @@ def told_otherwise(ledger: LedgerReader, seen: SeenCheckpoint) -> str:
             f"are {ledger.size}; it "
             f"was cut short, or restored from a backup that ends before entry {ledger.size}"
         )
-    head = ledger.head_at(seen.size)
-    if (head.root, head.first) != (seen.root, seen.first):
+    root = ledger.root_at(seen.size)
+    if root != seen.root:
         return (
             f"ledger: this device has seen the root {seen.root.short} over "
             f"{count_of(seen.size, 'entry', 'entries')}, "
-            f"and here it is {head.root.short}: there are two histories"
+            f"and here it is {root.short}: there are two histories"
         )
     return ""

@@ -100,7 +100,7 @@ def verify_home(
             done = kept.begin(ledger, resume=resume)
             with _asking(what, jobs if ledger.size >= _WORTH_A_PROCESS else 1) as ask:
                 tables, states = ask(_tables, what), ask(_states, what)
-                bounds = ranges(ledger.shards, ledger.size)
+                bounds = ranges(ledger.size)
                 walks = [_walk_of(ask, done, *start_and_stop) for start_and_stop in bounds]
                 found = _noted(walks, kept)
                 others = (tables, lambda: states().mismatch)

@@ -17,8 +17,8 @@ from fleetledger.schemas.contributions import Contribution, Nothing, Withdrawal
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError, SchemaError
 from fleetledger.schemas.presence import SeenCheckpoint
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.proofs.entry import ProvenEntry, check_entry
-from fleetledger.schemas.proofs.shards import TreeHead, followed_back
 from fleetledger.schemas.receipts import ENTRY_OF, Accepted
 from fleetledger.schemas.reports import Transition
 from fleetledger.schemas.rollouts import ModelComparison
@@ -38,9 +38,9 @@ def seen_after(
         raise ProofError("no proof came with it; the coordinator signs from its next start on")
     proven = check_entry(answer.proof, trust.fleet, [trust.coordinator_key])
     _check_is_about(proven, trust.device, key, message)
-    newest = proven.checkpoint.head
+    newest = proven.checkpoint
     if seen is None or _has_grown(seen, newest, answer):
-        return SeenCheckpoint(size=newest.size, root=newest.root, first=newest.first)
+        return SeenCheckpoint(size=newest.size, root=newest.root)
     return seen
 
 
@@ -76,8 +76,8 @@ def _entry_of(key: OutboxKey, message: OutboxMessage) -> tuple[tuple[str, ...], 
     return (ENTRY_OF["transition"],), {"stage": body.stage, "number": body.number}
 
 
-def _has_grown(seen: SeenCheckpoint, newest: TreeHead, answer: Accepted) -> bool:
-    """Whether the newest tree is proven to go on from the one that was seen.
+def _has_grown(seen: SeenCheckpoint, newest: Checkpoint, answer: Accepted) -> bool:
+    """Return whether the newest checkpoint is proven to go on from the one that was seen.
 
     Where nothing came that leads from one to the other, the older one stands until it does. Raises
     `ProofError` where they are of two histories.
@@ -89,21 +89,16 @@ def _has_grown(seen: SeenCheckpoint, newest: TreeHead, answer: Accepted) -> bool
             "restored from a backup. If that is meant, `fleetledger agent forget --checkpoint`"
         )
     if newest.size == seen.size:
-        if (newest.root, newest.first) != (seen.root, seen.first):
+        if newest.root != seen.root:
             raise ProofError(
                 f"the ledger has two roots at "
                 f"{count_of(seen.size, 'entry', 'entries')}: two histories"
             )
         return False
-    last = followed_back(newest, answer.shards)
-    grown, leaves = answer.grown, seen.size - seen.first
-    if grown is None or (last.first, grown.first, grown.second) != (
-        seen.first,
-        leaves,
-        last.leaves,
-    ):
+    grown = answer.grown
+    if grown is None or (grown.first, grown.second) != (seen.size, newest.size):
         return False
-    grown.check(seen.root, last.root)
+    grown.check(seen.root, newest.root)
     return True
 
 

@@ -1,9 +1,8 @@
 r"""Checkpoints: size and root of the log, signed, as C2SP's tlog-checkpoint and signed-note say.
 
-    fleetledger/<fleet>\n      the log's name, its origin; of a later shard with #<number> behind it
-    <size>\n                   entries of this shard, decimal
+    fleetledger/<fleet>\n      the log's name, its origin
+    <size>\n                   number of entries, decimal
     <root>\n                   base64
-    first <index>\n            of a later shard: the index of its first entry
     \n
     — <name> <base64(key hash, 4 bytes || signature, 64 bytes)>\n      one line per signature
 
@@ -21,39 +20,27 @@ from typing_extensions import Self
 
 from fleetledger.schemas.errors import SignatureError, shorten
 from fleetledger.schemas.keys import SIGNATURE_BYTES, SigningKey, VerifyKey
-from fleetledger.schemas.proofs.shards import TreeHead
 from fleetledger.schemas.values import Digest, FleetId
 
 MAX_NOTE_BYTES = 4096
 _NO_DOMAIN = ""
 """A note is signed as it is: its first line names the log, and nothing else begins like it."""
 _DASH = "— "
-_FIRST = "first "
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """How many entries a fleet's log has, and the root of its newest shard."""
+    """How many entries a fleet's log has, and the root over them."""
 
     fleet: FleetId
-    head: TreeHead
-
-    @property
-    def size(self) -> int:
-        """Entries of all shards."""
-        return self.head.size
-
-    @property
-    def root(self) -> Digest:
-        """Root over the entries of the newest shard."""
-        return self.head.root
+    size: int
+    root: Digest
 
     @property
     def text(self) -> str:
         """What is signed."""
         root = base64.b64encode(bytes.fromhex(self.root)).decode("ascii")
-        first = f"{_FIRST}{self.head.first}\n" if self.head.shard else ""
-        return f"{origin(self.fleet, self.head.shard)}\n{self.head.leaves}\n{root}\n{first}"
+        return f"{origin(self.fleet)}\n{self.size}\n{root}\n"
 
     def signed(self, *keys: SigningKey) -> str:
         """Return the note with a signature of each key."""
@@ -78,32 +65,22 @@ class Checkpoint:
     @classmethod
     def _parsed(cls, text: str, fleet: FleetId) -> Self:
         lines = text.split("\n")
-        name, hash_mark, number = lines[0].partition("#")
-        shard = _number(number, "shard") if hash_mark else 0
-        if name != origin(fleet) or len(lines) != (5 if shard else 4) or (hash_mark and not shard):
+        if lines[0] != origin(fleet) or len(lines) != 4:
             raise SignatureError(
                 f"note: is about {shorten(lines[0])}, and this is {origin(fleet)!r}; "
                 "it belongs to another log"
             )
-        leaves, root = _number(lines[1], "size"), _from_base64(lines[2])
+        size, root = lines[1], _from_base64(lines[2])
+        if not size.isascii() or not size.isdigit() or len(size) > 19 or str(int(size)) != size:
+            raise SignatureError(f"note: the size {shorten(size)} is no number; fetch it again")
         if len(root) != 32:
             raise SignatureError(f"note: the root {shorten(lines[2])} has not 32 bytes")
-        if shard and not lines[3].startswith(_FIRST):
-            raise SignatureError(f"note: {shorten(lines[3])} does not say where the shard begins")
-        first = _number(lines[3].removeprefix(_FIRST), "first entry") if shard else 0
-        return cls(fleet, TreeHead(first + leaves, Digest(root.hex()), shard, first))
+        return cls(fleet, int(size), Digest(root.hex()))
 
 
-def origin(fleet: FleetId, shard: int = 0) -> str:
-    """Return the name of a shard of a fleet's log."""
-    return f"fleetledger/{fleet}#{shard}" if shard else f"fleetledger/{fleet}"
-
-
-def _number(text: str, what: str) -> int:
-    """Return a number in its one spelling; raise `SignatureError`."""
-    if not text.isascii() or not text.isdigit() or len(text) > 19 or str(int(text)) != text:
-        raise SignatureError(f"note: the {what} {shorten(text)} is no number; fetch it again")
-    return int(text)
+def origin(fleet: FleetId) -> str:
+    """Return the name of a fleet's log."""
+    return f"fleetledger/{fleet}"
 
 
 def _check_text(note: str) -> None:

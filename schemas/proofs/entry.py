@@ -3,8 +3,7 @@
 entry         the entry's bytes: one line of JSON that says who, when and what, and one that is
               the body; their leaf hash is SHA-256(0x00 || bytes)
 inclusion     index, size and the hashes beside the way up (RFC 9162, 2.1.3)
-shards        where the entry is in a former shard: links to it from the newest one
-checkpoint    the signed note of the newest shard
+checkpoint    the signed note
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ from typing import Any
 
 from pydantic import Field
 
+from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.keys import VerifyKey
-from fleetledger.schemas.message import Items, Strict, is_absent
+from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
 from fleetledger.schemas.proofs.inclusion import InclusionProof
-from fleetledger.schemas.proofs.shards import MAX_LINKS, ShardLink, followed_back
+from fleetledger.schemas.proofs.tree import leaf_hash
 from fleetledger.schemas.values import FleetId
 
 MAX_ENTRY_CHARACTERS = 1 << 21
@@ -32,9 +32,6 @@ class EntryProof(Strict):
 
     entry: str = Field(max_length=MAX_ENTRY_CHARACTERS)
     inclusion: InclusionProof
-    """In the tree of the entry's shard, whose leaves are counted from 0."""
-    shards: Items[ShardLink] = Field(default=(), max_length=MAX_LINKS, exclude_if=is_absent)
-    """From the newest shard back to the entry's; none where it is that one."""
     checkpoint: str = Field(max_length=MAX_NOTE_BYTES)
     """The signed note."""
 
@@ -57,14 +54,17 @@ def check_entry(proof: EntryProof, fleet: FleetId, keys: Iterable[VerifyKey]) ->
     Raises `SignatureError` and `ProofError`, and `SchemaError` for an entry that is no JSON.
     """
     checkpoint = Checkpoint.read(proof.checkpoint, fleet, keys)
-    head = followed_back(checkpoint.head, proof.shards)
-    if head.leaves != proof.inclusion.size:
+    if checkpoint.size != proof.inclusion.size:
         raise ProofError(
-            f"checkpoint: is of {count_of(head.leaves, 'entry', 'entries')}, and the proof leads "
-            f"to the root of {proof.inclusion.size}; they do not belong together"
+            f"checkpoint: is of {count_of(checkpoint.size, 'entry', 'entries')}, and the proof "
+            f"leads to the root of {proof.inclusion.size}; they do not belong together"
         )
-    line, body = proof.inclusion.entry_under(head.root, proof.entry)
-    index = head.first + proof.inclusion.index
+    data, index = proof.entry.encode(), proof.inclusion.index
+    proof.inclusion.check(leaf_hash(data), checkpoint.root)
+    first, _, second = data.partition(b"\n")
+    line, body = parse_json(first), parse_json(second)
+    if not isinstance(line, dict) or not isinstance(body, dict):
+        raise ProofError("entry: is not two lines with a JSON object each")
     if line.get("index") != index:
         raise ProofError(
             f"entry: says that it is number {line.get('index')}, and stands at {index}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from fleetledger.schemas.canonical import parse_json
 from fleetledger.schemas.errors import ProofError
 from fleetledger.schemas.message import Strict
-from fleetledger.schemas.proofs.tree import leaf_hash, node_hash
+from fleetledger.schemas.proofs.tree import node_hash
 from fleetledger.schemas.values import Digest
 
 MAX_PATH = 63
@@ -61,19 +60,6 @@ class InclusionProof(Strict):
                 f"path: leads from entry {self.index} to the root {found.short}, and the log of "
                 f"{self.size} has {root.short}; the entry is not in it, or the proof was altered"
             )
-
-    def entry_under(self, root: Digest, entry: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return both lines of an entry that is in the log with that root.
-
-        Raises `ProofError` where it is not, and `SchemaError` for an entry that is no JSON.
-        """
-        data = entry.encode()
-        self.check(leaf_hash(data), root)
-        first, _, second = data.partition(b"\n")
-        line, body = parse_json(first), parse_json(second)
-        if not isinstance(line, dict) or not isinstance(body, dict):
-            raise ProofError("entry: is not two lines with a JSON object each")
-        return line, body
 
 
 def _wrong_length(proof: InclusionProof) -> ProofError:

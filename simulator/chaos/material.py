@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.rules import BoundRules, ModelRules, RolloutRu
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.making.networks import prepare_network
 from fleetledger.coordinator.serving.inviting import invite
-from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection, write_new
+from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.device_agent.keys import KeyRing
@@ -221,7 +221,6 @@ def _settings(scenario: Scenario, seed: int) -> CoordinatorSettings:
         rounds=round_rules(scenario, seed).model_copy(update=rounds | kept),
         # Installations that are made anew give other parts of the same images.
         bounds=BoundRules(max_share=1.0, max_round_share=1.0),
-        ledger=LedgerSection(shard_entries=24),
     )
 
 

@@ -27,18 +27,14 @@ from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.faults import Faults
 from fleetledger.transport.memory import InMemoryBroker
 from tests.coordinator.shell_harness import FLEET, MemoryCoordinator
-from tests.coordinator.shell_harness import RULES as COORDINATOR_RULES
 from tests.device_agent.making import told_texts
 from tests.end_to_end.memory_fleet import RULES, MemoryFleet, put_pictures
-
-SHARDED = COORDINATOR_RULES.model_copy(update={"shard_entries": 16})
-"""What these fleets' logs are in: shards of so few entries that all of it crosses some."""
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
     broker = InMemoryBroker(faults=Faults(seed=3, drop=0.1, duplicate=0.1))
-    made = MemoryFleet(tmp_path, broker, SHARDED, map_width=60, form="exact")
+    made = MemoryFleet(tmp_path, broker, map_width=60, form="exact")
     yield made
     made.close()
 
@@ -46,7 +42,7 @@ def fleet(tmp_path: Path) -> Iterator[MemoryFleet]:
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> Iterator[MemoryFleet]:
     """One whose broker loses nothing: what is said once is heard."""
-    made = MemoryFleet(tmp_path, InMemoryBroker(), SHARDED, map_width=60, form="exact")
+    made = MemoryFleet(tmp_path, InMemoryBroker(), map_width=60, form="exact")
     yield made
     made.close()
 
@@ -111,7 +107,7 @@ def restore_coordinator(fleet: MemoryFleet, place: Path) -> None:
     key = public_key(home)
     assert key is not None
     restore(place, home, LedgerOwner(FLEET, key, Prunings()), TABLES)
-    fleet.coordinator = MemoryCoordinator(home, fleet.broker, SHARDED)
+    fleet.coordinator = MemoryCoordinator(home, fleet.broker)
 
 
 def test_devices_go_on_with_a_coordinator_that_was_restored_from_its_mirror(

@@ -21,7 +21,6 @@ from fleetledger.schemas.keys import KeyName, SigningKey, VerifyKey, read_verify
 from fleetledger.schemas.models import Manifest, Parity
 from fleetledger.schemas.offers import BlockData, BlockRequest
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
-from fleetledger.schemas.proofs.shards import TreeHead
 from fleetledger.schemas.seals import read_seal
 from fleetledger.schemas.tensors import Expected, UpTo, encode_tensors, read_tensors
 from fleetledger.schemas.topics import FleetTopics
@@ -150,7 +149,7 @@ def parsers() -> dict[str, Parser]:
         encode(replace(made.seal(body, sent_ms=1), attachment=b"")) for body in EXAMPLES
     )
     attached = encode(made.seal(EXAMPLES[0], sent_ms=1, attachment=bytes(2000)))
-    checkpoint = Checkpoint(FLEET, TreeHead(12, Digest.of(b"root")))
+    checkpoint = Checkpoint(FLEET, 12, Digest.of(b"root"))
     return {
         "envelope": Parser(_envelope, (*messages, compressed(attached))),
         "block": _blocks(),

@@ -24,7 +24,7 @@ MORE_NOUNS = (
     "digits|exemplars|features|fields|frames|hashes|hours|images|inputs|integers|keys|labels|levels|"
     "lines|machines|masks|minutes|names|nats|nodes|numbers|operators|outputs|owners|parts|pictures|"
     "pixels|places|planes|points|problems|requests|rows|runs|scenes|seconds|seeds|sessions|sets|"
-    "shards|signatures|sites|stages|steps|sums|tensors|texts|times|tokens|traces|transfers|tries|"
+    "signatures|sites|stages|steps|sums|tensors|texts|times|tokens|traces|transfers|tries|"
     "values|versions|weights|windows|workers"
 )
 ANY_ITSELF = re.compile(rf"VALUE (held-out |other |more |class )?({NOUNS}|{MORE_NOUNS})\b")

@@ -55,11 +55,11 @@ class OneEntry(Strict):
     body: str
     """As JSON."""
     size: int
-    """Entries of the entry's shard, to whose root the steps lead."""
+    """Entries of the ledger to whose root the steps lead."""
     steps: tuple[ProofStep, ...]
     root: str
     holds: bool
-    """Whether the root of the shard's newest checkpoint follows."""
+    """Whether the root of the newest checkpoint follows."""
 
 
 class LedgerPage(PageModel):
@@ -168,9 +168,7 @@ def _checkpoint(sources: Sources) -> CheckpointNow | None:
 
 def _one(ledger: LedgerReader, index: int) -> OneEntry:
     entry, size = ledger.entry(index), ledger.size
-    shard = ledger.shards.of_entry(index)
-    end = shard.first + shard.leaves_at(size)
-    newest = next(ledger.checkpoints(end - 1), None)
+    newest = next(ledger.checkpoints(size - 1), None)
     proof = ledger.inclusion_proof(index, size)
     steps = tuple(_steps(proof, entry.leaf_hash))
     root = steps[-1].result if steps else entry.leaf_hash.hex()

@@ -49,7 +49,6 @@ NOT_IN_IT: frozenset[str] = frozenset(
         "device.retired",
         "device.tagged",
         "lineage.variants",
-        "log-shard.began",
         "model.compared",
         "model.imported",
         "model.withheld",

@@ -13,7 +13,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.projections import Projection, Projections
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
-from fleetledger.schemas.proofs.shards import SHARD_BEGAN, ShardStart
 from fleetledger.schemas.values import DeviceId, Digest
 
 SMALL = b"small blob"
@@ -25,13 +24,6 @@ def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -
     body = {"part": number, "samples": {"Katze": 3, "hund": number}, "share": 0.25, "note": "é"}
     device = DeviceId(f"device-{number % 3}")
     return EntryDraft(kind, str(device), body, device=device, **more)  # type: ignore[arg-type]
-
-
-def shard_draft(ledger: Ledger) -> EntryDraft:
-    """The entry with which the next shard of a ledger begins."""
-    shard = ledger.shard
-    start = ShardStart.after(shard.number, shard.first, ledger.root)
-    return EntryDraft(SHARD_BEGAN, "coordinator", start.model_dump(mode="json"))
 
 
 def _count(db: Database, entry: Entry) -> None:

@@ -21,7 +21,7 @@ from fleetledger.coordinator.errors import (
 from fleetledger.coordinator.ledger import audit as auditing
 from fleetledger.coordinator.ledger import mirror as mirroring
 from fleetledger.coordinator.ledger import tiles
-from fleetledger.coordinator.ledger.audit import audit, signed_shards
+from fleetledger.coordinator.ledger.audit import audit, signed_note
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore, prune
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_reader, note_signer
@@ -39,7 +39,7 @@ from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.values import Digest, FleetId
 from fleetledger.simulator.chaos.disk import Disk, Drive
 from fleetledger.simulator.chaos.volume import Volume
-from tests.coordinator.ledger.support import LARGE, SMALL, TABLES, draft, shard_draft
+from tests.coordinator.ledger.support import LARGE, SMALL, TABLES, draft
 from tests.simulator.chaos.cutting import cuts
 
 FLEET = FleetId("orchard")
@@ -56,11 +56,6 @@ class Home:
     @property
     def known(self) -> LedgerOwner:
         return LedgerOwner(FLEET, coordinator_key(self.folder, FLEET).verify_key, Prunings())
-
-    def begin_shard(self) -> None:
-        signer = note_signer(self.folder, FLEET)
-        with Ledger.open(ledger_path(self.folder), TABLES, sign_note=signer) as ledger:
-            ledger.append([shard_draft(ledger)])
 
     def append(self, *sizes: int, name: str = "") -> None:
         with Ledger.open(
@@ -180,20 +175,6 @@ def test_long_ways_are_gone_in_steps_that_each_leave_a_checkpoint(
 ) -> None:
     monkeypatch.setattr(mirroring, "STEP_ENTRIES", 200)
     assert whole.mirror(tmp_path / "mirror") == [100, 300, 520]
-
-
-def test_a_mirror_goes_on_from_shard_to_shard(tmp_path: Path) -> None:
-    home, place = Home(tmp_path / "home"), tmp_path / "mirror"
-    for size in SIZES:
-        home.append(size)
-        home.begin_shard()
-        assert home.mirror(place) == [size, size + 1]
-        assert home.mirror(place) == []
-        restored(home, place, tmp_path / f"new-{size}")
-        assert_equal_up_to(home, tmp_path / f"new-{size}", size + 1)
-    assert home.mirror(tmp_path / "later") == [*(size for size in SIZES), SIZES[-1] + 1]
-    restored(home, tmp_path / "later", tmp_path / "new")
-    assert_equal_up_to(home, tmp_path / "new", SIZES[-1] + 1)
 
 
 def test_partial_tiles_go_when_the_full_one_is_signed(tmp_path: Path) -> None:
@@ -466,9 +447,7 @@ def test_wherever_a_mirror_is_killed_it_restores_to_its_checkpoint_and_goes_on(
     tmp_path: Path,
 ) -> None:
     home, root = Home(tmp_path / "home"), tmp_path / "mirror"
-    home.append(3, 5)
-    home.begin_shard()
-    home.append(9)
+    home.append(3, 5, 9)
     root.mkdir()
     killed = Killed(root, tmp_path / "killed")
     with Disk([Drive(Volume(root, tmp_path / "shadow", Random(0)), killed.point)]):
@@ -478,7 +457,7 @@ def test_wherever_a_mirror_is_killed_it_restores_to_its_checkpoint_and_goes_on(
         sizes.add(restored_size(home, left, tmp_path / "new"))
         home.mirror(left, workers=1)
         assert comparable(left) == whole
-    assert sizes == {0, 3, 5, 6, 9}
+    assert sizes == {0, 3, 5, 9}
     assert killed.points > 150
     assert len(killed.left) >= len(whole)
 
@@ -488,9 +467,7 @@ def test_wherever_the_power_goes_a_mirror_restores_to_its_checkpoint_and_goes_on
     tmp_path: Path,
 ) -> None:
     home = Home(tmp_path / "home")
-    home.append(3)
-    home.begin_shard()
-    home.append(5)
+    home.append(3, 5)
     home.mirror(tmp_path / "whole")
     whole, left = comparable(tmp_path / "whole"), dict[frozenset[tuple[str, bytes]], int]()
     for root in cuts(
@@ -504,7 +481,7 @@ def test_wherever_the_power_goes_a_mirror_restores_to_its_checkpoint_and_goes_on
             left[state] = restored_size(home, root, tmp_path / "new")
             home.mirror(root, workers=1)
             assert comparable(root) == whole
-    assert set(left.values()) == {0, 3, 4, 5}
+    assert set(left.values()) == {0, 3, 5}
     assert len(left) >= len(whole)
 
 
@@ -516,7 +493,7 @@ def restored_size(home: Home, root: Path, target: Path) -> int:
     """Restore what lies in a mirror, if it has a checkpoint, and hold it to the ledger."""
     if not (root / "checkpoint").exists():
         return 0
-    size = signed_shards(objects_at(root), FLEET, (home.known.key,))[-1].checkpoint.size
+    size = signed_note(objects_at(root), FLEET, (home.known.key,))[1].size
     restored(home, root, target)
     assert_equal_up_to(home, target, size)
     shutil.rmtree(target)

@@ -13,13 +13,12 @@ from fleetledger.coordinator.ledger import verify as verify_module
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.ranges import ranges
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.shards import LogShards
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.schemas.errors import SignatureError
-from fleetledger.schemas.proofs.shards import TreeHead
-from fleetledger.schemas.values import Digest
-from tests.coordinator.ledger.support import TABLES, draft, open_store, shard_draft, tampering
+from fleetledger.schemas.proofs.checkpoint import Checkpoint
+from fleetledger.schemas.values import Digest, FleetId
+from tests.coordinator.ledger.support import TABLES, draft, open_store, tampering
 
 SIZES = [0, 1, 15, 16, 17, 100, 256, 272]
 Cut = Callable[[int], None]
@@ -37,35 +36,28 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
     return at
 
 
-def fill(folder: Path, size: int, shards: tuple[int, ...] = ()) -> Path:
-    """Write a ledger with groups of several sizes; every seventh entry names a blob.
-
-    Entries of `shards` begin one.
-    """
+def fill(folder: Path, size: int) -> Path:
+    """Write a ledger with groups of several sizes; every seventh entry names a blob."""
     path = folder / "ledger.db"
     with Ledger.open(path, TABLES, clock=lambda: 1_000, sign_note=note_of) as ledger:
         while ledger.size < size:
             start = ledger.size
-            if start in shards:
-                ledger.append([shard_draft(ledger)])
-                continue
-            end = min(one for one in (*shards, size) if one > start)
-            count = min(1 + start % 6, end - start, size - start)
+            count = min(1 + start % 6, size - start)
             contents = {Digest.of(b"%d" % n): b"%d" % n for n in range(start, start + count, 7)}
             entries = [draft(start + n, blobs=tuple(contents)[n : n + 1]) for n in range(count)]
             ledger.append(entries, contents)
     return path
 
 
-def note_of(head: TreeHead) -> str:
-    return f"{head.size} {head.root} {head.shard} {head.first}"
+def note_of(size: int, root: Digest) -> str:
+    return f"{size} {root}"
 
 
-def read_note(note: str) -> TreeHead:
-    size, root, shard, first = note.split(" ")
+def read_note(note: str) -> Checkpoint:
+    size, root = note.split(" ")
     if not size.isdecimal():
         raise SignatureError(f"note: {note} is not signed")
-    return TreeHead(int(size), Digest(root), int(shard), int(first))
+    return Checkpoint(FleetId("orchard"), int(size), Digest(root))
 
 
 def verified(path: Path) -> VerificationReport:
@@ -73,12 +65,9 @@ def verified(path: Path) -> VerificationReport:
         return verify(reader, Blobs(reader, open_store(path.parent)), None, read_note)
 
 
-@pytest.mark.parametrize("shards", [(), (1, 18, 40, 41, 90)], ids=["one shard", "many shards"])
 @pytest.mark.parametrize("size", SIZES)
-def test_a_whole_ledger_fits_however_it_is_cut(
-    tmp_path: Path, cut: Cut, size: int, shards: tuple[int, ...]
-) -> None:
-    path = fill(tmp_path, size, shards)
+def test_a_whole_ledger_fits_however_it_is_cut(tmp_path: Path, cut: Cut, size: int) -> None:
+    path = fill(tmp_path, size)
     with LedgerReader.open_read_only(path) as reader:
         root = reader.root
     for level in (4, 8, 12):
@@ -89,12 +78,10 @@ def test_a_whole_ledger_fits_however_it_is_cut(
 
 def test_ranges_are_joined_without_a_gap() -> None:
     for size in (1, 4095, 4096, 4097, 10_000):
-        found = list(ranges(LogShards(), size))
+        found = list(ranges(size))
         assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
         assert found[-1][1] == size
-    assert list(ranges(LogShards(), 0)) == [(0, 0)]
-    found = list(ranges(LogShards((0, 5000, 5003)), 9200))
-    assert found == [(0, 4096), (4096, 5000), (5000, 5003), (5003, 9099), (9099, 9200)]
+    assert list(ranges(0)) == [(0, 0)]
 
 
 TAMPERED = [
@@ -108,7 +95,7 @@ TAMPERED = [
     " WHERE idx = 3",
     "UPDATE checkpoint SET root = zeroblob(32) WHERE size > 50",
     "UPDATE checkpoint SET note = replace(note, ' ', 'x ') WHERE size > 33",
-    "UPDATE checkpoint SET note = '7 ' || lower(hex(root)) || ' 0 0' WHERE size > 64",
+    "UPDATE checkpoint SET note = '7 ' || lower(hex(root)) WHERE size > 64",
     "DELETE FROM checkpoint WHERE size > 95",
     "INSERT INTO checkpoint VALUES (0, zeroblob(32), 1, NULL)",
     "INSERT INTO checkpoint VALUES (500, zeroblob(32), 1, NULL)",
@@ -144,9 +131,9 @@ def test_what_is_named_first_is_the_same_however_it_is_cut(
     assert (small.mismatch is None) == ("'pruned'" in sql)
 
 
-@pytest.fixture(scope="module", params=[(), (33, 70)], ids=["one shard", "three shards"])
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fill(tmp_path_factory.mktemp("whole"), 100, request.param)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("whole"), 100)
 
 
 def test_a_wrong_node_above_ranges_is_named(tmp_path: Path, cut: Cut) -> None:

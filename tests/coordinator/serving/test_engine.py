@@ -7,28 +7,22 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from fleetledger.coordinator import settings as settings_module
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.commands import Command
-from fleetledger.coordinator.core.requests import AnswerOperator, Request, SendToDevice
+from fleetledger.coordinator.core.requests import AnswerOperator, SendToDevice
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import LedgerLockedError, LedgerWriteError
-from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.ledger.keys import note_signer
-from fleetledger.coordinator.ledger.shards import LogShards
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.serving.engine import LedgerEngine, carry_out_waiting
 from fleetledger.coordinator.serving.operator import OperatorInbox
-from fleetledger.coordinator.settings import CoordinatorSettings, LedgerSection
+from fleetledger.coordinator.settings import CoordinatorSettings
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
-from fleetledger.coordinator.topics.shards.state import LogShardState
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
 from fleetledger.schemas.contributions import Nothing
 from fleetledger.schemas.envelope import Envelope, Sender
@@ -220,72 +214,3 @@ def test_a_refused_command_leaves_no_entry(tmp_path: Path) -> None:
     assert isinstance(answer, AnswerOperator)
     assert not answer.done
     assert engine.ledger.size == 0
-
-
-def sharded(home: Path, entries: int = 16) -> LedgerEngine:
-    """An engine whose log has shards of so few entries."""
-    rules = Rules(shard_entries=entries)
-    return LedgerEngine.open(home, rules, sign_note=note_signer(home, FLEET))
-
-
-def admit(engine: LedgerEngine, number: int) -> list[Request]:
-    return engine.process([order(AdmitDevice(device=DeviceId(f"dev-{number}")))])
-
-
-def test_a_shard_begins_once_the_one_before_has_as_many_entries_as_set(tmp_path: Path) -> None:
-    engine = sharded(tmp_path)
-    for number in range(40):
-        assert len(admit(engine, number)) == 1
-    assert engine.ledger.shards == LogShards((0, 16, 32))
-    assert engine.core.state.shards == LogShardState(2, 32)
-    sizes = [checkpoint.size for checkpoint in engine.ledger.checkpoints()]
-    assert sizes == list(range(1, 43)), "a shard's first entry is committed alone"
-    state = engine.core.state
-    engine.close()
-    again = sharded(tmp_path)
-    assert again.core.state == state
-    for number in range(40, 50):
-        admit(again, number)
-    assert again.ledger.shards == LogShards((0, 16, 32, 48))
-
-
-def test_what_the_disk_refuses_of_a_shard_is_committed_before_anything_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = sharded(tmp_path)
-    for number in range(15):
-        admit(engine, number)
-    append = engine.ledger.append
-    disk = [append, _refuse, append]
-
-    def appended(*group: Any) -> tuple[Entry, ...]:
-        return disk.pop(0)(*group)
-
-    monkeypatch.setattr(engine.ledger, "append", appended)
-    with pytest.raises(LedgerWriteError):
-        admit(engine, 15)
-    assert (engine.waits, engine.ledger.size) == (True, 16)
-    requests = engine.commit()
-    assert isinstance(requests[0], AnswerOperator), "what the group before asked for, once"
-    assert (engine.waits, engine.ledger.shards) == (False, LogShards((0, 16)))
-    assert engine.commit() == []
-
-
-def _refuse(*_: object) -> tuple[Entry, ...]:
-    raise LedgerWriteError("the disk is full")
-
-
-def test_a_log_that_nobody_signs_has_one_shard(tmp_path: Path) -> None:
-    engine = LedgerEngine.open(tmp_path, Rules(shard_entries=16))
-    for number in range(40):
-        admit(engine, number)
-    assert engine.ledger.shards == LogShards()
-
-
-def test_shards_are_set_by_the_number_of_their_entries() -> None:
-    for entries in (0, 16, 10_000_000):
-        section = LedgerSection(shard_entries=entries)
-        rules = CoordinatorSettings(fleet=FleetId("orchard"), ledger=section).rules
-        assert rules.shard_entries == entries
-    with pytest.raises(ValidationError, match="15 is too few"):
-        LedgerSection(shard_entries=15)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.ledger import reader
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.ledger.store import Ledger
@@ -23,7 +22,6 @@ from fleetledger.schemas.presence import SeenCheckpoint
 from fleetledger.schemas.receipts import Accepted, Receipt
 from fleetledger.schemas.rollouts import ModelComparison, Pairs
 from fleetledger.schemas.values import ClassName, DeviceId, FleetId
-from tests.coordinator.ledger.support import shard_draft
 from tests.device_agent import making
 from tests.device_agent.core.driving import Driven
 
@@ -172,70 +170,6 @@ def test_the_history_is_followed_from_checkpoint_to_checkpoint(
         assert agent.state.records.seen == SeenCheckpoint(size=ledger.size, root=ledger.root)
         fill(ledger, number)
         compute_another(agent, str(number))
-
-
-def begin_shard(ledger: Ledger) -> None:
-    ledger.append([shard_draft(ledger)])
-
-
-def test_the_history_is_followed_from_shard_to_shard(agent: Driven, ledger: Ledger) -> None:
-    for number in range(2, 9):
-        index = accept(ledger, message(agent))
-        for _ in range(number % 3):  # the entry, and what was seen, may be some shards behind
-            fill(ledger, number)
-            begin_shard(ledger)
-        agent.receipt(receipt_of(agent, ledger, index))
-        assert not agent.state.records.outbox
-        first = ledger.shard.first
-        seen = SeenCheckpoint(size=ledger.size, root=ledger.root, first=first)
-        assert agent.state.records.seen == agent.store.load().seen == seen
-        assert told_otherwise(ledger, seen) == ""
-        compute_another(agent, str(number))
-
-
-def test_a_shard_that_ended_otherwise_than_was_seen_is_noticed(
-    agent: Driven, ledger: Ledger, home: Path
-) -> None:
-    fill(ledger, 4)
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
-    compute_another(agent, "2")
-    with Ledger.open(home / "fork.db", sign_note=note_signer(home, FLEET)) as fork:
-        fill(fork, 9, "another history")
-        begin_shard(fork)
-        index = accept(fork, message(agent))
-        assert "two histories" in told_otherwise(fork, agent.state.records.seen)
-        agent.receipt(receipt_of(agent, fork, index))
-    assert agent.state.records.outbox
-    assert "history was changed between them" in doubts(agent)
-
-
-def test_an_entry_of_too_many_shards_ago_is_receipted_without_a_proof(
-    agent: Driven, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "MAX_LINKS", 2)
-    index = accept(ledger, message(agent))
-    for proven in (True, True, True, False):
-        answer = receipt_of(agent, ledger, index).answer
-        assert isinstance(answer, Accepted)
-        assert (answer.proof is not None) == proven
-        begin_shard(ledger)
-
-
-def test_a_way_that_leaves_shards_out_does_not_move_what_was_seen(
-    agent: Driven, ledger: Ledger
-) -> None:
-    agent.receipt(receipt_of(agent, ledger, accept(ledger, message(agent))))
-    seen = agent.state.records.seen
-    compute_another(agent, "2")
-    for _ in range(2):
-        fill(ledger, 3)
-        begin_shard(ledger)
-    late = receipt_of(agent, ledger, accept(ledger, message(agent)))
-    assert isinstance(late.answer, Accepted)
-    without = late.answer.model_copy(update={"shards": late.answer.shards[:1]})
-    agent.receipt(late.model_copy(update={"answer": without}))
-    assert not agent.state.records.outbox, "the entry itself is proven"
-    assert agent.state.records.seen == seen
 
 
 def test_an_older_way_does_not_move_what_was_seen(agent: Driven, ledger: Ledger) -> None:

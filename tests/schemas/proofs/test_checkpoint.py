@@ -9,15 +9,13 @@ import pytest
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.keys import KeyName, SigningKey
 from fleetledger.schemas.proofs.checkpoint import MAX_NOTE_BYTES, Checkpoint
-from fleetledger.schemas.proofs.shards import TreeHead
 from fleetledger.schemas.values import Digest, FleetId
 
 FLEET = FleetId("orchard")
 COORDINATOR = SigningKey.fresh(KeyName("orchard/coordinator"))
 WITNESS = SigningKey.fresh(KeyName("witness.example"))
-CHECKPOINT = Checkpoint(FLEET, TreeHead(1234, Digest("ab" * 32)))
+CHECKPOINT = Checkpoint(FLEET, 1234, Digest("ab" * 32))
 NOTE = CHECKPOINT.signed(COORDINATOR)
-LATER = Checkpoint(FLEET, TreeHead(5200, Digest("cd" * 32), shard=3, first=5000))
 
 
 def read(note: str, fleet: FleetId = FLEET) -> Checkpoint:
@@ -36,31 +34,6 @@ def test_a_note_is_laid_out_as_signed_notes_are() -> None:
 
 def test_a_note_is_read_back() -> None:
     assert read(NOTE) == CHECKPOINT
-    assert read(LATER.signed(COORDINATOR)) == LATER
-
-
-def test_the_note_of_a_later_shard_names_it_and_counts_its_own_entries() -> None:
-    lines = LATER.text.split("\n")
-    assert (lines[:2], lines[3]) == (["fleetledger/orchard#3", "200"], "first 5000")
-
-
-@pytest.mark.parametrize(
-    ("said", "instead"),
-    [
-        ("#3", ""),
-        ("#3", "#0"),
-        ("#3", "#03"),
-        ("#3", "#"),
-        ("#3", "#x"),
-        ("#3", "#3#3"),
-        ("first 5000\n", ""),
-        ("first 5000", "first -1"),
-        ("first 5000", "5000"),
-    ],
-)
-def test_a_signed_shard_that_is_not_in_its_one_spelling_is_refused(said: str, instead: str) -> None:
-    with pytest.raises(SignatureError):
-        read(signed(LATER.text.replace(said, instead)))
 
 
 def test_the_lines_of_unknown_witnesses_are_passed_over() -> None:
