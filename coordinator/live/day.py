@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from pydantic import BaseModel
 from sqlite_utils import Database
 
 from fleetledger.coordinator.live.meters import TRAFFIC_BYTES
@@ -32,6 +34,7 @@ POINT_SECONDS = 600.0
 """Between two points of a device's health, and of the traffic."""
 DAY_SECONDS = 86_400.0
 """How long all this is kept."""
+Model = TypeVar("Model", bound=BaseModel)
 COORDINATOR = ""
 """Name under which `presence` has the coordinator."""
 _POINT_NS = int(POINT_SECONDS * SECOND_NS)
@@ -106,9 +109,8 @@ class DayTables:
 
     def _forget(self, now_ns: int) -> None:
         self._forget_ns, oldest = now_ns + _POINT_NS, now_ns - _DAY_NS
-        self._db.execute("DELETE FROM health WHERE time_ns < ?", [oldest])
-        self._db.execute("DELETE FROM heat WHERE time_ns < ?", [oldest])
-        self._db.execute("DELETE FROM traffic WHERE time_ns < ?", [oldest])
+        for name in ("health", "heat", "traffic"):
+            self._db.table(name).delete_where("time_ns < ?", [oldest])
         self._db.execute(_FORGET_PRESENCE, {"oldest": oldest, "coordinator": COORDINATOR})
 
     def _add_presence(self, now: CoordinatorNow, devices: Iterable[DeviceNow]) -> None:
@@ -145,10 +147,15 @@ class DayTables:
             self._db.execute(_TRAFFIC, [now_ns // _POINT_NS * _POINT_NS, *added])
 
 
+def bodies(db: sqlite3.Connection, model: type[Model], source: str, *values: object) -> list[Model]:
+    """Return column `body` of a table, or of rows of it."""
+    rows = db.execute(f"SELECT body FROM {source}", values)  # noqa: S608 - our own names
+    return [model.model_validate_json(body) for (body,) in rows]
+
+
 def health_points(db: sqlite3.Connection, device: DeviceId) -> list[HealthPoint]:
     """Return a device's health, oldest first."""
-    query = "SELECT body FROM health WHERE device = ? ORDER BY time_ns"
-    return [HealthPoint.model_validate_json(body) for (body,) in db.execute(query, [device])]
+    return bodies(db, HealthPoint, "health WHERE device = ? ORDER BY time_ns", device)
 
 
 def fleet_heat(db: sqlite3.Connection) -> list[FleetHeat]:

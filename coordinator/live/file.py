@@ -16,13 +16,14 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from sqlite_utils import Database
 
-from fleetledger.coordinator.live.day import DayTables
+from fleetledger.coordinator.live.day import DayTables, Model, bodies
 from fleetledger.coordinator.live.snapshot import (
     CoordinatorNow,
     CounterNow,
@@ -32,11 +33,13 @@ from fleetledger.coordinator.live.snapshot import (
     serves,
 )
 from fleetledger.coordinator.paths import live_path
+from fleetledger.schemas.table_layout import layout_of
 
 VERSION = 2
 """Of the tables; a file of another version is made anew by the writer, and unread by readers."""
 
 _Point = TypeVar("_Point")
+_Found = TypeVar("_Found")
 
 
 class LiveFile:
@@ -55,8 +58,8 @@ class LiveFile:
         self._inode = path.stat().st_ino
         self._day = DayTables(self._db)
         with self._db.conn, suppress(ValidationError):
-            for (body,) in self._db.execute("SELECT body FROM now").fetchall():
-                self._day.ended(CoordinatorNow.model_validate_json(body).written_ns)
+            for now in bodies(self._db.conn, CoordinatorNow, "now"):
+                self._day.ended(now.written_ns)
 
     def write(self, snapshot: LiveSnapshot) -> None:
         """Write a snapshot over the one before, in one transaction.
@@ -64,7 +67,7 @@ class LiveFile:
         Devices that are not in it stay as they were written.
         """
         try:
-            with self._db.conn:
+            with self._db.atomic():
                 self._write(snapshot)
         except sqlite3.Error:
             self._day.begin_anew()
@@ -75,7 +78,7 @@ class LiveFile:
         self._db.table("now").upsert({"id": 0, "body": _text(now)}, pk="id")
         self._db.table("device").upsert_all(map(_device_row, devices), pk="device")
         meters: list[CounterNow | HistogramNow] = [*snapshot.counters, *snapshot.histograms]
-        self._db.execute("DELETE FROM meter")
+        self._db.table("meter").delete_where()
         self._db.table("meter").insert_all(
             {"kind": type(meter).__name__, "name": meter.name, "body": _text(meter)}
             for meter in meters
@@ -104,24 +107,7 @@ def online_now(home: Path, now_ns: int) -> frozenset[str] | None:
 
 def read_live(home: Path) -> LiveSnapshot | None:
     """Return what a coordinator in `home` wrote last; None where there is nothing to read."""
-    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
-        db.execute("BEGIN")
-        if _version(db) != VERSION:
-            return None
-        rows = db.execute("SELECT body FROM now").fetchall()
-        if not rows:
-            return None
-        found = [
-            DeviceNow.model_validate_json(body)
-            for (body,) in db.execute("SELECT body FROM device ORDER BY device")
-        ]
-        return LiveSnapshot(
-            coordinator=CoordinatorNow.model_validate_json(rows[0][0]),
-            devices={item.device: item for item in found},
-            counters=tuple(map(CounterNow.model_validate_json, _meters(db, CounterNow))),
-            histograms=tuple(map(HistogramNow.model_validate_json, _meters(db, HistogramNow))),
-        )
-    return None
+    return _read(home, _snapshot, None)
 
 
 @dataclass(frozen=True)
@@ -135,29 +121,50 @@ class PresenceNow:
 
 def read_presence(home: Path, time_ns: int) -> PresenceNow:
     """Return who is there, and no more: for who asks every second."""
-    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
-        db.execute("BEGIN")
-        if _version(db) != VERSION:
-            return PresenceNow()
-        for (body,) in db.execute("SELECT body FROM now"):
-            if not serves(CoordinatorNow.model_validate_json(body), time_ns):
-                return PresenceNow()
-            found = db.execute("SELECT device FROM device WHERE online")
-            return PresenceNow(frozenset(name for (name,) in found), serves=True)
-    return PresenceNow()
+    return _read(home, partial(_presence, time_ns=time_ns), PresenceNow())
 
 
 def read_day(home: Path, read: Callable[[sqlite3.Connection], list[_Point]]) -> list[_Point]:
     """Return what `read` finds of the last day; nothing where none was kept."""
-    with suppress(sqlite3.Error, ValidationError), closing(_read_only(home)) as db:
-        return read(db) if _version(db) == VERSION else []
-    return []
+    return _read(home, read, [])
+
+
+def _read(home: Path, read: Callable[[sqlite3.Connection], _Found], nothing: _Found) -> _Found:
+    """Return what `read` finds in one state of the file, or `nothing` where that is unreadable."""
+    address = f"{live_path(home).absolute().as_uri()}?mode=ro"
+    with (
+        suppress(sqlite3.Error, ValidationError),
+        closing(sqlite3.connect(address, uri=True, timeout=2)) as db,
+    ):
+        db.execute("BEGIN")
+        if layout_of(db) == VERSION:
+            return read(db)
+    return nothing
+
+
+def _snapshot(db: sqlite3.Connection) -> LiveSnapshot | None:
+    for now in bodies(db, CoordinatorNow, "now"):
+        devices = bodies(db, DeviceNow, "device ORDER BY device")
+        return LiveSnapshot(
+            coordinator=now,
+            devices={item.device: item for item in devices},
+            counters=tuple(_meters(db, CounterNow)),
+            histograms=tuple(_meters(db, HistogramNow)),
+        )
+    return None
+
+
+def _presence(db: sqlite3.Connection, time_ns: int) -> PresenceNow:
+    if not any(serves(now, time_ns) for now in bodies(db, CoordinatorNow, "now")):
+        return PresenceNow()
+    found = db.execute("SELECT device FROM device WHERE online")
+    return PresenceNow(frozenset(name for (name,) in found), serves=True)
 
 
 def _open(path: Path) -> Database:
     connection = sqlite3.connect(path, timeout=0.1)
     db = Database(connection)
-    if _version(connection) not in {0, VERSION}:
+    if layout_of(connection) not in {0, VERSION}:
         db.close()
         raise sqlite3.DatabaseError(f"{path}: of another version")
     db.execute("PRAGMA journal_mode = WAL")
@@ -170,8 +177,8 @@ def _open(path: Path) -> Database:
     )
     db.table("meter").create({"kind": str, "name": str, "body": str}, if_not_exists=True)
     # Who was there when an earlier coordinator ended may not be there now.
-    with db.conn:
-        db.execute("DELETE FROM device")
+    with db.atomic():
+        db.table("device").delete_where()
         db.execute(f"PRAGMA user_version = {VERSION}")
     return db
 
@@ -181,17 +188,8 @@ def _delete(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _read_only(home: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{live_path(home).absolute().as_uri()}?mode=ro", uri=True, timeout=2)
-
-
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _meters(db: sqlite3.Connection, kind: type[BaseModel]) -> list[str]:
-    query = "SELECT body FROM meter WHERE kind = ? ORDER BY rowid"
-    return [body for (body,) in db.execute(query, [kind.__name__])]
+def _meters(db: sqlite3.Connection, kind: type[Model]) -> list[Model]:
+    return bodies(db, kind, "meter WHERE kind = ? ORDER BY rowid", kind.__name__)
 
 
 def _device_row(item: DeviceNow) -> dict[str, object]:

@@ -19,39 +19,18 @@ from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import ProxyError
 from fleetledger.coordinator.proxy import records
-from fleetledger.schemas.contributions import PartKey
-from fleetledger.schemas.proxy import Scored
 from fleetledger.schemas.receipts import Accepted
 from fleetledger.schemas.table_layout import lay_out
-from fleetledger.schemas.values import DeviceId, Digest
 
-_FINAL: TypeAdapter[records.Final] = TypeAdapter(records.Final)
+_HELD = TypeAdapter(records.HeldGradients)
+_SCORED = TypeAdapter(records.ScoredOrder)
 LAYOUT = 1
 _TABLES = """
-CREATE TABLE letter (
-    stage INTEGER NOT NULL,
-    part INTEGER NOT NULL,
-    payload TEXT NOT NULL,
-    device TEXT,
-    method TEXT NOT NULL,
-    lineage TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    answer TEXT,
-    data BLOB,
-    PRIMARY KEY (stage, part, payload)
-) STRICT, WITHOUT ROWID;
+CREATE TABLE letter (name TEXT PRIMARY KEY, held TEXT NOT NULL, data BLOB) STRICT, WITHOUT ROWID;
 CREATE TABLE scored (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    answer TEXT NOT NULL,
-    stage INTEGER NOT NULL,
-    part INTEGER NOT NULL,
-    lineage TEXT NOT NULL,
-    weights TEXT NOT NULL,
-    task INTEGER NOT NULL,
-    state BLOB NOT NULL
+    one INTEGER PRIMARY KEY CHECK (one = 1), scored TEXT NOT NULL, state BLOB NOT NULL
 ) STRICT;
 """
-_WHERE = "stage = ? AND part = ? AND payload = ?"
 
 
 class ProxyStore:
@@ -63,9 +42,9 @@ class ProxyStore:
         with self._translated("opened"):
             path.touch(mode=0o600)
             self._db = Database(str(path))
-            self._db.execute("PRAGMA journal_mode=WAL").fetchall()
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA secure_delete=ON").fetchall()
+            self._db.conn.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON"
+            )
             found = lay_out(self._db.conn, _TABLES, LAYOUT)
         if found != LAYOUT:
             raise ProxyError(
@@ -80,12 +59,14 @@ class ProxyStore:
     def load(self) -> records.ProxyRecords:
         """Return what was written; raise `ProxyError` where it cannot be read."""
         with self._translated("read"):
-            rows = self._db.execute(
-                "SELECT stage, part, payload, device, method, lineage, size, answer FROM letter"
-            ).fetchall()
+            letters = self._db.execute("SELECT held FROM letter").fetchall()
+            scored = self._db.execute("SELECT scored FROM scored").fetchone()
             try:
-                gradients = [_held(row) for row in rows]
-                return records.ProxyRecords({held.name: held for held in gradients}, self._scored())
+                gradients = [_HELD.validate_json(held) for (held,) in letters]
+                return records.ProxyRecords(
+                    {held.name: held for held in gradients},
+                    None if scored is None else _SCORED.validate_json(scored[0]),
+                )
             except (ValidationError, ValueError) as error:
                 raise ProxyError(
                     f"{self._path}: holds what this program cannot read ({error}); use the program "
@@ -105,10 +86,8 @@ class ProxyStore:
     def payload(self, name: records.Name) -> bytes:
         """Return the gradients of a message that waits."""
         with self._translated("read"):
-            row = self._db.execute(
-                f"SELECT data FROM letter WHERE {_WHERE}",  # noqa: S608 - a constant
-                _row(name),
-            ).fetchone()
+            query = "SELECT data FROM letter WHERE name = ?"
+            row = self._db.execute(query, [_text(name)]).fetchone()
         if row is None or row[0] is None:
             raise ProxyError(f"{self._path}: gradients {name.payload.short} are not there any more")
         return bytes(row[0])
@@ -122,59 +101,26 @@ class ProxyStore:
     def _write(self, change: records.Change) -> None:
         match change:
             case records.GradientsKept(held, data):
-                self._db.execute(
-                    "INSERT INTO letter VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
-                    [
-                        *_row(held.name),
-                        held.device,
-                        held.method,
-                        held.lineage,
-                        held.size,
-                        data,
-                    ],
-                )
+                row = [_text(held.name), _HELD.dump_json(held).decode(), data]
+                self._db.execute("INSERT INTO letter VALUES (?, ?, ?)", row)
             case records.GradientsAnswered(name, answer):
-                self._db.execute(
-                    f"UPDATE letter SET answer = ? WHERE {_WHERE}",  # noqa: S608 - a constant
-                    [answer.model_dump_json(), *_row(name)],
+                query = (
+                    "UPDATE letter SET held = json_set(held, '$.answer', json(?)) WHERE name = ?"
                 )
+                self._db.execute(query, [answer.model_dump_json(), _text(name)])
                 if not isinstance(answer, Accepted):
                     self._forget(name)
             case records.OrderScored(scored, state, used):
-                self._db.execute(
-                    "INSERT OR REPLACE INTO scored VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        scored.answer.model_dump_json(),
-                        scored.key.stage,
-                        scored.key.part,
-                        scored.lineage,
-                        scored.weights,
-                        scored.task,
-                        state,
-                    ],
-                )
+                row = [_SCORED.dump_json(scored).decode(), state]
+                self._db.execute("INSERT OR REPLACE INTO scored VALUES (1, ?, ?)", row)
                 for name in used:
                     self._forget(name)
 
     def _forget(self, name: records.Name) -> None:
         self._db.execute(
-            f"UPDATE letter SET device = NULL, data = NULL, size = 0 WHERE {_WHERE}",  # noqa: S608
-            _row(name),
-        )
-
-    def _scored(self) -> records.ScoredOrder | None:
-        row = self._db.execute(
-            "SELECT answer, stage, part, lineage, weights, task FROM scored"
-        ).fetchone()
-        if row is None:
-            return None
-        answer, stage, part, lineage, weights, task = row
-        return records.ScoredOrder(
-            Scored.model_validate_json(answer),
-            PartKey(stage=stage, part=part),
-            Digest(lineage),
-            Digest(weights),
-            task,
+            "UPDATE letter SET held = json_set(held, '$.device', NULL, '$.size', 0), data = NULL"
+            " WHERE name = ?",
+            [_text(name)],
         )
 
     @contextmanager
@@ -197,18 +143,5 @@ def _deletes(change: records.Change) -> bool:
             return False
 
 
-def _row(name: records.Name) -> list[int | str]:
-    return [name.key.stage, name.key.part, name.payload]
-
-
-def _held(row: Sequence[object]) -> records.HeldGradients:
-    stage, part, payload, device, method, lineage, size, answer = row
-    assert isinstance(size, int)
-    return records.HeldGradients(
-        records.Name(PartKey.model_validate({"stage": stage, "part": part}), Digest(payload)),
-        None if device is None else DeviceId(device),
-        str(method),
-        Digest(lineage),
-        size,
-        None if answer is None else _FINAL.validate_json(str(answer)),
-    )
+def _text(name: records.Name) -> str:
+    return f"{name.key.stage}/{name.key.part}/{name.payload}"

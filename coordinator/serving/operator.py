@@ -90,8 +90,7 @@ class OperatorInbox:
         make_home(home)
         self._path = home / FILE_NAME
         with self._translated("opened"):
-            self._database = Database(self._path)
-            self._database.conn.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+            self._database = Database(sqlite3.connect(self._path, timeout=BUSY_SECONDS))
             self._write_ahead()
             self._table = self._database.table("command")
             with self._alone():

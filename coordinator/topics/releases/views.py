@@ -15,18 +15,6 @@ from fleetledger.schemas.rollouts import Share
 from fleetledger.schemas.roots import SignedRoot
 from fleetledger.schemas.values import DeviceId, Digest
 
-_RELEASES = f"""
-SELECT json_extract(body, '$.signed.release.number') AS number,
-    json_extract(body, '$.signed.release.version') AS version,
-    json_extract(body, '$.signed.signature.key') AS key,
-    min(idx) AS "index",
-    json_extract(body, '$.action') AS action,
-    json_extract(body, '$.signed.release.expires_ns') AS expires_ns
-FROM entry WHERE kind = '{ReleaseSigned.kind}' GROUP BY 1
-HAVING ?1 IS NULL OR version = ?1 ORDER BY 1 DESC LIMIT ?2
-"""  # noqa: S608 - a constant
-"""Of a release that was signed for a group, and counted for others since, the first entry."""
-
 
 @dataclass(frozen=True)
 class WaitingPush:
@@ -65,9 +53,10 @@ def newest_root(home: Path) -> SignedRoot | None:
 
 def root_entry(ledger: LedgerReader) -> tuple[int, SignedRoot] | None:
     """Return the index and the root of its newest entry; None where there is no root."""
-    query = "SELECT idx, json_extract(body, '$.root') FROM entry WHERE kind = ? ORDER BY 1 DESC"
-    row = ledger.db.execute(query, [RootPublished.kind]).fetchone()
-    return None if row is None else (row[0], SignedRoot.model_validate_json(row[1]))
+    published = list(ledger.find(RootPublished))
+    if not published:
+        return None
+    return published[-1].index, RootPublished.model_validate(published[-1].body).root
 
 
 def waiting(ledger: LedgerReader) -> list[WaitingPush]:
@@ -93,10 +82,21 @@ def waiting(ledger: LedgerReader) -> list[WaitingPush]:
     ]
 
 
-def releases(ledger: LedgerReader, limit: int = -1, version: int | None = None) -> list[ReleaseRow]:
-    """Return releases, newest first: of one version, or of all; at most `limit` from 0 on."""
-    rows = ledger.db.execute(_RELEASES, [version, limit]).fetchall()
-    return [ReleaseRow(*row) for row in rows]
+def releases(
+    ledger: LedgerReader, limit: int | None = None, version: int | None = None
+) -> list[ReleaseRow]:
+    """Return releases, newest first: of one version, or of all; at most `limit`.
+
+    Of a release that was signed for a group, and counted for others since, the first entry.
+    """
+    found: dict[int, ReleaseRow] = {}
+    for entry in ledger.find(ReleaseSigned):
+        body = ReleaseSigned.model_validate(entry.body)
+        one, key = body.signed.release, body.signed.signature.key
+        row = ReleaseRow(one.number, one.version, key, entry.index, body.action, one.expires_ns)
+        if version in (None, row.version):
+            found.setdefault(row.number, row)
+    return [found[number] for number in sorted(found, reverse=True)][:limit]
 
 
 def release_to_sign(
