@@ -42,9 +42,8 @@ MOST = 6
 """Devices, models and so on of a fleet that are asked about one by one."""
 LISTS = ("fleet", "rollouts", "models", "stages", "contributions", "classes", "ledger", "trust")
 LISTS += ("traffic", "problems")
-COMMANDS = ("coordinator status", "coordinator stages", "coordinator rounds")
-COMMANDS += ("coordinator problems", "device list", "model list", "rollout list", "class list")
-COMMANDS += ("trust show", "model rollback --dry-run")
+COMMANDS = ("coordinator status", "coordinator stages", "coordinator rounds", "device list")
+COMMANDS += ("model list", "rollout list", "class list", "trust show", "ledger tail")
 OF_THE_MACHINE = re.compile(
     r"free_disk|csrf|process_|python_|\d+(\.\d+)? (s|min|h) ago|seconds ago"
 )
@@ -96,10 +95,16 @@ def answers(name: str, home: Path, now_ns: int) -> Iterator[tuple[str, str]]:
         answer = client.get(f"/{path}")
         yield f"{name}: GET /{path}", f"{answer.status_code}\n{answer.text}"
     for command in (*COMMANDS, *_commands(state)):
-        for form in ("json", "table"):
-            words = [*command.split(), "--home", str(home), *(["--json"] if form == "json" else [])]
-            result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-            yield f"{name}: {command} ({form})", f"{result.exit_code}\n{result.output}"
+        yield f"{name}: {command} --json", _run(home, f"{command} --json")
+    for command in (*COMMANDS, *_commands(state), *_acts(state)):
+        yield f"{name}: {command}", _run(home, command)
+
+
+def _run(home: Path, command: str) -> str:
+    """Return the exit code of a command that is answered with no, and what it prints."""
+    words = [*command.split(), "--home", str(home)]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"}, input="n\n")
+    return f"{result.exit_code}\n{result.output}"
 
 
 def _some(numbers: Iterable[object]) -> list[str]:
@@ -118,16 +123,21 @@ def _pages(state: State) -> Iterator[str]:
 
 
 def _previews(state: State) -> Iterator[str]:
-    yield "act/model-back"
+    yield from ("act/open-stage", "act/close-stage")
     yield from (f"act/push-model?version={version}" for version in _some(state.models.by_version))
     yield from (f"act/rollout-back?rollout={one}" for one in _some(state.rollouts.by_number))
 
 
 def _commands(state: State) -> Iterator[str]:
-    for version in _some(state.models.by_version):
-        yield from (f"model show {version}", f"model push {version} --dry-run")
+    yield from (f"model show {version}" for version in _some(state.models.by_version))
     yield from (f"device show {device}" for device in _some(state.devices.admitted))
     yield from (f"rollout show {rollout}" for rollout in _some(state.rollouts.by_number))
+
+
+def _acts(state: State) -> Iterator[str]:
+    yield from ("model rollback", "model hold")
+    yield from (f"model push {version}" for version in _some(state.models.by_version))
+    yield from (f"rollout plan {version}" for version in _some(state.models.by_version))
 
 
 def written(fleets: Path) -> dict[str, str]:
