@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from sqlite_utils import Database
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from fleetledger.coordinator.ledger import schema
@@ -51,6 +51,16 @@ class BlobRow:
     size: int
     pruned: bool
     content: bytes | None
+
+
+class EntriesAsked(TypedDict, total=False):
+    """Which entries of some kinds are asked for; see `LedgerReader.indices`."""
+
+    device: str | None
+    start: int
+    stop: int
+    last: bool
+    where: Mapping[str, object] | None
 
 
 class Recorded(Protocol):
@@ -162,7 +172,11 @@ class LedgerReader:
             page = json.dumps(asked[first : first + _PAGE])
             yield from map(Entry.of_checked, self._rows(_AT, page))
 
-    def find(
+    def find(self, *bodies: type[Recorded], **asked: Unpack[EntriesAsked]) -> Iterator[Entry]:
+        """Yield the entries of `indices`, unchecked."""
+        return self.at(self.indices(*bodies, **asked))
+
+    def indices(
         self,
         *bodies: type[Recorded],
         device: str | None = None,
@@ -170,8 +184,8 @@ class LedgerReader:
         stop: int = _END,
         last: bool = False,
         where: Mapping[str, object] | None = None,
-    ) -> Iterator[Entry]:
-        """Yield entries of some kinds with start <= index < stop, oldest first, unchecked.
+    ) -> list[int]:
+        """Return entries of some kinds with start <= index < stop, oldest first.
 
         Those of a device where one is given, whose bodies have the values of `where`, each named by
         its path. With `last` only the last of each device.
@@ -187,7 +201,21 @@ class LedgerReader:
             f"{' AND '.join((f'({kinds})', 'idx >= ? AND idx < ?', *asked))}"
             f"{' GROUP BY device' if last else ''} ORDER BY 1"
         )
-        return self.at(row[0] for row in self._rows(query, start, stop, *asked.values()))
+        return [row[0] for row in self._rows(query, start, stop, *asked.values())]
+
+    def times(self, indices: Iterable[int]) -> list[int]:
+        """Return when the entries with some indices were made."""
+        query = "SELECT time_ns FROM json_each(?) AS one JOIN entry ON idx = one.value"
+        return [row[0] for row in self._rows(query, json.dumps(list(indices)))]
+
+    def replaced(self, of: Iterable[int] | None = None) -> list[tuple[int, int, str]]:
+        """Return entries that an entry says it replaces: each with that entry and its kind.
+
+        All of them, or those of some.
+        """
+        if of is None:
+            return self._rows(_REPLACED)
+        return self._rows(_REPLACED + _AMONG, json.dumps(list(of)))
 
     def newest(
         self,
@@ -311,6 +339,11 @@ class LedgerReader:
 _OF_TABLE = f"SELECT {', '.join(COLUMNS)} FROM entry"  # noqa: S608 - a constant
 _ENTRIES = f"{_OF_TABLE} WHERE idx BETWEEN ? AND ? AND (? IS NULL OR kind = ?) ORDER BY idx LIMIT ?"
 _AT = f"{_OF_TABLE} JOIN json_each(?) AS one ON idx = one.value ORDER BY one.key"
+_REPLACED = (
+    f"SELECT {schema.REPLACES}, idx, kind FROM entry"  # noqa: S608 - a constant
+    f" WHERE {schema.REPLACES} IS NOT NULL"
+)
+_AMONG = f" AND {schema.REPLACES} IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
 _NEWEST = f"""{_OF_TABLE} WHERE idx < ?1
 AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))
 AND (?3 IS NULL OR device IN (SELECT value FROM json_each(?3)))

@@ -18,6 +18,8 @@ from fleetledger.coordinator.errors import LedgerError
 from fleetledger.schemas.table_layout import lay_out, layout_of
 
 LAYOUT = 1
+REPLACES = "json_extract(body, '$.replaces')"
+"""The entry that an entry says it replaces, in SQL."""
 INLINE = "inline"
 PRUNED = "pruned"
 
@@ -84,6 +86,7 @@ CREATE TABLE node (
 CREATE INDEX entry_of_device ON entry (kind, device);
 CREATE INDEX entry_of_version ON entry (json_extract(body, '$.version'), device)
     WHERE kind = 'device.evaluated';
+CREATE INDEX entry_replaces ON entry ({REPLACES}, kind) WHERE {REPLACES} IS NOT NULL;
 CREATE TABLE projection (name TEXT PRIMARY KEY, declaration TEXT NOT NULL) STRICT;
 """  # noqa: S608 - constants
 

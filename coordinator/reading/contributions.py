@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.contributions import entries as bodies
+from fleetledger.coordinator.topics.contributions.state import (
+    CountedContribution,
+    GivenAmount,
+    GivenSums,
+)
+from fleetledger.coordinator.topics.contributions.views import why_aside
 from fleetledger.schemas.message import Strict
+from fleetledger.schemas.values import DeviceId
 
 
 @dataclass(frozen=True)
@@ -47,37 +56,117 @@ class ContributionFilter:
     """Below which index."""
 
 
-_WHERE = """
-FROM contribution
-WHERE contribution.idx < :before AND (:device IS NULL OR contribution.device = :device)
-AND (:stage IS NULL OR stage = :stage) AND (:state IS NULL OR state = :state)
-AND (:model IS NULL OR (state NOT IN ('answer', 'late') AND contribution.lineage = :lineage
-    AND contribution.idx < :size AND coalesce(left_index, :size) >= :size
-    AND NOT EXISTS (
-        SELECT 1 FROM left_out_part AS part WHERE part.idx = contribution.idx
-        AND since < :size AND coalesce(until, :size) >= :size)
-    AND NOT EXISTS (
-        SELECT 1 FROM set_aside AS part WHERE part.idx = contribution.idx
-        AND since < :size AND coalesce(until, :size) >= :size)))
-"""
-_COLUMNS = """
-SELECT contribution.idx, (SELECT time_ns FROM entry WHERE entry.idx = contribution.idx),
-    contribution.device, stage, part, revision, state, samples, payload_bytes, left_index,
-    (SELECT json_group_object(name, contribution_class.samples) FROM contribution_class
-     WHERE contribution_class.idx = contribution.idx),
-    coalesce((SELECT why FROM set_aside AS aside
-     WHERE aside.idx = contribution.idx AND until IS NULL), '')
-"""
-_OF_ENTRIES = _WHERE.replace("FROM contribution", "FROM contribution JOIN entry USING (idx)", 1)
-_LIST = _COLUMNS + _WHERE + " ORDER BY contribution.idx DESC LIMIT :limit"
+_ENDS = {
+    bodies.ContributionAccepted.kind: "replaced",
+    bodies.ContributionWithdrawn.kind: "withdrawn",
+    bodies.ContributionRetracted.kind: "retracted",
+}
+"""What an entry that names a contribution makes of it, by its kind."""
 
 
 def given(ledger: LedgerReader, wanted: ContributionFilter, limit: int) -> list[ContributionFacts]:
     """Return contributions, newest first."""
-    rows = ledger.db.execute(_LIST, {**_values(ledger, wanted), "limit": limit}).fetchall()
-    outside = left_out(ledger)
-    values = [(*row[:10], json.loads(row[10]), row[0] in outside, row[11]) for row in rows]
-    return [ContributionFacts(*row) for row in values]
+    if wanted == ContributionFilter(before=wanted.before):
+        kinds = {bodies.ContributionAccepted.kind}
+        entries = ledger.newest(limit, before=wanted.before, kinds=kinds)
+    else:
+        entries = list(ledger.at(_wanted(ledger, wanted)[::-1][:limit]))
+    shown, counted = [entry.index for entry in entries], state_of(ledger).contributions.counted
+    ends, aside = _ends(ledger, shown), counted.set_aside
+    why = why_aside(ledger, {index: aside[index] for index in shown if index in aside})
+    return [
+        ContributionFacts(
+            index=entry.index,
+            time_ns=entry.time_ns,
+            device=str(entry.device),
+            stage=body.key.stage,
+            part=body.key.part,
+            revision=body.revision,
+            state=state,
+            samples=sum(body.samples.values()),
+            payload_bytes=body.payload_bytes,
+            left_index=left_index,
+            classes={str(name): count for name, count in body.samples.items()},
+            left_out=not counted.is_counted(entry.index),
+            set_aside=why.get(entry.index, ""),
+        )
+        for entry in entries
+        for body in [bodies.ContributionAccepted.model_validate(entry.body)]
+        for left_index, state in [ends.get(entry.index, (None, body.came))]
+    ]
+
+
+def _wanted(ledger: LedgerReader, wanted: ContributionFilter, start: int = 0) -> list[int]:
+    """Return the entries of contributions that are asked for, from one on, oldest first."""
+    state = state_of(ledger)
+    counted, where = state.contributions.counted, dict[str, object]()
+    stop = wanted.before
+    if wanted.stage is not None:
+        where["key.stage"], opened = wanted.stage, state.stages.by_number.get(wanted.stage)
+        start = start if opened is None else max(start, opened.opened_index)
+        stop = min(stop, state.contributions.given_in(wanted.stage).sums.newest + 1)
+    if wanted.state in {"answer", "late"}:
+        where["late"] = wanted.state == "late"
+    found = ledger.indices(
+        bodies.ContributionAccepted, device=wanted.device, start=start, stop=stop, where=where
+    )
+    if wanted.model is not None:
+        made = _made_of(ledger, wanted.model)
+        found = [index for index in found if index in made]
+    if wanted.state == "held":
+        return [index for index in found if index in counted]
+    if wanted.state not in {None, "late"}:
+        ends = _ends(ledger)
+        if wanted.state == "answer":
+            return [index for index in found if index not in counted and index not in ends]
+        return [index for index in found if index in ends and ends[index][1] == wanted.state]
+    return found
+
+
+def _ends(ledger: LedgerReader, of: Sequence[int] | None = None) -> dict[int, tuple[int, str]]:
+    """Return by which entry some contributions left the sum, or all that did, and how."""
+    replaced = ledger.replaced(of)
+    dropped = state_of(ledger).contributions.dropped
+    ends = {index: (at, "withdrawn") for index, at in dropped.items()}
+    return ends | {index: (at, _ENDS[kind]) for index, at, kind in replaced}
+
+
+def _made_of(ledger: LedgerReader, version: int) -> dict[int, CountedContribution]:
+    """Return what a model of statistics was solved of: what its sum had at its size."""
+    state = state_of(ledger)
+    model, counted = state.models.by_version.get(version), state.contributions.counted
+    if model is None or model.imported is not None:
+        return {}
+    size, lineage = model.solved.ledger_size, model.solved.lineage
+    left = [index for index, (at, _) in _ends(ledger).items() if index < size <= at]
+    gone = {
+        entry.index: bodies.counted_of(
+            bodies.ContributionAccepted.model_validate(entry.body), DeviceId(str(entry.device))
+        )
+        for entry in ledger.at(sorted(left))
+    }
+    outside = _outside(ledger, size)
+    return {
+        index: item
+        for index, item in (*counted.items(), *gone.items())
+        if index < size and item.lineage == lineage and index not in outside
+    }
+
+
+def _outside(ledger: LedgerReader, size: int) -> set[int]:
+    """Return what was left out of the sum or set aside after so many entries, if it was held."""
+    out, aside = set[int](), set[int]()
+    kinds = bodies.ContributionsLeftOut, bodies.ContributionsSetAside, bodies.ContributionsCountedIn
+    for entry in ledger.find(*kinds, stop=size):
+        body = entry.body
+        if entry.kind == bodies.ContributionsLeftOut.kind:
+            out.update(body["left_out"])
+            out.difference_update(body["again"])
+        else:
+            aside.update(*(part["indices"] for part in body.get("set_aside", ())))
+            aside.difference_update(*(part["indices"] for part in body.get("again", ())))
+            aside.difference_update(body.get("indices", ()))
+    return out | aside
 
 
 class CountsOverTime(Strict):
@@ -94,70 +183,51 @@ def over_time(
 ) -> CountsOverTime:
     """Return how many came in whole spans of the calendar up to now."""
     first_ns = (now_ns // span_ns - spans + 1) * span_ns
-    values = {**_values(ledger, wanted), "before": 2**62, "first": first_ns, "span": span_ns}
-    rows = ledger.db.execute(
-        f"SELECT (entry.time_ns - :first) / :span, count(*) {_OF_ENTRIES}"
-        " AND entry.idx >= :since GROUP BY 1",
-        {**values, "since": _since(ledger, first_ns)},
+    any_time = replace(wanted, before=2**62)
+    found = Counter(
+        (entry_ns - first_ns) // span_ns
+        for entry_ns in ledger.times(_wanted(ledger, any_time, _since(ledger, first_ns)))
     )
-    found = dict(rows.fetchall())
-    counts = tuple(int(found.get(place, 0)) for place in range(spans))
+    counts = tuple(found[place] for place in range(spans))
     return CountsOverTime(first_ns=first_ns, span_ns=span_ns, counts=counts)
 
 
 def given_since(ledger: LedgerReader, time_ns: int) -> int:
     """Return how many contributions came since a time; what came earlier is not looked at."""
-    query = "SELECT count(*) FROM contribution WHERE idx >= ?"
-    return int(ledger.db.execute(query, [_since(ledger, time_ns)]).fetchone()[0])
+    return len(ledger.indices(bodies.ContributionAccepted, start=_since(ledger, time_ns)))
 
 
 def _since(ledger: LedgerReader, time_ns: int) -> int:
     """Return the first entry from a time on; times fall only where a calendar was corrected."""
-
-    def time_of(index: int) -> int:
-        query = "SELECT time_ns FROM entry WHERE idx = ?"
-        return int(ledger.db.execute(query, [index]).fetchone()[0])
-
-    return bisect_left(range(ledger.size), time_ns, key=time_of)
+    return bisect_left(range(ledger.size), time_ns, key=lambda index: ledger.times([index])[0])
 
 
-@dataclass(frozen=True)
-class StateCount:
-    """Contributions that had the same end."""
-
-    state: str
-    count: int
-    samples: int
-    payload_bytes: int
-    devices: int
+def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> dict[str, GivenAmount]:
+    """Return how much is in which state, most first; the state that is wanted is left open."""
+    found = dict[str, GivenAmount]()
+    for state, one in _sums(ledger, wanted):
+        found[state] = found.get(state, GivenAmount()) + one
+    return dict(sorted(found.items(), key=lambda item: (item[1].count, item[0]), reverse=True))
 
 
-def by_state(ledger: LedgerReader, wanted: ContributionFilter) -> list[StateCount]:
-    """Return how many contributions are in which state; the state that is wanted is left open."""
-    rows = ledger.db.execute(
-        "SELECT state, count(*), sum(samples), sum(payload_bytes),"
-        f" count(DISTINCT contribution.device) {_WHERE} GROUP BY state ORDER BY 2 DESC",
-        {**_values(ledger, wanted), "state": None, "before": 2**62},
-    )
-    return [StateCount(*row) for row in rows.fetchall()]
-
-
-def left_out(ledger: LedgerReader) -> frozenset[int]:
-    """Return the contributions that are left out of the sum, or set aside, for now."""
-    rows = ledger.db.execute(
-        "SELECT idx FROM left_out_part WHERE until IS NULL"
-        " UNION SELECT idx FROM set_aside WHERE until IS NULL"
-    ).fetchall()
-    return frozenset(index for (index,) in rows)
+def _sums(ledger: LedgerReader, wanted: ContributionFilter) -> Iterator[tuple[str, GivenAmount]]:
+    if wanted.model is not None:
+        ends = _ends(ledger)
+        for index, item in _made_of(ledger, wanted.model).items():
+            if wanted.device in {None, item.device} and wanted.stage in {None, item.key.stage}:
+                samples = sum(item.samples.values())
+                yield ends.get(index, (0, "held"))[1], GivenAmount(1, samples, item.payload_bytes)
+        return
+    for stage, found in state_of(ledger).contributions.given.items():
+        if wanted.stage in {None, stage}:
+            devices = {str(name): sums for name, sums in found.devices.items()}
+            sums = found.sums if wanted.device is None else devices.get(wanted.device, GivenSums())
+            yield from sums.by_end.items()
 
 
 def contributors(ledger: LedgerReader, version: int) -> int:
     """Return how many devices gave what a model was solved of; 0 of a network."""
-    wanted = _values(ledger, ContributionFilter(model=version))
-    (found,) = ledger.db.execute(
-        f"SELECT count(DISTINCT contribution.device) {_WHERE}", wanted
-    ).fetchone()
-    return int(found)
+    return len({item.device for item in _made_of(ledger, version).values()})
 
 
 @dataclass(frozen=True)
@@ -176,40 +246,23 @@ class ClassFacts:
     total: int
 
 
-def _values(ledger: LedgerReader, wanted: ContributionFilter) -> dict[str, object]:
-    model = state_of(ledger).models.by_version.get(wanted.model or 0)
-    solved = None if model is None or model.imported is not None else model.solved
-    return {
-        "device": wanted.device,
-        "stage": wanted.stage,
-        "state": wanted.state,
-        "model": wanted.model,
-        "lineage": None if solved is None else solved.lineage,
-        "size": None if solved is None else solved.ledger_size,
-        "before": wanted.before,
-    }
-
-
 def class_facts(
     ledger: LedgerReader, counts: dict[str, tuple[int, int]], first: dict[str, int]
 ) -> list[ClassFacts]:
     """Return every class in the order of its index; `counts` and `first` go by present names."""
-    known = state_of(ledger).classes
-    samples: dict[str, list[int]] = {}
-    given_of = ledger.db.execute(
-        "SELECT name, sum(c.samples), count(*) FROM contribution_class AS c"
-        " JOIN contribution USING (idx) WHERE state IN ('held', 'answer') GROUP BY name"
-    )
-    for name, count, parts in given_of.fetchall():
-        found = samples.setdefault(known.present(name), [0, 0])
-        found[0], found[1] = found[0] + count, found[1] + parts
+    state = state_of(ledger)
+    known, found = state.classes, dict[str, GivenAmount]()
+    for stage in state.contributions.given.values():
+        for used, one in stage.classes.items():
+            name = known.present(used)
+            found[name] = found.get(name, GivenAmount()) + one
     return [
         ClassFacts(
             known.indices[name],
             name,
             known.aliases_of(name),
-            samples.get(name, [0, 0])[0],
-            samples.get(name, [0, 0])[1],
+            found.get(name, GivenAmount()).samples,
+            found.get(name, GivenAmount()).count,
             first.get(name),
             *counts.get(name, (0, 0)),
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
@@ -19,7 +18,6 @@ from fleetledger.coordinator.reading.fleet_devices import fleet_devices, trouble
 from fleetledger.coordinator.reading.model_waits import model_waits
 from fleetledger.coordinator.reading.needs import KnownFleet, needs
 from fleetledger.coordinator.reading.rollouts.finding import unfinished
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.reading.waits import Wait, round_wait, stage_wait
 from fleetledger.coordinator.topics.contributions import views as contribution_views
 from fleetledger.coordinator.topics.devices.state import DevicesState
@@ -40,15 +38,9 @@ def fleet_now(
 ) -> FleetNow:
     """Return the fleet at `time_ns`, as one state of the ledger and the newest live snapshot say.
 
-    `fleet` is its name for where no coordinator has served yet. Raises `LedgerError` where the
-    ledger's tables are not those of this program.
+    `fleet` is its name for where no coordinator has served yet. Raises `LedgerError`.
     """
     with ledger.snapshot():
-        if TABLES.outdated(ledger.db):
-            raise LedgerError(
-                f"{ledger.path}: its tables were made by another version of this program; start "
-                "the coordinator once, or `fleetledger ledger rebuild` while none runs"
-            )
         return _fleet_now(ledger, live, time_ns, fleet)
 
 
@@ -200,7 +192,7 @@ def _stage(
         for name in sorted(state.devices.admitted, key=natural)
         if _is_waited_for(state, name, method)
     ]
-    heard = contribution_views.contributors(ledger, stage.stage)
+    heard = set(state.contributions.given_in(stage.stage).devices)
     heard |= round_views.without_data(state, stage.stage).keys()
     current = round_views.open_round(ledger)
     now_ns = clock.time_ns

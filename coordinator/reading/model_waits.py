@@ -43,10 +43,13 @@ def contributions_wait(
     now = _serving(live, time_ns)
     if now is None or now.next_model_ns is None:
         return None
-    newest = state_of(ledger).models.newest
+    state = state_of(ledger)
+    newest = state.models.newest
     version = None if newest is None else newest.version
     since_index = 0 if newest is None else newest.solved.ledger_size
-    parts, devices = ledger.db.execute(_SINCE, [since_index]).fetchone()
+    counted = state.contributions.counted
+    came = [i for i in counted.since(since_index) if i >= since_index and counted.is_counted(i)]
+    parts, devices = len(came), len({counted[i].device for i in came})
     due = now.next_model_ns
     when = "now" if due <= time_ns else f"at {clock_time(due, time_ns)} at the earliest"
     until = due if due > time_ns else None
@@ -63,11 +66,3 @@ def contributions_wait(
 
 def _serving(live: LiveSnapshot | None, time_ns: int) -> CoordinatorNow | None:
     return live.coordinator if live is not None and serves(live.coordinator, time_ns) else None
-
-
-_SINCE = """
-SELECT count(*), count(DISTINCT device) FROM contribution WHERE state = 'held' AND idx >= ?
-    AND idx NOT IN (SELECT idx FROM set_aside WHERE until IS NULL)
-    AND idx NOT IN (SELECT idx FROM left_out_part WHERE until IS NULL)
-"""
-"""What came after the sum that the newest model was solved of."""

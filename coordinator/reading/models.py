@@ -10,6 +10,7 @@ from itertools import chain, islice
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
 from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelsState
 
@@ -162,10 +163,7 @@ def stages_of(ledger: LedgerReader) -> list[tuple[int, int, int]]:
 
 def retractions(ledger: LedgerReader) -> list[int]:
     """Return the entries by which something left the sum for good."""
-    rows = ledger.db.execute(
-        "SELECT DISTINCT left_index FROM contribution WHERE state = 'retracted' ORDER BY 1"
-    )
-    return [int(index) for (index,) in rows.fetchall()]
+    return ledger.indices(ContributionRetracted)
 
 
 def _facts(known: ModelsState, versions: Iterable[int]) -> list[VersionFacts]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state import read_entry
+from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
+from fleetledger.coordinator.topics.contributions.state import COUNTS
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import without_data
 
@@ -37,15 +40,6 @@ class StageFacts:
     """Devices that said that they have nothing, and gave nothing."""
 
 
-_GIVEN = """
-SELECT stage, count(DISTINCT device) FILTER (WHERE counts), sum(counts),
-    coalesce(sum(samples) FILTER (WHERE counts), 0), json_group_array(DISTINCT device)
-FROM (SELECT stage, device, samples, state IN ('held', 'answer') AS counts FROM contribution
-    WHERE stage IN (SELECT value FROM json_each(?)))
-GROUP BY stage
-"""
-
-
 def newest_stages(ledger: LedgerReader, before: int, limit: int) -> list[StageFacts]:
     """Return stages below one, newest first."""
     numbers = sorted(number for number in state_of(ledger).stages.by_number if number < before)
@@ -59,15 +53,13 @@ def one_stage(ledger: LedgerReader, stage: int) -> StageFacts | None:
 
 def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
     state = state_of(ledger)
-    rows = ledger.db.execute(_GIVEN, [json.dumps(numbers)]).fetchall()
-    given = {stage: figures for stage, *figures in rows}
     found = []
     for number in numbers:
         stage = state.stages.by_number.get(number)
         if stage is None:
             continue
-        contributors, parts, samples, names = given.get(number, (0, 0, 0, "[]"))
-        gave = json.loads(names)
+        given = state.contributions.given_in(number)
+        counts = given.sums.counts
         found.append(
             StageFacts(
                 stage=number,
@@ -80,12 +72,12 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
                 closed_because=stage.closed_because,
                 answered=stage.answered,
                 expected=stage.expected,
-                contributions=parts,
-                contributors=contributors,
-                samples=samples,
+                contributions=counts.count,
+                contributors=sum(bool(one.counts.count) for one in given.devices.values()),
+                samples=counts.samples,
                 rounds=sum(one.stage == number for one in state.rounds.facts.values()),
-                gave=len(gave),
-                without=len(without_data(state, number).keys() - set(gave)),
+                gave=len(given.devices),
+                without=len(without_data(state, number).keys() - given.devices.keys()),
             )
         )
     return found
@@ -101,35 +93,31 @@ class GivenRow:
     payload_bytes: int
     newest_index: int
     state: str
-    """`held` where a part of it is in the sum; of rounds `answer`; else what became of the last."""
+    """`held` where a part of it is in the sum; of rounds `answer`; else what became of one."""
 
 
 def given_for(ledger: LedgerReader, stage: int, after: int, limit: int) -> list[GivenRow]:
     """Return what each device gave for a stage, the most first, from a place on."""
-    rows = ledger.db.execute(
-        "SELECT device, sum(state IN ('held', 'answer')),"
-        " sum(CASE WHEN state IN ('held', 'answer') THEN samples ELSE 0 END),"
-        " sum(payload_bytes), max(idx),"
-        " CASE WHEN max(state = 'held') THEN 'held' WHEN max(state = 'answer') THEN 'answer'"
-        " ELSE min(state) END"
-        " FROM contribution WHERE stage = ? GROUP BY device ORDER BY 3 DESC, 1 LIMIT ? OFFSET ?",
-        [stage, limit, after],
-    )
-    return [GivenRow(*row) for row in rows.fetchall()]
+    found = [
+        GivenRow(
+            device=device,
+            parts=sums.counts.count,
+            samples=sums.counts.samples,
+            payload_bytes=sum(one.payload_bytes for one in sums.by_end.values()),
+            newest_index=sums.newest,
+            state=next((end for end in COUNTS if end in sums.by_end), min(sums.by_end)),
+        )
+        for device, sums in state_of(ledger).contributions.given_in(stage).devices.items()
+    ]
+    return sorted(found, key=lambda row: (-row.samples, row.device))[after : after + limit]
 
 
 def nothing_for(ledger: LedgerReader, stage: int, limit: int) -> list[tuple[str, int, str]]:
     """Return who had nothing for a stage, or could not: device, entry, why; the newest first."""
-    gave = ledger.db.execute("SELECT DISTINCT device FROM contribution WHERE stage = ?", [stage])
-    others = without_data(state_of(ledger), stage)
-    for (device,) in gave.fetchall():
-        others.pop(device, None)
-    return _reasons(ledger, sorted(others.values(), reverse=True)[:limit])
-
-
-def _reasons(ledger: LedgerReader, indices: list[int]) -> list[tuple[str, int, str]]:
-    """Return who said by entries that there is nothing to give, and why."""
-    found = ledger.at(indices)
+    state = state_of(ledger)
+    gave = state.contributions.given_in(stage).devices
+    others = [at for device, at in without_data(state, stage).items() if device not in gave]
+    found = ledger.at(sorted(others, reverse=True)[:limit])
     return [(str(one.device), one.index, one.body.get("reason", "")) for one in found]
 
 
@@ -152,15 +140,16 @@ class AnswerRow:
     reason: str
 
 
-def answers_to(ledger: LedgerReader, stage: int, number: int) -> dict[str, AnswerRow]:
-    """Return what came of each device that was asked, by its name."""
-    rows = ledger.db.execute(
-        "SELECT device, idx, state, samples, payload_bytes, '' FROM contribution"
-        " WHERE stage = ? AND part = ? AND state <> 'held' ORDER BY idx",
-        [stage, number],
-    )
-    found = {row[0]: AnswerRow(*row) for row in rows.fetchall()}
-    nothing = state_of(ledger).rounds.nothing_in((number,))
-    for device, index, why in _reasons(ledger, list(nothing.values())):
-        found[device] = AnswerRow(device, index, "nothing", 0, 0, why)
-    return found
+def answers_to(ledger: LedgerReader, number: int) -> dict[str, AnswerRow]:
+    """Return what came of each device that was asked in a round, by its name."""
+    known = state_of(ledger).rounds.by_device.values()
+    indices = (of.answers[number].index for of in known if number in of.answers)
+    return {str(one.device): _answer(one) for one in ledger.at(sorted(indices))}
+
+
+def _answer(entry: Entry) -> AnswerRow:
+    device, body = str(entry.device), read_entry(entry.kind, entry.body)
+    if isinstance(body, ContributionAccepted):
+        samples = sum(body.samples.values())
+        return AnswerRow(device, entry.index, body.came, samples, body.payload_bytes, "")
+    return AnswerRow(device, entry.index, "nothing", 0, 0, entry.body.get("reason", ""))

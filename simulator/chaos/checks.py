@@ -26,7 +26,6 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.rebuild import compare
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
@@ -175,11 +174,6 @@ def _ledger_verifies(run: ChaosRun) -> Iterator[str]:
         if not report.ok:
             yield str(report)
         yield from (f"blob {digest} was pruned" for digest in report.pruned)
-
-
-def _tables_equal_a_rebuild(run: ChaosRun) -> Iterator[str]:
-    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
-        yield from map(str, compare(ledger).differences)
 
 
 def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
@@ -431,7 +425,6 @@ def broken_files(device: DeviceId, folder: Path) -> Iterator[str]:
 
 PROMISES: dict[str, Check] = {
     "the ledger verifies": _ledger_verifies,
-    "the tables equal a rebuild": _tables_equal_a_rebuild,
     "a replay gives the state": _replay_gives_the_state,
     "a state that was kept gives the state": _kept_states_give_the_state,
     "a command is carried out once": _commands_are_carried_out_once,
@@ -451,5 +444,5 @@ PROMISES: dict[str, Check] = {
 }
 """Every promise by its name, in the order in which they are looked at."""
 
-AT_ANY_TIME = ("the ledger verifies", "the tables equal a rebuild", "a receipt is true")
+AT_ANY_TIME = ("the ledger verifies", "a receipt is true")
 """Promises that hold also while a run is under way."""

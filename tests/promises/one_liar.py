@@ -118,7 +118,7 @@ class Fleet:
         counts = np.bincount(samples[1], minlength=10)
         told = {CLASSES[c]: int(n) for c, n in enumerate(counts) if n}
         key = PartKey(stage=1, part=index)
-        item = CountedContribution(DeviceId(device), key, Digest.of(payload), LINEAGE, told)
+        item = CountedContribution(DeviceId(device), key, Digest.of(payload), LINEAGE, told, 0)
         self.counted.put(index, item)
         return index
 

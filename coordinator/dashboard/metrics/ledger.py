@@ -39,17 +39,22 @@ def ledger_families(ledger: LedgerReader) -> Iterator[Metric]:
 
 def accepted(ledger: LedgerReader) -> int:
     """Return how many contributions were ever accepted."""
-    return int(_number(ledger, "SELECT count(*) FROM contribution") or 0)
+    return sum(_contributions_by_end(ledger).values())
+
+
+def _contributions_by_end(ledger: LedgerReader) -> Counter[str]:
+    found = Counter[str](dict.fromkeys(_STATES, 0))
+    for stage in state_of(ledger).contributions.given.values():
+        found.update({end: one.count for end, one in stage.sums.by_end.items()})
+    return found
 
 
 def _contributions(ledger: LedgerReader) -> Metric:
-    found = dict.fromkeys(_STATES, 0)
-    found |= dict(ledger.db.execute("SELECT state, count(*) FROM contribution GROUP BY 1"))
     return gauges(
         "ledger_contributions",
         "Contributions of the ledger by what became of them.",
         ("state",),
-        {(state,): count for state, count in found.items()},
+        {(end,): count for end, count in _contributions_by_end(ledger).items()},
     )
 
 
@@ -140,11 +145,6 @@ def _correct(
         ("classes",),
         {(classes,): ratio for (version, classes), ratio in ratios.items() if version == desired},
     )
-
-
-def _number(ledger: LedgerReader, query: str) -> float | None:
-    row = ledger.db.execute(query).fetchone()
-    return None if row is None or row[0] is None else float(row[0])
 
 
 def _bytes(path: Path) -> int:

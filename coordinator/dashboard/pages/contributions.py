@@ -9,13 +9,13 @@ from fleetledger.coordinator.reading.contributions import (
     ContributionFacts,
     ContributionFilter,
     CountsOverTime,
-    StateCount,
     by_state,
     given,
     over_time,
 )
 from fleetledger.coordinator.reading.model_waits import contributions_wait
 from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.contributions.state import GivenAmount
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 
@@ -101,7 +101,7 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
         wait=None
         if wanted.model is not None
         else contributions_wait(sources.ledger, sources.live, sources.now_ns),
-        states=tuple(map(_state_line, states)),
+        states=tuple(_state_line(state, one) for state, one in states.items()),
         by_hour=over_time(sources.ledger, wanted, sources.now_ns, HOUR_NS, HOURS),
         by_day=over_time(sources.ledger, wanted, sources.now_ns, DAY_NS, DAYS),
         lines=tuple(map(_line, found[:SHOWN])),
@@ -109,14 +109,13 @@ def read(sources: Sources, asked: Asked) -> ContributionsPage:
     )
 
 
-def _title(states: list[StateCount], wanted: ContributionFilter) -> str:
-    counts = {item.state: item for item in states}
+def _title(counts: dict[str, GivenAmount], wanted: ContributionFilter) -> str:
     whom = f"{wanted.device} gave" if wanted.device else "Devices gave"
     where = f" for stage {wanted.stage}" if wanted.stage is not None else ""
     if wanted.model is not None:
-        total = sum(item.count for item in states)
+        total = sum(item.count for item in counts.values())
         return f"Model {wanted.model} was made from {plural(total, 'contribution')}{where}."
-    if not states:
+    if not counts:
         return f"{whom} nothing yet{where}."
     parts = [
         f"{plural(counts['held'].count, 'contribution')} that {_counts(counts['held'].count)}"
@@ -134,10 +133,10 @@ def _counts(count: int) -> str:
     return "counts" if count == 1 else "count"
 
 
-def _state_line(item: StateCount) -> StateLine:
+def _state_line(state: str, item: GivenAmount) -> StateLine:
     return StateLine(
-        state=item.state,
-        text=STATES.get(item.state, item.state),
+        state=state,
+        text=STATES.get(state, state),
         count=item.count,
         samples=item.samples,
         payload_bytes=item.payload_bytes,

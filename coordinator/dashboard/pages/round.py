@@ -65,7 +65,7 @@ def read(sources: Sources, asked: Asked) -> RoundPage:
     opened = opening(ledger, found.opened_index)
     closed = _body(ledger, found.closed_index)
     averaged = _body(ledger, found.averaged_index)
-    answers = stages.answers_to(ledger, found.stage, number)
+    answers = stages.answers_to(ledger, number)
     return RoundPage(
         title=_title(found, answers),
         stage=found.stage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,18 +25,16 @@ class ClassRow:
 def classes(home: Path) -> list[ClassRow]:
     """Return the registered classes in the order of their indices."""
     with ledger_of(home) as ledger, ledger.snapshot():
-        known = state_of(ledger).classes
-        counted = ledger.db.execute(
-            "SELECT name, sum(c.samples) FROM contribution_class c"
-            " JOIN contribution USING (idx) WHERE state = 'held' GROUP BY name"
-        )
-        samples: dict[str, int] = dict(counted.fetchall())
+        state = state_of(ledger)
+    known, samples = state.classes, Counter[str]()
+    for given in state.contributions.counted.given.values():
+        samples.update(given)
     return [
         ClassRow(
             known.indices[name],
             name,
             known.aliases_of(name),
-            sum(samples.get(one, 0) for one in (name, *known.aliases_of(name))),
+            sum(samples[one] for one in (name, *known.aliases_of(name))),
         )
         for name in known.names
     ]

@@ -54,27 +54,39 @@ class ContributionAccepted(EntryBody):
     """The installation of the device that gave it."""
 
     @property
+    def came(self) -> str:
+        """As what it came: held, or an answer to a round, in time or late."""
+        return "held" if self.round is None else "late" if self.late else "answer"
+
+    @property
     def blobs(self) -> tuple[Digest, ...]:
         """The payload."""
         return (self.payload,)
 
 
+def counted_of(body: ContributionAccepted, device: DeviceId) -> CountedContribution:
+    """Return what the state keeps of a contribution."""
+    samples = dict(body.samples)
+    return CountedContribution(
+        device, body.key, body.payload, body.lineage, samples, body.payload_bytes
+    )
+
+
 def _accept(contributions: ContributionsState, body: ContributionAccepted, at: Place) -> None:
-    if body.round is not None:
-        return  # an answer to a round is no part of the sum
+    item = counted_of(body, at.maker)
+    if body.round is not None:  # an answer to a round is no part of the sum
+        contributions.give(at.index, item, body.came)
+        return
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
     if body.replaces is not None:
-        contributions.counted.take_out(body.replaces, at.index)
+        contributions.end(body.replaces, at.index, "replaced")
         former = given.parts.get(body.key)
         if former is None or former.index != body.replaces:  # of an earlier installation
             for key, part in tuple(given.parts.items()):
                 if part.index == body.replaces:
                     given.put(key, replace(part, payload=None))
     given.put(body.key, AcceptedShard(at.index, body.revision, body.payload, body.installation))
-    counted = CountedContribution(
-        at.maker, body.key, body.payload, body.lineage, dict(body.samples)
-    )
-    contributions.counted.put(at.index, counted)
+    contributions.give(at.index, item, body.came)
     contributions.last_answer_ns[body.key.stage] = at.time_ns
 
 
@@ -107,7 +119,7 @@ class ContributionWithdrawn(EntryBody):
 
 def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at: Place) -> None:
     if body.replaces is not None:
-        contributions.counted.take_out(body.replaces, at.index)
+        contributions.end(body.replaces, at.index, "withdrawn")
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
     known = given.parts.get(body.key)
     owner = None if known is None else known.installation
@@ -136,7 +148,8 @@ def _settle_earlier(contributions: ContributionsState, body: EarlierSettled, at:
     given = contributions.by_device[body.device]
     for key, part in given.earlier(body.installation).items():
         if not body.kept:
-            contributions.counted.take_out(part.index, at.index)
+            contributions.end(part.index, at.index, "withdrawn")
+            contributions.dropped[part.index] = at.index
         given.put(key, replace(part, kept=True) if body.kept else replace(part, payload=None))
 
 
@@ -163,7 +176,7 @@ class ContributionRetracted(EntryBody):
 
 def _retract(contributions: ContributionsState, body: ContributionRetracted, at: Place) -> None:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
-    contributions.counted.take_out(body.replaces, at.index)
+    contributions.end(body.replaces, at.index, "retracted")
     given = contributions.by_device[body.device]
     given.put(body.key, AcceptedShard(at.index, body.revision, None))
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import TypeVar
 
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.lineages.state import LineagesState
@@ -50,6 +51,78 @@ class CountedContribution:
     payload: Digest
     lineage: Digest
     samples: dict[ClassName, int]
+    payload_bytes: int
+
+
+@dataclass(frozen=True)
+class GivenAmount:
+    """Contributions, or those of them that have a class, summed."""
+
+    count: int = 0
+    samples: int = 0
+    payload_bytes: int = 0
+
+    def __add__(self, other: GivenAmount) -> GivenAmount:
+        return GivenAmount(
+            self.count + other.count,
+            self.samples + other.samples,
+            self.payload_bytes + other.payload_bytes,
+        )
+
+
+@dataclass
+class GivenSums:
+    """What was given, summed by what became of it: held, answer, late, replaced, ..."""
+
+    by_end: dict[str, GivenAmount] = field(default_factory=dict)
+    newest: int = -1
+    """Entry of the newest contribution."""
+
+    @property
+    def counts(self) -> GivenAmount:
+        """Parts in the sum, and answers to rounds."""
+        return sum(map(self.of, COUNTS), GivenAmount())
+
+    def of(self, end: str) -> GivenAmount:
+        """Return what had one end."""
+        return self.by_end.get(end, GivenAmount())
+
+
+COUNTS = ("held", "answer")
+"""Ends of contributions that count: parts in the sum, and answers to rounds."""
+
+
+@dataclass
+class StageGiven:
+    """What was given for one stage, answers to its rounds among it."""
+
+    sums: GivenSums = field(default_factory=GivenSums)
+    devices: dict[DeviceId, GivenSums] = field(default_factory=dict)
+    """Of each device that gave something, whatever became of it."""
+    classes: dict[ClassName, GivenAmount] = field(default_factory=dict)
+    """Of what counts, by the names that devices used."""
+    late: set[ClassName] = field(default_factory=set)
+    """Names in answers that came late."""
+
+    def move(self, item: CountedContribution, end: str, by: int) -> None:
+        """Take a contribution in (`by` is 1) or out (-1)."""
+        given = GivenAmount(by, by * sum(item.samples.values()), by * item.payload_bytes)
+        for sums in (self.sums, self.devices.setdefault(item.device, GivenSums())):
+            _add(sums.by_end, end, given)
+        if end == "late":
+            self.late.update(item.samples)
+        if end in COUNTS:
+            for name, samples in item.samples.items():
+                _add(self.classes, name, GivenAmount(by, by * samples))
+
+
+_Of = TypeVar("_Of", bound=str)
+
+
+def _add(sums: dict[_Of, GivenAmount], key: _Of, given: GivenAmount) -> None:
+    found = sums[key] = sums.get(key, GivenAmount()) + given
+    if not found.count:
+        del sums[key]
 
 
 @dataclass
@@ -168,7 +241,7 @@ class CountedParts(Mapping[int, CountedContribution]):
             self._move(index, self.by_index[index], 1, at)
 
     def _move(self, index: int, item: CountedContribution, by: int, at: int) -> None:
-        if index not in self.left_out and index not in self.set_aside:
+        if self.is_counted(index):
             self.sums[item.lineage].move(item, by, at)
 
     def since(self, start: int) -> Iterator[int]:
@@ -186,8 +259,10 @@ class CountedParts(Mapping[int, CountedContribution]):
     def is_summed(self, index: int, lineage: Digest) -> bool:
         """Return whether a contribution is in a lineage's sum."""
         item = self.by_index.get(index)
-        if item is None or item.lineage != lineage:
-            return False
+        return item is not None and item.lineage == lineage and self.is_counted(index)
+
+    def is_counted(self, index: int) -> bool:
+        """Return whether nothing keeps a contribution that is held out of the sum."""
         return index not in self.left_out and index not in self.set_aside
 
     def sum_of(self, lineage: Digest) -> LineageSum:
@@ -309,6 +384,30 @@ class ContributionsState:
     """Devices of which something is said to be left out, by the entry that says it."""
     last_answer_ns: dict[int, int] = field(default_factory=dict)
     """When a device last gave something for a stage, or said that it has nothing."""
+    given: dict[int, StageGiven] = field(default_factory=dict)
+    """What was ever given, by stage, in sums."""
+    dropped: dict[int, int] = field(default_factory=dict)
+    """Contributions of earlier installations that the operator took out, by the entry that did."""
+
+    def given_in(self, stage: int) -> StageGiven:
+        """Return what was given for a stage, to read."""
+        return self.given.get(stage) or StageGiven()
+
+    def give(self, index: int, item: CountedContribution, end: str) -> None:
+        """Take in a new contribution: held, or an answer to a round, in time or late."""
+        stage = self.given.setdefault(item.key.stage, StageGiven())
+        stage.move(item, end, 1)
+        stage.sums.newest = stage.devices[item.device].newest = index
+        if end == "held":
+            self.counted.put(index, item)
+
+    def end(self, index: int, at: int, end: str) -> None:
+        """Let a contribution be held no more, if it is, by the entry `at`: replaced, ..."""
+        item = self.counted.get(index)
+        if item is not None:
+            self.counted.take_out(index, at)
+            self.given[item.key.stage].move(item, "held", -1)
+            self.given[item.key.stage].move(item, end, 1)
 
     def of(self, device: DeviceId) -> DeviceContributions:
         """Return what a device gave, to read."""

@@ -266,6 +266,11 @@ def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Plac
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
     trained.answers[body.round] = state.AnsweredRound(at.index, body.payload)
+    facts = rounds.facts.get(body.round)
+    if facts is not None:
+        facts.answers += 1
+        facts.answers_bytes += body.payload_bytes
+        facts.seen.add(at.maker, None if body.answer is None else body.answer.observation)
     if not body.late:
         answer = state.RoundAnswered(at.index, body.payload, sum(body.samples.values()))
         rounds.by_number[body.round].answers[at.maker] = answer
@@ -276,6 +281,8 @@ def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: Place) -
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
     trained.answers[body.round] = state.AnsweredRound(at.index, None)
+    if body.round in rounds.facts:
+        rounds.facts[body.round].seen.add(at.maker, body.observation)
     current = rounds.by_number.get(body.round)
     if current is None or current.closed is not None:
         return

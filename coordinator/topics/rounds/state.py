@@ -15,6 +15,7 @@ from fleetledger.coordinator.topics.rounds.entries import (
 from fleetledger.coordinator.topics.rounds.taint import Taint
 from fleetledger.coordinator.topics.stages.state import StagesState
 from fleetledger.schemas.offers import Offer
+from fleetledger.schemas.rounds import Observation
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 
 
@@ -112,6 +113,25 @@ class Round:
 
 
 @dataclass
+class SeenInRound:
+    """What devices saw that looked at their images in a round, summed."""
+
+    times: int = 0
+    images: int = 0
+    entropy: float = 0.0
+    """Sum over images, in nats."""
+    begins: list[DeviceId] = field(default_factory=list)
+    """Devices that take their images for a new task."""
+
+    def add(self, device: DeviceId, saw: Observation | None) -> None:
+        """Take in what a device saw, where it looked."""
+        if saw is not None:
+            self.times, self.images = self.times + 1, self.images + saw.images
+            self.entropy += saw.entropy * saw.images
+            self.begins += [device] if saw.transition else []
+
+
+@dataclass
 class RoundFacts:
     """A round of any lineage, as far as it came, in figures."""
 
@@ -135,6 +155,11 @@ class RoundFacts:
     averaging_seconds: float | None = None
     samples: int | None = None
     drift: float | None = None
+    answers: int = 0
+    """Late ones among them."""
+    answers_bytes: int = 0
+    """Of their payloads."""
+    seen: SeenInRound = field(default_factory=SeenInRound)
 
     @property
     def seconds(self) -> float | None:

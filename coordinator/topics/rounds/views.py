@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
 from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.formatting import count_of
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
-from fleetledger.coordinator.topics.contributions.entries import (
-    ContributionAccepted,
-    NothingReported,
-)
+from fleetledger.coordinator.topics.contributions.entries import NothingReported
 from fleetledger.coordinator.topics.rounds.entries import CohortContinued, RoundOpened
-from fleetledger.coordinator.topics.rounds.state import RoundFacts
-from fleetledger.schemas.rounds import Observation
+from fleetledger.coordinator.topics.rounds.state import RoundFacts, SeenInRound
 from fleetledger.schemas.shown import Column
 from fleetledger.schemas.values import DeviceId
 
 _SECOND_NS = 1_000_000_000
-
-
-_BYTES_UP = """
-SELECT part, avg(payload_bytes) FROM contribution WHERE state IN ('answer', 'late') GROUP BY part
-"""
 
 
 @dataclass(frozen=True)
@@ -80,13 +71,6 @@ def rounds(home: Path) -> list[RoundRow]:
     """Return the rounds, oldest first."""
     with ledger_of(home) as ledger, ledger.snapshot():
         facts = state_of(ledger).rounds.facts
-        bytes_up: dict[int, float] = dict(ledger.db.execute(_BYTES_UP).fetchall()) if facts else {}
-        seen: dict[int, list[tuple[str, Observation]]] = {}
-        for one in ledger.find(NothingReported, ContributionAccepted) if facts else ():
-            told = one.body.get("observation") or (one.body.get("answer") or {}).get("observation")
-            if told is not None:
-                saw = str(one.device), Observation.model_validate(told)
-                seen.setdefault(one.body["round"], []).append(saw)
     return [
         RoundRow(
             number=row.number,
@@ -100,10 +84,10 @@ def rounds(home: Path) -> list[RoundRow]:
             images=row.samples,
             drift=row.drift,
             bytes_down=row.weights_bytes,
-            bytes_up=round(bytes_up[row.number]) if row.number in bytes_up else None,
+            bytes_up=round(row.answers_bytes / row.answers) if row.answers else None,
             state=_round_state(row),
             looking=row.looking,
-            seen=_seen(seen.get(row.number, [])),
+            seen=_seen(row.seen),
         )
         for row in facts.values()
     ]
@@ -194,13 +178,10 @@ def _round_state(row: RoundFacts) -> str:
     return row.state if bare else f"{row.state}: {row.reason}"
 
 
-def _seen(found: list[tuple[str, Observation]]) -> str:
-    """Return what some devices saw in a round."""
-    if not found:
+def _seen(found: SeenInRound) -> str:
+    """Return what devices saw in a round; nothing where none looked."""
+    if not found.times:
         return ""
-    found = sorted(found, key=itemgetter(0))
-    images = sum(saw.images for _, saw in found)
-    entropy = sum(saw.entropy * saw.images for _, saw in found) / images
-    begins = ", ".join(device for device, saw in found if saw.transition)
-    told = f"entropy {entropy:.3f} on {len(found)} device{'s' if len(found) > 1 else ''}"
+    told = f"entropy {found.entropy / found.images:.3f} on {count_of(found.times)}"
+    begins = ", ".join(sorted(found.begins))
     return f"{told}; new task: {begins}" if begins else told

@@ -38,17 +38,11 @@ class ReportRow:
 def stages(home: Path) -> list[StageRow]:
     """Return the stages, oldest first."""
     with ledger_of(home) as ledger, ledger.snapshot():
-        found = state_of(ledger).stages.by_number
-        held: dict[int, int] = dict(
-            ledger.db.execute(
-                "SELECT stage, count(*) FROM contribution WHERE state = 'held' GROUP BY stage"
-            ).fetchall()
-        )
+        state = state_of(ledger)
     return [
-        StageRow(
-            number, stage.class_names, held.get(number, 0), f"by {stage.opened_by}", _closed(stage)
-        )
-        for number, stage in sorted(found.items())
+        StageRow(number, stage.class_names, held, f"by {stage.opened_by}", _closed(stage))
+        for number, stage in sorted(state.stages.by_number.items())
+        for held in [state.contributions.given_in(number).sums.of("held").count]
     ]
 
 
@@ -91,12 +85,8 @@ def unseen_in(ledger: LedgerReader) -> UnseenClasses | None:
     index = None if number is None else state.stages.by_number[number].closed_index
     if number is None or index is None:
         return None
-    given = ledger.db.execute(
-        "SELECT DISTINCT name FROM contribution JOIN contribution_class USING (idx)"
-        " WHERE stage = ? AND state IN ('held', 'answer', 'late')",
-        [number],
-    ).fetchall()
-    seen = {classes.present(name) for (name,) in given}
+    given = state.contributions.given_in(number)
+    seen = {classes.present(name) for name in given.classes.keys() | given.late}
     names = state.stages.by_number[number].class_names
     unseen = tuple(name for name in names if classes.present(name) not in seen)
     return UnseenClasses(number, unseen, index) if unseen else None

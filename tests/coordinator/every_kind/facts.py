@@ -1,21 +1,19 @@
 """What is to be seen of the ledger that lies here, through the command line and by plain SQL.
 
-`facts.json` holds it as the program saw it that made the ledger. Where a table is declared anew, or
-a sentence is worded anew on purpose, write the file anew and look at what differs:
+`facts.json` holds it as the program saw it that made the ledger. Where a sentence is worded anew on
+purpose, write the file anew and look at what differs:
 
 python -m tests.coordinator.every_kind.facts
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from typing import Any
 from typer.testing import CliRunner
 
 from fleetledger.command_line import app
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.schemas.assignments import Assignment
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.presence import Welcome
@@ -75,13 +72,6 @@ def unpack(folder: Path) -> Path:
     return folder / "home"
 
 
-def grow_old(home: Path) -> None:
-    """Let the tables be those of a program that knew one less."""
-    with closing(sqlite3.connect(home / "ledger" / "ledger.db")) as db, db:
-        db.execute("DELETE FROM projection WHERE name = 'left_out_part'")
-        db.execute("DROP TABLE left_out_part")
-
-
 def run(home: Path, *words: str) -> str:
     """Run `fleetledger ledger`, which succeeds; return what it says."""
     words = ("ledger", *words, "--home", str(home))
@@ -95,25 +85,6 @@ def read(home: Path, query: str) -> list[tuple[Any, ...]]:
     """Ask the ledger's database."""
     with closing(sqlite3.connect(home / "ledger" / "ledger.db")) as db:
         return db.execute(query).fetchall()
-
-
-def columns(home: Path) -> dict[str, list[str]]:
-    """Return the columns of every table that is made from entries, also by this program."""
-    made = {table.name for table in TABLES.tables}
-    names = sorted({name for (name,) in read(home, "SELECT name FROM projection")} & made)
-    return {name: [row[1] for row in read(home, f'PRAGMA table_info("{name}")')] for name in names}
-
-
-def digests(home: Path, known: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return a digest of the rows of every table, as far as its `known` columns go."""
-    return {name: _digest(home, name, own) for name, own in known.items()}
-
-
-def _digest(home: Path, table: str, own: Sequence[str]) -> str:
-    named = ", ".join(f'"{name}"' for name in own)
-    rows = read(home, f'SELECT {named} FROM "{table}"')
-    told = [json.dumps(dict(zip(own, row, strict=True)), sort_keys=True) for row in rows]
-    return f"{len(rows)} rows, {hashlib.sha256(chr(10).join(sorted(told)).encode()).hexdigest()}"
 
 
 def told(home: Path) -> dict[str, dict[str, Any]]:
@@ -150,8 +121,6 @@ def facts(home: Path) -> dict[str, Any]:
         "size": size,
         "root": root.lower(),
         "kinds": dict(kinds),
-        "columns": columns(home),
-        "tables": digests(home, columns(home)),
         "sentences": [_former(line) for line in run(home, "tail", "-n", str(size)).splitlines()],
         "replayed": run(home, "replay", "--all").splitlines(),
         "told": told(home),
