@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -27,12 +28,14 @@ from fleetledger.device_agent.errors import ModelError
 from fleetledger.device_agent.host import ModelHost
 from fleetledger.device_agent.inference import SessionSettings
 from fleetledger.device_agent.installing import Guards, Installer
+from fleetledger.device_agent.model_rules import onnx_file
 from fleetledger.device_agent.probation import Probation
 from fleetledger.device_agent.self_test import self_test
 from fleetledger.device_agent.serving.leases import CURRENT
 from fleetledger.device_agent.serving.published import FROZEN, HEAD, PublishedModels, read_published
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
+from fleetledger.learning.onnx_files.reading import OnnxFile, read_onnx
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.simulator.chaos.disk import Disk, Drive
 from fleetledger.simulator.chaos.volume import Volume
@@ -42,8 +45,6 @@ from tests.device_agent.making import GREY_8
 from tests.simulator.chaos.cutting import CutError
 
 OLD, NEW = models.exported(1), models.exported(2, flipped=True)
-POWER_CUTS = 2
-"""Outcomes of each: what was not synced is kept, lost or torn in different ways."""
 Work = Callable[["Device"], object]
 
 
@@ -235,9 +236,18 @@ def started_after(root: Path) -> None:
     assert Device(root).answers_right() == published_version(root) == 2
 
 
+@cache
+def read_once(data: bytes, domains: frozenset[str]) -> OnnxFile:
+    return read_onnx(data, domains)
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_module, "give_back", lambda: None)
+    # The rules see bytes alone, and all ends leave the same few files, or torn ones.
+    monkeypatch.setattr(
+        onnx_file, "read_onnx_file", lambda path, domains: read_once(path.read_bytes(), domains)
+    )
     # What is durable is the model's to say.
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
@@ -258,12 +268,20 @@ POINTS = {
 
 
 @pytest.mark.parametrize("about", WORKS)
-@pytest.mark.parametrize("kind", ["kill", "power cut", "full disk"])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("kill", 0),
+        ("power cut", 0),
+        # What was not synced is kept, lost or torn in other ways.
+        pytest.param("power cut", 1, marks=pytest.mark.nightly),
+        ("full disk", 0),
+    ],
+)
 def test_a_device_has_a_working_model_wherever_its_work_ends(
-    tmp_path: Path, kind: str, about: str
+    tmp_path: Path, kind: str, seed: int, about: str
 ) -> None:
     before, work = WORKS[about]
     template = prepared(tmp_path / "template", before)
-    seeds = range(POWER_CUTS if kind == "power cut" else 1)
-    points = [len(list(fates(tmp_path / about, template, work, kind, seed))) for seed in seeds]
-    assert min(points) >= POINTS[about], points
+    points = len(list(fates(tmp_path / about, template, work, kind, seed)))
+    assert points >= POINTS[about]

@@ -13,6 +13,8 @@ import pytest
 from tests.promises.troubled_fleet import PATIENCE, Story, troubled, undisturbed
 
 SEEDS = range(20)
+BY_DAY = 4
+"""So many seeds, each with all kinds of troubles; the others repeat that at other moments."""
 pytestmark = pytest.mark.timeout(PATIENCE)
 
 
@@ -21,7 +23,10 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return undisturbed(tmp_path_factory.mktemp("few"), 300)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=[pytest.mark.nightly] if seed >= BY_DAY else []) for seed in SEEDS],
+)
 def test_a_few_hundred_contributions_count_once_each(few: Story, tmp_path: Path, seed: int) -> None:
     troubled(few, tmp_path / "home", seed)
 
