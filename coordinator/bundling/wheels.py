@@ -41,10 +41,11 @@ class Wheelhouse:
         """
         asked = set(_requirements(own))
         wanted = [str(own), *sorted(_of_extras(asked, extras))]
-        self._download(wanted)
         if runtime is not None:
+            self._download(wanted)
             self._download([str(runtime)], "--no-deps")
         elif self.target.runtime_index is not None:
+            self._download(wanted)
             index = ("--isolated", "--index-url", self.target.runtime_index)
             self._download([self.target.runtime], "--no-deps", *index)
         else:

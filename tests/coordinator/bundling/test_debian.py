@@ -26,10 +26,11 @@ from tests.coordinator.bundling.small_wheels import (
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of a small bundle, for this machine's Python."""
-    return packaged(tmp_path, monkeypatch, HERE)
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package of a small bundle, which lies beside it, for this machine's Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        return packaged(tmp_path_factory.mktemp("package"), patch, HERE)
 
 
 def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> Path:
@@ -80,11 +81,8 @@ def test_nothing_in_it_names_the_machine_that_made_it(package: Path, tmp_path: P
     assert named == []
 
 
-def test_a_bundle_that_is_not_believed_makes_no_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packaged(tmp_path, monkeypatch, HERE)
-    (bundle,) = tmp_path.glob("*.bundle")
+def test_a_bundle_that_is_not_believed_makes_no_package(package: Path, tmp_path: Path) -> None:
+    (bundle,) = package.parent.glob("*.bundle")
     other = SigningKey.fresh(KeyName("mill/release"))
     with pytest.raises(BundleError, match="ask whoever made the bundle"):
         make_debian(bundle, read_keys(other.verify_key), tmp_path / "none")
