@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from fleetledger.schemas import showing
 from fleetledger.schemas.console import console_for_people
-from fleetledger.schemas.showing import ActionReport, show_action, show_report
+from fleetledger.schemas.showing import ActionReport, show_action
 from fleetledger.simulator.errors import ScenarioError
 from fleetledger.simulator.metrics.results import RunResults
 from fleetledger.simulator.scenario.loading import load_scenario
@@ -140,17 +141,9 @@ def _trouble(console: Console, scenario: Scenario, seed: int, folder: Path) -> C
 
 def list_shipped(*, as_json: bool = False) -> None:
     """Print the scenarios that ship."""
-    from fleetledger.simulator.scenario.listing import (  # noqa: PLC0415 - as above
-        ScenariosReport,
-        shipped_rows,
-        shipped_table,
-    )
+    from fleetledger.simulator.scenario.listing import ScenariosReport, shipped_rows  # noqa: PLC0415
 
-    show_report(
-        ScenariosReport(scenarios=tuple(shipped_rows())),
-        lambda shown: console_for_people().print(shipped_table(shown.scenarios)),
-        as_json=as_json,
-    )
+    showing.show(ScenariosReport(scenarios=tuple(shipped_rows())), as_json=as_json)
 
 
 def show(name: str) -> None:
@@ -188,17 +181,9 @@ def sweep(
 
 def list_studies(*, as_json: bool = False) -> None:
     """Print the studies that ship."""
-    from fleetledger.simulator.scenario.listing import (  # noqa: PLC0415 - as above
-        StudiesReport,
-        studies_table,
-        study_rows,
-    )
+    from fleetledger.simulator.scenario.listing import StudiesReport, study_rows  # noqa: PLC0415
 
-    show_report(
-        StudiesReport(studies=tuple(study_rows())),
-        lambda shown: console_for_people().print(studies_table(shown.studies)),
-        as_json=as_json,
-    )
+    showing.show(StudiesReport(studies=tuple(study_rows())), as_json=as_json)
 
 
 def resume_sweep(folder: Path, beside: Beside) -> None:

@@ -8,8 +8,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.schemas.tables import print_table
-from fleetledger.simulator.scenario.listing import shipped_rows, shipped_table
+from fleetledger.schemas.tables import drawn, print_table
+from fleetledger.simulator.scenario.listing import ScenariosReport, shipped_rows
 from tests.coordinator.every_kind.facts import run, unpack
 from tests.test_docs import all_commands
 
@@ -63,7 +63,8 @@ def test_no_help_page_cuts_a_name_or_breaks_a_sentence(monkeypatch: pytest.Monke
 def test_the_list_of_scenarios_cuts_nothing() -> None:
     console = Console(width=80)
     with console.capture() as captured:
-        console.print(shipped_table(shipped_rows()))
+        report = ScenariosReport(scenarios=tuple(shipped_rows()))
+        console.print(drawn(report, 80), soft_wrap=True)
     assert "…" not in captured.get()
 
 

@@ -19,8 +19,7 @@ from fleetledger.schemas.log_lines import LogFormat, LogLevel
 from fleetledger.schemas.log_options import FormatOption, LevelOption
 from fleetledger.schemas.log_setup import logging_on
 from fleetledger.schemas.private_file import keep_private
-from fleetledger.schemas.showing import ActionReport, AsJson, show_action, show_report
-from fleetledger.schemas.shown import as_tsv
+from fleetledger.schemas.showing import ActionReport, AsJson, show, show_action
 from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role, own_name
 from fleetledger.transport.pages.serving import ListenAddress
@@ -102,8 +101,7 @@ def token(
             ListedToken(name=grant.name, role=grant.role.value, made=grant.made_ns)
             for grant in tokens.all()
         )
-        report = TokensReport(tokens=tuple(rows))
-        show_report(report, lambda _: _say(as_tsv(report, head=False).rstrip()), as_json=as_json)
+        show(TokensReport(tokens=tuple(rows)), as_json=as_json)
         return
     if name is None:
         raise CommandError("say whose token: `fleetledger dashboard token NAME`, or --list")

@@ -166,15 +166,16 @@ class ModelsReport(Report):
 class ListedToken(Strict):
     """A bearer token of a program, without the token itself."""
 
-    name: str
-    role: str
-    made: IsoTime
+    name: Annotated[str, Column("program")]
+    role: Annotated[str, Column("role")]
+    made: Annotated[IsoTime, Column("made", iso_time)]
 
 
 class TokensReport(Report):
     """What `dashboard token --list` shows."""
 
     lines_field: ClassVar[str | None] = "tokens"
+    titles: ClassVar[Mapping[str, str]] = {"tokens": "Tokens"}
     tokens: tuple[ListedToken, ...]
 
 

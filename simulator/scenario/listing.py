@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from typing import Annotated, ClassVar
 
 from fleetledger.schemas.counted import count_of
-from fleetledger.schemas.shown import Report
+from fleetledger.schemas.shown import Column, Report
 from fleetledger.simulator.scenario.loading import load_scenario
 from fleetledger.simulator.scenario.model import Scenario
 from fleetledger.simulator.scenario.sections import WITHOUT_FILES
@@ -28,14 +25,14 @@ READ_BY_TORCHVISION = ("cifar10", "cifar100", "fashion-mnist", "omniglot")
 class ListedScenario:
     """A scenario that ships, in words."""
 
-    name: str
-    title: str
+    name: Annotated[str, Column("name")]
+    title: Annotated[str, Column("what", of="what")]
     data: str
     devices: str
     stages: str
     seeds: str
     method: str
-    needs: str
+    needs: Annotated[str, Column("needs")]
 
     @classmethod
     def of(cls, name: str, scenario: Scenario) -> ListedScenario:
@@ -51,22 +48,35 @@ class ListedScenario:
             needs=needs(scenario),
         )
 
+    @property
+    def what(self) -> str:
+        """Its title, and what it runs."""
+        devices = f"{self.devices} device{'' if self.devices == '1' else 's'}"
+        size = f"{count_of(int(self.stages), 'stage')}, {count_of(int(self.seeds), 'seed')}"
+        return f"{self.title}\n{self.method} on {self.data}, {devices}, {size}"
+
 
 @dataclass(frozen=True)
 class ListedStudy:
     """A study that ships."""
 
-    name: str
-    title: str
+    name: Annotated[str, Column("name")]
+    title: Annotated[str, Column("what", of="what")]
     base: str
     """The scenario that it varies."""
     forms: int
+
+    @property
+    def what(self) -> str:
+        """Its title, and what it varies."""
+        return f"{self.title}\n{count_of(self.forms, 'form')} of {self.base}"
 
 
 class StudiesReport(Report):
     """What `simulate sweep --list` shows."""
 
     lines_field: ClassVar[str | None] = "studies"
+    titles: ClassVar[Mapping[str, str]] = {"studies": "Studies"}
     studies: tuple[ListedStudy, ...]
 
 
@@ -74,28 +84,13 @@ class ScenariosReport(Report):
     """What `simulate --list` shows."""
 
     lines_field: ClassVar[str | None] = "scenarios"
+    titles: ClassVar[Mapping[str, str]] = {"scenarios": "Scenarios"}
     scenarios: tuple[ListedScenario, ...]
 
 
 def shipped_rows() -> list[ListedScenario]:
     """Return a row for every scenario that ships."""
     return [ListedScenario.of(name, load_scenario(name)) for name in shipped_names()]
-
-
-def shipped_table(rows: Iterable[ListedScenario]) -> Table:
-    """Return the rows as a table for the terminal; it fits 80 characters."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    table.add_column("needs", max_width=25)
-    for row in rows:
-        seeds = count_of(int(row.seeds), "seed")
-        stages = count_of(int(row.stages), "stage")
-        word = "device" if row.devices == "1" else "devices"
-        fleet = f"{row.devices} {word}, {stages}, {seeds}"
-        facts = f"{row.method} on {row.data}, {fleet}"
-        table.add_row(row.name, f"{row.title}\n[dim]{facts}[/dim]", row.needs)
-    return table
 
 
 def study_rows() -> list[ListedStudy]:
@@ -105,17 +100,6 @@ def study_rows() -> list[ListedStudy]:
         ListedStudy(name, study.title, study.base, sum(1 for _ in study.forms()))
         for name, study in studies.items()
     ]
-
-
-def studies_table(rows: Iterable[ListedStudy]) -> Table:
-    """Return the rows as a table for the terminal; it fits 80 characters."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    for row in rows:
-        forms = count_of(row.forms, "form")
-        table.add_row(row.name, f"{row.title}\n[dim]{forms} of {row.base}[/dim]")
-    return table
 
 
 def needs(scenario: Scenario) -> str:

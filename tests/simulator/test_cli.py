@@ -31,7 +31,7 @@ def test_every_scenario_that_ships_is_listed(tmp_path: Path):
     done = simulate("--list", folder=tmp_path)
     assert done.returncode == 0
     for name in shipped_names():
-        assert re.search(rf"^{name} ", done.stdout, re.M)
+        assert re.search(rf"^│ {name} ", done.stdout, re.M)
 
 
 def test_a_scenario_is_shown_as_it_was_written(tmp_path: Path):
@@ -89,4 +89,4 @@ def test_every_study_that_ships_is_listed(tmp_path: Path):
     done = simulate("sweep", "--list", folder=tmp_path)
     assert done.returncode == 0
     for name in study_names():
-        assert re.search(rf"^{name} ", done.stdout, re.M)
+        assert re.search(rf"^│ {name} ", done.stdout, re.M)
