@@ -73,7 +73,9 @@ def _facts(ledger: LedgerReader, numbers: list[int]) -> list[StageFacts]:
                 answered=stage.answered,
                 expected=stage.expected,
                 contributions=counts.count,
-                contributors=sum(bool(one.counts.count) for one in given.devices.values()),
+                contributors=sum(
+                    not one.by_end.keys().isdisjoint(COUNTS) for one in given.devices.values()
+                ),
                 samples=counts.samples,
                 rounds=sum(one.stage == number for one in state.rounds.facts.values()),
                 gave=len(given.devices),
@@ -101,13 +103,14 @@ def given_for(ledger: LedgerReader, stage: int, after: int, limit: int) -> list[
     found = [
         GivenRow(
             device=device,
-            parts=sums.counts.count,
-            samples=sums.counts.samples,
+            parts=counts.count,
+            samples=counts.samples,
             payload_bytes=sum(one.payload_bytes for one in sums.by_end.values()),
             newest_index=sums.newest,
             state=next((end for end in COUNTS if end in sums.by_end), min(sums.by_end)),
         )
         for device, sums in state_of(ledger).contributions.given_in(stage).devices.items()
+        for counts in [sums.counts]
     ]
     return sorted(found, key=lambda row: (-row.samples, row.device))[after : after + limit]
 
