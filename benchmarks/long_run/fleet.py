@@ -51,7 +51,7 @@ from fleetledger.schemas.message import Message
 from fleetledger.schemas.models import DesiredModel, ModelStatus
 from fleetledger.schemas.presence import Birth, Capabilities, Welcome
 from fleetledger.schemas.reports import ClassResult, Evaluation
-from fleetledger.schemas.rollouts import SHADOW, ModelComparison, Pairs
+from fleetledger.schemas.rollouts import ModelComparison, Pairs
 from fleetledger.schemas.values import BootId, DeviceId, Digest, FleetId
 from fleetledger.simulator.virtual.clock import VirtualClock
 
@@ -65,7 +65,7 @@ _ABLE = Capabilities(
     agent_version="0.1.0",
     python="3.11",
     machine="aarch64",
-    features=frozenset({"numpy", "onnxruntime", SHADOW}),
+    features=frozenset({"numpy", "onnxruntime"}),
     memory_mib=512,
 )
 

@@ -29,7 +29,6 @@ from fleetledger.coordinator.topics.rollouts.state import OPEN, Rollout
 from fleetledger.schemas.models import Parity, Preprocessing
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.presence import Capabilities
-from fleetledger.schemas.rollouts import SHADOW
 from fleetledger.schemas.values import BootId, DeviceId, Digest
 
 _SECOND_NS = 1_000_000_000
@@ -37,7 +36,7 @@ _ABLE = Capabilities(
     agent_version="0.1.0",
     python="3.11",
     machine="aarch64",
-    features=frozenset({"numpy", "onnxruntime", SHADOW}),
+    features=frozenset({"numpy", "onnxruntime"}),
     provider="CPUExecutionProvider",
     memory_mib=4096,
 )
