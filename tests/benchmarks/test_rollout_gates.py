@@ -10,7 +10,7 @@ from benchmarks.rollout_gates.rollout import Ending, Fleet
 from benchmarks.rollout_gates.run import CASES, PLAN, PROMISES, Promise, figures, table
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 
-DEVICES = 400
+DEVICES = 200
 BY_NAME = {case.name: case for case in CASES}
 
 
