@@ -52,7 +52,9 @@ def test_the_network_sees_what_the_frozen_model_puts_out(tmp_path: Path) -> None
     np.testing.assert_array_equal(seen, np.stack(pixels).reshape(5, 64))
 
 
-@pytest.mark.parametrize("method", ["rounds", "fedhaf", "joint"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("rounds", marks=pytest.mark.nightly), "fedhaf", "joint"]
+)
 def test_the_answers_are_those_of_the_exported_pair_run_image_by_image(
     tmp_path: Path, method: str
 ) -> None:
