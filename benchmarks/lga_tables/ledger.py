@@ -33,10 +33,10 @@ def choices(bodies: Iterable[EntryBody]) -> list[str]:
         if isinstance(body, RoundOpened):
             stages[body.number] = body.stage
             places[body.number] = f"{body.stage}.{body.round_of_stage}"
-        elif isinstance(body, OldModelChosen) and body.newest and body.current:
+        elif isinstance(body, OldModelChosen) and body.answer.newest and body.current:
             stage = stages[body.number]
             chosen[stage] = places[body.current.round]
-            scores.setdefault(stage, []).append(body.newest.score)
+            scores.setdefault(stage, []).append(body.answer.newest.score)
     return [
         f"{place} ({min(scores[stage]):.2f} to {max(scores[stage]):.2f})"
         for stage, place in chosen.items()

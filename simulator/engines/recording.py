@@ -227,7 +227,7 @@ class Recorder:
         self._parcels.take(body, device)
         self._looks.take(body, device)
         if isinstance(body, OldModelChosen):
-            self._gathered.scored += body.newest is not None
+            self._gathered.scored += body.answer.newest is not None
         elif device is not None:
             self._take_word(body, device, time_ns)
 

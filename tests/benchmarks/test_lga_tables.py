@@ -10,7 +10,7 @@ from fleetledger.coordinator.topics.proxy.entries import OldModelChosen
 from fleetledger.coordinator.topics.proxy.state import OldModel
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.schemas.offers import Offer
-from fleetledger.schemas.proxy import ScoredModel
+from fleetledger.schemas.proxy import Scored, ScoredModel
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.metrics.seed_metrics import SeedMetrics
 from tests.schemas.examples import OFFER
@@ -43,19 +43,21 @@ def scored(number: int, score: float, current: int) -> OldModelChosen:
     newest = ScoredModel(round=number, weights=Digest.of(b"%d" % number), score=score)
     return OldModelChosen(
         number=number,
-        action=number,
-        newest=newest,
-        scored=(newest,),
+        answer=Scored(
+            action=number,
+            newest=newest,
+            scored=(newest,),
+            current=OFFER.digest,
+            gradients=1,
+            images=1,
+            seconds=1.0,
+        ),
         winner=newest,
         previous=None,
         current=OldModel(
             round=current,
             weights=Offer(digest=OFFER.digest, size=1, list_digest=OFFER.list_digest),
         ),
-        gradients=1,
-        images=1,
-        shifted=False,
-        seconds=1.0,
     )
 
 

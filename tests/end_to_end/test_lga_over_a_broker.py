@@ -141,9 +141,9 @@ class TestLikeEveryFleet(EveryTrainingFleet):
 def test_every_round_is_scored_by_pictures_of_its_task(fleet: Fleet) -> None:
     assert [item.number for item in fleet.chosen] == list(range(1, 2 * ROUNDS_PER_TASK + 1))
     for number, item in enumerate(fleet.chosen):
-        assert item.newest is not None, item
-        assert item.shifted == (number % ROUNDS_PER_TASK == 0)
-        assert item.images >= len(FIRST), item.remarks
+        assert item.answer.newest is not None, item
+        assert item.answer.shifted == (number % ROUNDS_PER_TASK == 0)
+        assert item.answer.images >= len(FIRST), item.answer.remarks
 
 
 def test_the_old_model_is_the_best_of_the_task_before(fleet: Fleet) -> None:
@@ -151,7 +151,7 @@ def test_the_old_model_is_the_best_of_the_task_before(fleet: Fleet) -> None:
     assert {item.previous for item in before} == {None}
     winner = before[-1].winner
     assert winner is not None
-    assert winner.score == max(item.newest.score for item in before if item.newest)
+    assert winner.score == max(item.answer.newest.score for item in before if item.answer.newest)
     for item in after:
         assert item.previous is not None
         assert item.previous.weights.digest == winner.weights
@@ -159,12 +159,12 @@ def test_the_old_model_is_the_best_of_the_task_before(fleet: Fleet) -> None:
 
 def test_the_ledger_tells_in_words_what_was_scored_and_which_model_won(fleet: Fleet) -> None:
     told, last = fleet.shown(OldModelChosen), fleet.chosen[-1]
-    assert last.newest is not None
+    assert last.answer.newest is not None
     assert last.winner is not None
     assert last.previous is not None
-    assert len(last.scored) == ROUNDS_PER_TASK
-    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in last.scored)
-    assert f"scored the model of round {last.number} at {last.newest.score:.3f}" in told
+    assert len(last.answer.scored) == ROUNDS_PER_TASK
+    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in last.answer.scored)
+    assert f"scored the model of round {last.number} at {last.answer.newest.score:.3f}" in told
     assert (
         f"Scores of this task: {compared}; the best is that of round {last.winner.round}." in told
     )
@@ -177,8 +177,8 @@ def test_a_device_whose_images_come_late_notices_late(fleet: Fleet) -> None:
         late = device == LATE
         assert fleet.transitions(device) == [1, ROUNDS_PER_TASK + 1 + late]
     first, *rest = fleet.chosen[ROUNDS_PER_TASK:]
-    assert first.gradients == (len(TRAINING) - 1) * len(SECOND)
-    assert {item.gradients for item in rest} == {len(TRAINING) * len(SECOND)}
+    assert first.answer.gradients == (len(TRAINING) - 1) * len(SECOND)
+    assert {item.answer.gradients for item in rest} == {len(TRAINING) * len(SECOND)}
 
 
 def test_a_device_without_torch_says_so_and_runs_what_others_trained(fleet: Fleet) -> None:

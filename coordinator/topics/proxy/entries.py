@@ -24,62 +24,35 @@ class OldModelChosen(EntryBody):
     kind: ClassVar[str] = "old-model.chosen"
     number: RoundNumber
     """The round that gave the newest model."""
-    action: int
-    """Ledger index of that model's entry, which the proxy was asked about."""
-    newest: ScoredModel | None
-    """None where there was nothing to score by."""
-    scored: tuple[ScoredModel, ...]
-    """All that were compared for the present task."""
+    answer: Scored
+    """What the proxy said, by which a repeat is known."""
     winner: ScoredModel | None
-    """The best of these; of equal ones the last."""
+    """The best of the models that were compared for the present task; of equal ones the last."""
     previous: OldModel | None
     """The old model of devices that are in the present task."""
     current: OldModel | None
     """The old model of devices that enter the next one."""
-    gradients: int
-    """Sets of gradients that the proxy has for the present task."""
-    images: int
-    """Images that they gave."""
-    shifted: bool
-    """Whether new gradients began a task with this round."""
-    seconds: float
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def answer(self) -> Scored:
-        """What the proxy said, by which a repeat is known."""
-        return Scored(
-            action=self.action,
-            newest=self.newest,
-            scored=self.scored,
-            previous=None if self.previous is None else self.previous.weights.digest,
-            current=None if self.current is None else self.current.weights.digest,
-            gradients=self.gradients,
-            images=self.images,
-            shifted=self.shifted,
-            seconds=self.seconds,
-            remarks=self.remarks,
-        )
 
 
 def _choose(proxy: OldModelsState, body: OldModelChosen, at: Place) -> None:
     proxy.chosen = Chosen(at.index, body.answer, body.previous, body.current)
-    proxy.settled = max(proxy.settled, body.action)
+    proxy.settled = max(proxy.settled, body.answer.action)
 
 
 def _say_chosen(body: OldModelChosen, _: Place) -> str:
-    notes = "".join(f" Note: {remark}." for remark in body.remarks)
+    notes = "".join(f" Note: {remark}." for remark in body.answer.remarks)
     return f"{_scored(body)} {_distilled(body)}{notes}"
 
 
 def _scored(body: OldModelChosen) -> str:
-    if body.newest is None or body.winner is None:
+    said = body.answer
+    if said.newest is None or body.winner is None:
         return f"The proxy has nothing to score the model of round {body.number} by."
-    task = " New gradients began a task with this round." if body.shifted else ""
-    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in body.scored)
+    task = " New gradients began a task with this round." if said.shifted else ""
+    compared = ", ".join(f"round {model.round} {model.score:.3f}" for model in said.scored)
     return (
-        f"The proxy scored the model of round {body.number} at {body.newest.score:.3f}, by "
-        f"{count_of(body.images, 'image')} out of {count_of(body.gradients, 'set')} of "
+        f"The proxy scored the model of round {body.number} at {said.newest.score:.3f}, by "
+        f"{count_of(said.images, 'image')} out of {count_of(said.gradients, 'set')} of "
         f"gradients.{task} Scores of this task: {compared}; the best is that of round "
         f"{body.winner.round}."
     )

@@ -132,17 +132,10 @@ class Proxy:
             return self._receipt(asked, Refused(reason=fault))
         chosen = OldModelChosen(
             number=asked.number,
-            action=body.action,
-            newest=body.newest,
-            scored=body.scored,
+            answer=body,
             winner=_best(body.scored),
             previous=self._old_model(body.previous),
             current=self._old_model(body.current),
-            gradients=body.gradients,
-            images=body.images,
-            shifted=body.shifted,
-            seconds=body.seconds,
-            remarks=body.remarks,
         )
         accepted = Accepted(ledger_index=self._state.size)
         return record(chosen, actor=PROXY) + self._receipt(asked, accepted)

@@ -39,13 +39,13 @@ def old_models(home: Path) -> list[OldModelRow]:
 
 
 def _chosen(body: OldModelChosen) -> OldModelRow:
-    newest, winner = body.newest, body.winner
+    newest, winner = body.answer.newest, body.winner
     previous, current = body.previous, body.current
     return OldModelRow(
         body.number,
         "scored" if newest else "nothing to score by",
         newest.score if newest else None,
-        len(body.scored),
+        len(body.answer.scored),
         winner.round if winner else None,
         previous.round if previous else None,
         current.round if current else None,

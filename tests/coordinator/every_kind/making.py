@@ -70,6 +70,7 @@ from fleetledger.coordinator.topics.rounds.entries import (
     WeightsPruned,
 )
 from fleetledger.coordinator.topics.stages.commands import CloseStage
+from fleetledger.coordinator.topics.stages.entries import StageClosed
 from fleetledger.learning.numerics.calibration import LOGIT_SCALES
 from fleetledger.learning.numerics.weights import WeightGrid
 from fleetledger.methods.registry import training_coordinator
@@ -358,7 +359,7 @@ def times(story: Story) -> None:
     story.until(DevicesHeard)
     story.time.leaped -= 24 * HOUR
     story.coordinator.command(CorrectClock())
-    story.coordinator.command(CloseStage())
+    story.until(StageClosed)
 
 
 def order(story: Story, name: str, number: int) -> Assignment:

@@ -32,14 +32,14 @@ def test_the_second_task_distils_from_the_model_that_the_proxy_chose(
     chosen = {body.number: body for body in ledger if isinstance(body, OldModelChosen)}
     assert not [body for body in ledger if isinstance(body, OldModelMissed)]
     # Two classes of two devices, then those of the one that only looked at first.
-    assert chosen[1].gradients == 4
-    assert chosen[1].shifted
+    assert chosen[1].answer.gradients == 4
+    assert chosen[1].answer.shifted
     first = chosen[2]
     assert first.winner is not None
     assert first.current is not None
     assert first.winner.round == first.current.round
     second = chosen[3]
-    assert second.shifted
+    assert second.answer.shifted
     assert second.previous == first.current
     (opened,) = (body for body in ledger if isinstance(body, RoundOpened) and body.number == 4)
     assert opened.extras["old-model"].digest == first.current.weights.digest

@@ -93,7 +93,7 @@ def test_the_next_round_waits_for_the_score_and_hands_out_what_it_chose() -> Non
     assert isinstance(told.answer, Accepted)
     entry = bench.entries[told.answer.ledger_index][0]
     assert isinstance(entry, OldModelChosen)
-    assert (entry.number, entry.action) == (1, order.action)
+    assert (entry.number, entry.answer.action) == (1, order.action)
     assert entry.current == OldModel(round=1, weights=offer("weights 1"))
     assert entry.previous is None
     assert bench.orders_now() == {"new-model": [weights(1)]}
@@ -116,7 +116,7 @@ def test_both_old_models_travel_and_the_best_score_wins_the_later_of_equals() ->
     bench.say(third)
     *_, entry = bench.told(OldModelChosen)
     assert isinstance(entry, OldModelChosen)
-    assert (entry.winner, entry.newest) == (model(2, 0.75), model(3, 0.25))
+    assert (entry.winner, entry.answer.newest) == (model(2, 0.75), model(3, 0.25))
     assert entry.answer == third
     assert bench.orders_now() == {"old-model": [weights(1)], "new-model": [weights(2)]}
 
@@ -212,7 +212,7 @@ def test_a_proxy_with_nothing_to_score_by_says_so_and_nobody_has_an_old_model() 
     bench.say(empty)
     (entry,) = bench.told(OldModelChosen)
     assert isinstance(entry, OldModelChosen)
-    assert (entry.newest, entry.winner, entry.current) == (None, None, None)
+    assert (entry.answer.newest, entry.winner, entry.current) == (None, None, None)
     assert bench.orders_now() == {}
 
 

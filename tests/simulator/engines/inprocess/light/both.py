@@ -27,7 +27,7 @@ _LEFT_OUT = {
     "weights.averaged": {"inputs", "seconds"},
     "model.solved": {"ledger_size", "weights_index", "seconds"},
     "model.exported": {"manifest"},
-    "old-model.chosen": {"action"},
+    "old-model.chosen": {"answer"},
 }
 """Indices and seconds; a manifest tells both."""
 

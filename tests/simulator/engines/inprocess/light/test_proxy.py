@@ -30,7 +30,10 @@ def light(what: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Learned:
 
 def chosen(learned: Learned) -> list[OldModelChosen]:
     """What the proxy chose, without the index of what it was asked by."""
-    return [body.model_copy(update={"action": 0}) for body in learned.bodies(OldModelChosen)]
+    return [
+        body.model_copy(update={"answer": body.answer.model_copy(update={"action": 0})})
+        for body in learned.bodies(OldModelChosen)
+    ]
 
 
 def test_scores_old_models_and_weights_are_those_of_whole_agents(
@@ -54,7 +57,7 @@ def test_scores_old_models_and_weights_are_those_of_whole_agents(
 
 def test_the_second_task_distils_from_the_model_that_the_proxy_chose(light: Learned) -> None:
     assert not light.bodies(OldModelMissed)
-    assert all(body.gradients for body in chosen(light))
+    assert all(body.answer.gradients for body in chosen(light))
     first = next(body for body in chosen(light) if body.number == 2)
     opened = next(body for body in light.bodies(RoundOpened) if body.number == 4)
     assert first.current is not None
