@@ -1,7 +1,7 @@
 """Print what a change costs who lives in the house: files, arrows, statements, sizes.
 
-Nothing is run, the source alone is read; another checkout can be given, such as a git worktree of a
-former version.
+Nothing is run, the source alone is read; another checkout can be given, such as a git worktree of
+another commit.
 
     python -m benchmarks.house.run [--root FOLDER] [--each]
 """

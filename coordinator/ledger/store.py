@@ -29,7 +29,7 @@ from fleetledger.coordinator.ledger import schema
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
-from fleetledger.coordinator.ledger.nodes import INSERT_NODE, STRIDE
+from fleetledger.coordinator.ledger.nodes import INSERT_NODE
 from fleetledger.coordinator.ledger.projections import Projections
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
 from fleetledger.schemas.counted import count_of
@@ -71,7 +71,6 @@ class Ledger(LedgerReader):
         self._appended: dict[int, Entry] = {}
         """The entries of the last group, which receipts prove as soon as they are committed."""
         self._frontier = self._load_frontier()
-        self._grow_nodes_of_before()
         if projections.outdated(db):
             self.rebuild_projections()
 
@@ -181,12 +180,6 @@ class Ledger(LedgerReader):
         size, root = frontier.size, Digest.known(frontier.root.hex())
         note = None if self._sign_note is None else self._sign_note(size, root)
         return StoredCheckpoint(size, root, now_ns, note)
-
-    def _grow_nodes_of_before(self) -> None:
-        """Store the nodes that a ledger of a program without them lacks."""
-        if self._frontier.size >> STRIDE and not self._rows("SELECT 1 FROM node LIMIT 1"):
-            with self._transaction("nodes of the tree"):
-                self._grow_nodes(0, self._frontier.size)
 
     def _grow_nodes(self, old_size: int, size: int) -> None:
         """Store what the tree has with so many leaves and had not before."""

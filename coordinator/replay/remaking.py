@@ -256,8 +256,7 @@ class Remaking:
 
 def _title(recipe: Recipe) -> str:
     if isinstance(recipe, AveragedRecipe):
-        phase = f", phase {recipe.recorded.phase}" if recipe.recorded.phase else ""
-        return f"round {recipe.recorded.number}{phase}"
+        return f"round {recipe.recorded.number}, phase {recipe.recorded.phase}"
     if isinstance(recipe, JudgedRecipe):
         return f"parts set aside by entry {recipe.index}"
     return f"model {recipe.recorded.version}"

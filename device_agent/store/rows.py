@@ -2,7 +2,7 @@
 
 A single value is one row with an empty key, a mapping or a set one row for each key. Text stands
 there as it is, all else as JSON. A field that is added to `AgentRecords` is written and read
-without a line here; in a database from before it is missing, and has its default.
+without a line here; one without a row has its default.
 
 The laws, which the tests hold: records that are loaded equal those in memory, in the order of their
 mappings; and the rows of many small drafts equal those of one large one.

@@ -41,9 +41,9 @@ class DeviceRun:
     """Whether it was the one that runs, once."""
 
     def continues(self, other: DeviceRun) -> bool:
-        """Whether it is the other run, or one that the same installation had after it.
+        """Return whether it is the other run, or one that the same installation had after it.
 
-        Agents of before named no former runs; of them the installation's name is believed.
+        A run whose birth was not heard names no earlier ones; its installation's name is believed.
         """
         if self.boot == other.boot or other.boot in self.formers:
             return True

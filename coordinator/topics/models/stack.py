@@ -17,7 +17,7 @@ def after_push(stack: Sequence[int], version: int) -> list[int]:
 def after_return(stack: Sequence[int], version: int) -> list[int]:
     """Return the stack after all devices went back to a version: what lay above it is gone.
 
-    One that does not lie below the top, as in ledgers of before, is put on top.
+    One that does not lie below the top is put on top.
     """
     below = [place for place, earlier in enumerate(stack[:-1]) if earlier == version]
     return [*stack[: below[-1] + 1]] if below else after_push(stack, version)

@@ -87,8 +87,8 @@ class WeightsAveraged(EntryBody):
 
     kind: ClassVar[str] = "weights.averaged"
     number: RoundNumber
-    phase: PhaseName | None = None
-    """What they answered; None in entries of before phases were told."""
+    phase: PhaseName = TRAIN
+    """Phase of the stage that they answered."""
     unchanged: bool = False
     """Whether the weights are those that devices were sent: then the answers are in the extras."""
     lineage: Digest

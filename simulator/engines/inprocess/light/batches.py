@@ -20,7 +20,6 @@ from fleetledger.simulator.engines.inprocess.light.cohort import (
     Member,
 )
 from fleetledger.simulator.engines.inprocess.light.hashing import (
-    AnswerBody,
     AnswerHasher,
     HashedAnswer,
     hashed,
@@ -87,7 +86,7 @@ class Added(NamedTuple):
 
     device: DeviceId
     said: Said | Declined
-    body: AnswerBody | None
+    body: bytes | None
     """None where there is no answer."""
     seconds: float
 
@@ -109,7 +108,6 @@ class Adding:
         self.on_answer: Callable[[ClientUpdate], None] = lambda _answer: None
         """Told of every answer, which is not kept here."""
         self._cohort = Cohort(task, place)
-        self._known = task.known
         self._place = place
         self._stopwatch = stopwatch
         self._total = task.summing()
@@ -130,16 +128,15 @@ class Adding:
                 yield Added(device, outcome, None, seconds)
                 continue
             self.on_answer(outcome)
-            body = AnswerBody(outcome.payload, self._known.get(device))
             if not is_summed:
                 self._add(device, outcome)
-            yield Added(device, self._said(outcome), body, seconds)
+            yield Added(device, self._said(outcome), outcome.payload, seconds)
 
     def carry_out(self, members: Iterable[Member]) -> list[Done]:
         """Train a lot and hash its answers."""
         return [one.done(self._hashed(one.body)) for one in self.train(members)]
 
-    def _hashed(self, body: AnswerBody | None) -> HashedAnswer | None:
+    def _hashed(self, body: bytes | None) -> HashedAnswer | None:
         began = time.perf_counter()
         done = None if body is None else hashed(body)
         self._stopwatch.spent("hashing", time.perf_counter() - began)
@@ -201,7 +198,7 @@ class AnsweredHere:
         for one in self._adding.train(map(self._lookup.member, self._devices)):
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
-            size += 0 if one.body is None else len(one.body.data)
+            size += 0 if one.body is None else len(one.body)
             if len(lot) == _ANSWERS_AT_ONCE or size >= _BYTES_AT_ONCE:
                 self._hash(lot)
                 lot, size = [], 0

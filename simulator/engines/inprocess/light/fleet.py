@@ -35,7 +35,7 @@ from fleetledger.simulator.engines.inprocess.light.coordinator import LightCoord
 from fleetledger.simulator.engines.inprocess.light.counting import Counting, CountingSetup, PastScan
 from fleetledger.simulator.engines.inprocess.light.hashing import AnswerHasher
 from fleetledger.simulator.engines.inprocess.light.holdings import Holdings
-from fleetledger.simulator.engines.inprocess.light.memories import Memories, take_over
+from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.engines.inprocess.light.proxy import LightProxy
 from fleetledger.simulator.engines.inprocess.light.round import LightRound
 from fleetledger.simulator.engines.inprocess.light.traffic import Traffic
@@ -105,7 +105,6 @@ class LightFleet:
         device = "cpu" if engine.workers or engine.kind == "ray" else trainers.for_torch().device
         exemplars = scenario.devices.exemplars
         holdings = Holdings(prepared.split.train, prepared.plan, sight, exemplars, device)
-        take_over(folder / "agents", place.store, folder / "memories.jsonl")
         workers = _workers(place, engine)
         if workers is not None and holdings.shared is not None:
             workers.share(holdings.shared)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from fleetledger.schemas.envelope import INLINE_LIMIT
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.values import Digest
-from fleetledger.schemas.zstd_frames import framed
 
 _LARGE_BYTES = 1 << 20
 """From here on a body is hashed by a thread: hashing leaves Python to others, but to come back to
@@ -42,13 +41,6 @@ class HashedAnswer(NamedTuple):
         return Offer(digest=self.digest, size=self.size, list_digest=self.digest)
 
 
-class AnswerBody(NamedTuple):
-    """An answer's bytes, and the digest under which the ledger has it already, if it does."""
-
-    data: bytes
-    known: Digest | None = None
-
-
 class HashedPayloads:
     """Offers payloads that lie nowhere: whoever gets one is handed its bytes."""
 
@@ -73,7 +65,7 @@ class AnswerHasher:
         """Whether `take` need not wait."""
         return all(isinstance(item, HashedAnswer) or item.done() for item in self._lots[0])
 
-    def hash(self, bodies: Sequence[AnswerBody]) -> None:
+    def hash(self, bodies: Sequence[bytes]) -> None:
         """Hash a lot, or have it hashed."""
         self._lots.append([self._one(body) for body in bodies])
 
@@ -88,8 +80,8 @@ class AnswerHasher:
             self._pool.shutdown()
             self._pool = None
 
-    def _one(self, body: AnswerBody) -> HashedAnswer | Future[HashedAnswer]:
-        if len(body.data) < _LARGE_BYTES:
+    def _one(self, body: bytes) -> HashedAnswer | Future[HashedAnswer]:
+        if len(body) < _LARGE_BYTES:
             return hashed(body)
         self._waiting = [item for item in self._waiting if not item.done()]
         if len(self._waiting) >= _WAITING * self._threads:
@@ -99,16 +91,6 @@ class AnswerHasher:
         return self._waiting[-1]
 
 
-def hashed(body: AnswerBody) -> HashedAnswer:
-    """Return what is said of an answer.
-
-    Where the ledger has it under another digest, which a version before 2 of the protocol made of
-    a zstd frame, and the same answer gives that frame again, it is that one.
-    """
-    digest = Digest.of(body.data)
-    if body.known not in {None, digest}:
-        frame = framed(body.data) or body.data
-        former = Digest.of(frame)
-        if former == body.known:
-            return HashedAnswer(former, len(frame))
-    return HashedAnswer(digest, len(body.data))
+def hashed(body: bytes) -> HashedAnswer:
+    """Return digest and size of an answer."""
+    return HashedAnswer(Digest.of(body), len(body))

@@ -89,22 +89,6 @@ class Memories:
             self._store.delete(line.memory)
 
 
-def take_over(folder: Path, store: BlobStore, index: Path) -> None:
-    """Make an index of the files of former versions, `DEVICE/memory-ROUND`, where there is none.
-
-    Their contents go into the store.
-    """
-    if index.exists():
-        return
-    lines = []
-    for path in sorted(folder.glob("*/memory-????????")):
-        number = int(path.name.removeprefix("memory-"))
-        device, memory = DeviceId(path.parent.name), store.put(path.read_bytes())
-        lines.append(_Written(device=device, round=number, memory=memory).model_dump_json() + "\n")
-    if lines:
-        replace_file(index, "".join(lines).encode())
-
-
 def _lines(index: Path) -> Iterator[_Written]:
     """Yield what an index says; raise `EngineError` for one that is no index."""
     if not index.is_file():

@@ -23,7 +23,7 @@ from fleetledger.methods.training import (
     Summing,
 )
 from fleetledger.schemas.assignments import Assignment
-from fleetledger.schemas.values import DeviceId, Digest
+from fleetledger.schemas.values import Digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,6 @@ class RoundTask:
     network: NetworkImported
     opened: RoundOpened
     files: Mapping[Digest, bytes]
-    known: Mapping[DeviceId, Digest]
-    """Answers that the ledger has already, of a run that was cut off."""
 
     @classmethod
     def of(cls, state: State, round_: Round, read: Callable[[Digest], bytes]) -> RoundTask:
@@ -46,7 +44,7 @@ class RoundTask:
         if assignment.base is not None:
             offers.append(assignment.base)
         files = {offer.digest: read(offer.digest) for offer in offers}
-        return cls(assignment, network, opened, files, _known(state, round_))
+        return cls(assignment, network, opened, files)
 
     def described(self) -> dict[str, Any]:
         """Return all but the files' contents, as JSON."""
@@ -55,19 +53,16 @@ class RoundTask:
             "network": self.network.model_dump(mode="json"),
             "opened": self.opened.model_dump(mode="json"),
             "files": list(self.files),
-            "known": self.known,
         }
 
     @classmethod
     def read(cls, described: Mapping[str, Any], files: Mapping[Digest, bytes]) -> RoundTask:
         """Return the task that was described, with its files."""
-        known = described["known"]
         return cls(
             Assignment.model_validate(described["assignment"]),
             NetworkImported.model_validate(described["network"]),
             RoundOpened.model_validate(described["opened"]),
             files,
-            {DeviceId.known(device): Digest.known(digest) for device, digest in known.items()},
         )
 
     @cached_property
@@ -96,10 +91,3 @@ class RoundTask:
     @property
     def _config(self) -> RoundConfig:
         return config_of(self.network, self.opened, self.files.__getitem__)
-
-
-def _known(state: State, round_: Round) -> dict[DeviceId, Digest]:
-    """Return the payloads of answers to a round that are in the ledger."""
-    number = round_.opened.number
-    answers = {device: state.rounds.of(device).answers[number] for device in round_.answers}
-    return {device: said.payload for device, said in answers.items() if said.payload is not None}

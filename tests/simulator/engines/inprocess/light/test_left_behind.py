@@ -18,7 +18,7 @@ from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
 from fleetledger.simulator.engines.inprocess.light import batches
 from fleetledger.simulator.engines.inprocess.light.batches import Added, AnsweredHere
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
-from fleetledger.simulator.engines.inprocess.light.memories import Memories, take_over
+from fleetledger.simulator.engines.inprocess.light.memories import Memories
 from fleetledger.simulator.errors import EngineError
 from tests.simulator.engines.inprocess.light.both import learn
 from tests.simulator.rounds.small import prepared, small
@@ -116,22 +116,3 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path) -> None:
     index.write_text("what is this?\n")
     with pytest.raises(EngineError, match=r"memories\.jsonl: line 1 says nothing of a memory"):
         Memories(BlobStore(tmp_path / "store"), index, lambda _: True)
-
-
-def test_memories_of_former_versions_are_taken_over_once(tmp_path: Path) -> None:
-    store, index = BlobStore(tmp_path / "store"), tmp_path / "memories.jsonl"
-    for device, number, memory in ((ONE, 1, b"old"), (ONE, 2, b"newer"), (TWO, 3, b"not closed")):
-        path = tmp_path / "agents" / device / f"memory-{number:08}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(memory)
-    (tmp_path / "agents" / TWO / "memory-00000003.partial").write_bytes(b"half")
-    take_over(tmp_path / "agents", store, index)
-    memories = Memories(store, index, {1, 2}.__contains__)
-    newest = memories.newest(ONE)
-    assert newest is not None
-    assert store.get(newest) == b"newer"
-    assert memories.newest(TWO) is None
-    memories.close()
-    before = index.read_bytes()
-    take_over(tmp_path / "agents", store, index)
-    assert index.read_bytes() == before

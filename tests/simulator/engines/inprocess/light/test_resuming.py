@@ -11,15 +11,11 @@ import pytest
 
 from fleetledger.coordinator.making.network_maker import NetworkMaker
 from fleetledger.coordinator.topics.rounds.entries import RoundFailed, RoundOpened
-from fleetledger.schemas.values import Digest
-from fleetledger.schemas.zstd_frames import framed
-from fleetledger.simulator.engines.inprocess.light import batches, hashing
+from fleetledger.simulator.engines.inprocess.light import batches
 from fleetledger.simulator.engines.inprocess.light import round as light_round
 from fleetledger.simulator.engines.inprocess.light.engine import LightEngine
 from fleetledger.simulator.engines.inprocess.light.hashing import (
-    AnswerBody,
     AnswerHasher,
-    HashedAnswer,
 )
 from fleetledger.simulator.engines.interface import Prepared
 from tests.simulator.engines.inprocess.light.both import Learned, learn, means
@@ -99,29 +95,6 @@ def test_between_the_closing_of_a_round_and_its_mean(
         patch.setattr(NetworkMaker, "average", cut_at(number, NetworkMaker.average))
         with pytest.raises(CutError):
             learn(LightEngine, what, tmp_path / "cut")
-    assert_goes_on(what, whole, tmp_path)
-
-
-@pytest.mark.parametrize("lot", [2, 6, 8])
-def test_a_round_in_which_a_former_version_recorded_frames(
-    what: Prepared, whole: Learned, tmp_path: Path, lot: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frames = 0
-
-    def as_frame(body: AnswerBody) -> HashedAnswer:
-        nonlocal frames
-        frame = framed(body.data)
-        frames += frame is not None
-        return HashedAnswer(Digest.of(frame or body.data), len(frame or body.data))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(light_round, "GROUP_INPUTS", 1)
-        patch.setattr(batches, "_ANSWERS_AT_ONCE", 1)
-        patch.setattr(hashing, "hashed", as_frame)
-        patch.setattr(AnswerHasher, "hash", cut_at(lot, AnswerHasher.hash))
-        with pytest.raises(CutError):
-            learn(LightEngine, what, tmp_path / "cut")
-    assert frames
     assert_goes_on(what, whole, tmp_path)
 
 

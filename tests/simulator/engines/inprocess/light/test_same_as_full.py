@@ -14,7 +14,7 @@ import pytest
 from fleetledger.coordinator.topics.rounds.entries import RoundOpened
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.light import batches, hashing
-from fleetledger.simulator.engines.inprocess.light.hashing import AnswerBody, HashedAnswer, hashed
+from fleetledger.simulator.engines.inprocess.light.hashing import HashedAnswer, hashed
 from tests.simulator.engines.inprocess.light.both import Learned, both, means, said
 from tests.simulator.engines.inprocess.small import changed
 from tests.simulator.rounds.small import prepared, small
@@ -62,7 +62,7 @@ def test_large_answers_are_hashed_beside_the_engine(
 ) -> None:
     threads = set()
 
-    def noted(body: AnswerBody) -> HashedAnswer:
+    def noted(body: bytes) -> HashedAnswer:
         threads.add(threading.current_thread().name.partition("_")[0])
         return hashed(body)
 

@@ -1,1 +1,0 @@
-"""How fast this version is beside a former one, in one run."""
