@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel
@@ -140,10 +141,13 @@ def as_tsv(report: Report, *, head: bool = True) -> str:
     A field that is a model gives a column for each of its fields, such as `health.celsius`. What
     is a list stands as its items with commas between them, or as JSON where they are no texts.
     """
-    names, values = tsv_columns(type(report)), report.model_dump(mode="json")
-    items = [values] if report.lines_field is None else values[report.lines_field]
-    rows = [[_cell(_at(item, name)) for name in names] for item in items]
-    return "".join("\t".join(row) + "\n" for row in ([names] if head else []) + rows)
+    names, field = tsv_columns(type(report)), report.lines_field
+    values = report.model_dump(mode="json", include=None if field is None else {field})
+    items = [values] if field is None else values[field]
+    columns = (_column(items, name.split(".")) for name in names)
+    cells = [["" if one is None else _cell(one) for one in column] for column in columns]
+    rows = map("\t".join, zip(*cells, strict=True))
+    return "".join(f"{row}\n" for row in chain(["\t".join(names)] if head else [], rows))
 
 
 def tsv_columns(report: type[Report]) -> list[str]:
@@ -183,23 +187,22 @@ def _has_fields(item: Any) -> bool:  # noqa: ANN401 - any type hint
     return dataclasses.is_dataclass(item) or issubclass(item, BaseModel)
 
 
-def _at(values: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON
-    found: Any = values
-    for step in name.split("."):
-        found = None if found is None else found[step]
-    return found
+def _column(items: Iterable[Any], steps: Sequence[str]) -> Iterable[Any]:
+    for step in steps:
+        items = [None if item is None else item[step] for item in items]
+    return items
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 - any JSON
-    if value is None:
-        return ""
     if isinstance(value, str):
         return _plain(value)
     if isinstance(value, list) and all(isinstance(item, str) and "," not in item for item in value):
         return _plain(", ".join(value))
-    return json.dumps(value, ensure_ascii=False)
+    return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
 
 
 def _plain(text: str) -> str:
     """Return a text without what ends a cell or a line, or steers a terminal."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition
 from typing import NamedTuple
@@ -24,10 +23,6 @@ from fleetledger.schemas.message import explain
 from fleetledger.schemas.values import Digest
 
 log = logging.getLogger("coordinator")
-
-_LARGE_BYTES = 1 << 22
-"""Of a state whose objects are so many that looking for cycles among them takes long."""
-
 
 _MANY = 5_000
 """Entries that take a reader about half a second to fold, where a snapshot takes less to write."""
@@ -180,29 +175,10 @@ def _of_snapshot(ledger: LedgerReader, *, forget: bool = False) -> State:
 
 
 def _state_of(stored: StoredState) -> State:
-    with _never_collected() if len(stored.data) >= _LARGE_BYTES else nullcontext():
-        state = read_state(stored.data)
+    state = read_state(stored.data)
     if state.size != stored.head.size:
         raise SnapshotError(
             f"a state of {count_of(state.size, 'entry', 'entries')} under a head "
             f"of {stored.head.size}"
         )
     return state
-
-
-@contextmanager
-def _never_collected() -> Iterator[None]:
-    """Have what is made meanwhile left out of every search for cycles: it has none.
-
-    It is let go as soon as nothing refers to it, as ever. The first search after a million objects
-    were made would take a quarter of the time that making them does, and each later one again.
-    """
-    was = gc.isenabled()
-    gc.collect()  # what is garbage now would stay for ever
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        if was:
-            gc.enable()

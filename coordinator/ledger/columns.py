@@ -36,6 +36,9 @@ from pydantic_core import from_json, to_json
 from fleetledger.coordinator.errors import SnapshotError
 from fleetledger.schemas.values import ValidatedText
 
+_MANY_BYTES = 1 << 22
+_RARELY = (50_000, 20, 100)
+"""Objects that are made before the youngest are searched for cycles, and so on (`gc`)."""
 _SCALARS = (int, str, float, bool, type(None))
 Values = Sequence[Any]
 Numbers = dict[Any, int]
@@ -313,7 +316,7 @@ class Columns(Generic[Root]):
     def read(self, data: bytes) -> Root:
         """Return the value of its bytes; raise `SnapshotError` where they are not of one."""
         try:
-            with _without_collecting():
+            with _without_collecting(len(data)):
                 (value,) = self._codec.read(from_json(data), {})
         except (ValueError, TypeError, LookupError, ValidationError, SnapshotError) as error:
             raise SnapshotError(f"no {self._root.__name__}: {error}") from error
@@ -400,12 +403,19 @@ def _refuse_others(values: Values, allowed: Any) -> None:  # noqa: ANN401 - what
 
 
 @contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Look for no cycles meanwhile: millions of objects are made, and none of them is garbage."""
+def _without_collecting(size: int) -> Iterator[None]:
+    """Look for no cycles meanwhile: millions of objects are made, and none of them is garbage.
+
+    No later search goes through those of many bytes, and searches are rarer where there are so
+    many objects. What nothing refers to is let go at once, as ever.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
         yield
+        if size >= _MANY_BYTES:
+            gc.freeze()
+            gc.set_threshold(*_RARELY)
     finally:
         if was:
             gc.enable()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleetledger.coordinator.core.folding import state_of
-from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -66,7 +65,8 @@ def _fleet_now(
     stage = stage_views.open_stage_of(ledger)
     devices = fleet_devices(ledger, state, live if run.running else None)
     at = live.coordinator.stage if live is not None and run.running else None
-    now = None if stage is None else _stage(ledger, stage, state, _Clock(run, at, time_ns))
+    clock, names = _Clock(run, at, time_ns), [DeviceId.known(one.name) for one in devices]
+    now = None if stage is None else _stage(ledger, stage, state, clock, names)
     rollouts = tuple(unfinished(ledger, time_ns))
     stopped, waiting = round_views.stopped_in(ledger), release_views.waiting(ledger)
     root = release_views.root_entry(ledger)
@@ -183,15 +183,15 @@ class _Clock:
 
 
 def _stage(
-    ledger: LedgerReader, stage: StageInProgress, state: State, clock: _Clock
+    ledger: LedgerReader,
+    stage: StageInProgress,
+    state: State,
+    clock: _Clock,
+    names: Sequence[DeviceId],
 ) -> answers.StageNow:
     lineage = state.lineages.current
     method = None if lineage is None else lineage.method
-    able = [
-        name
-        for name in sorted(state.devices.admitted, key=natural)
-        if _is_waited_for(state, name, method)
-    ]
+    able = [name for name in names if _is_waited_for(state, name, method)]
     heard = set(state.contributions.given_in(stage.stage).devices)
     heard |= round_views.without_data(state, stage.stage).keys()
     current = round_views.open_round(ledger)

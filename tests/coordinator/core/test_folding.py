@@ -21,6 +21,7 @@ from fleetledger.coordinator.core.folding import fold, folded, keep_snapshot, sn
 from fleetledger.coordinator.core.rules import Rules
 from fleetledger.coordinator.core.saved_state import columns_of_state, read_state, write_state
 from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger import columns
 from fleetledger.coordinator.ledger.keys import coordinator_key
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.serving import engine as engine_module
@@ -245,14 +246,17 @@ def test_a_large_state_is_read_at_once_and_never_collected(
 ) -> None:
     whole, _ = opened(home)
     keep(home, SIZE)
-    monkeypatch.setattr(folding, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(columns, "_MANY_BYTES", 0)
+    before = gc.get_threshold()
     try:
         with ledger_of(home) as ledger:
             state, read = folded(ledger)
         assert gc.get_freeze_count() > 0
         assert gc.isenabled()
+        assert gc.get_threshold() > before
     finally:
         gc.unfreeze()
+        gc.set_threshold(*before)
     assert (write_state(state), read) == (whole, 0)
 
 
