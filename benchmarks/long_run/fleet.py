@@ -125,7 +125,7 @@ class Fleet:
         (self._home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
         files = (self._home / "pixels.onnx", self._home / "pixels.json")
         self.office = self._opened()
-        backbone = prepare_backbone(self._home, *files)
+        backbone = prepare_backbone(self._home, *files, trusted=True)
         for name in self.names:
             self.command(AdmitDevice(device=name))
         self.command(ImportBackbone(backbone=backbone))
