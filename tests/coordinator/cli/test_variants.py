@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,21 @@ from tests.device_agent import models, variant_models
 from tests.device_agent.making import GREY_8
 
 
+@pytest.fixture(scope="module")
+def made_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    run(folder / "home", "coordinator", "init", "--trial", "--fleet", "birds")
+    (folder / "backbone.onnx").write_bytes(variant_models.backbone())
+    (folder / "backbone.json").write_text(GREY_8.model_dump_json(), encoding="utf-8")
+    words = ("--preprocessing", str(folder / "backbone.json"))
+    run(folder / "home", "model", "import-backbone", str(folder / "backbone.onnx"), *words)
+    return folder / "home"
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(made_home: Path, tmp_path: Path) -> Path:
     """A coordinator with a network of convolutions as its frozen model."""
-    folder = tmp_path / "home"
-    run(folder, "coordinator", "init", "--trial", "--fleet", "birds")
-    (tmp_path / "backbone.onnx").write_bytes(variant_models.backbone())
-    (tmp_path / "backbone.json").write_text(GREY_8.model_dump_json(), encoding="utf-8")
-    words = ("--preprocessing", str(tmp_path / "backbone.json"))
-    run(folder, "model", "import-backbone", str(tmp_path / "backbone.onnx"), *words)
-    return folder
+    return shutil.copytree(made_home, tmp_path / "home", symlinks=True)
 
 
 def run(home: Path, *words: str) -> Result:
