@@ -285,8 +285,8 @@ class Fleet:
     def _note(self, before: int) -> None:
         self.quarter.entries += self.size - before
         largest = self.quarter.largest
-        for _, kind, body in self.office.engine.ledger.bodies(before):
-            largest[kind] = max(largest[kind], len(body))
+        for _, _, kind, _, _, body, *_ in self.office.engine.ledger.rows(before):
+            largest[kind] = max(largest[kind], len(body.encode()))
 
     def keep_state(self) -> None:
         """Keep the state beside the ledger, as often as the program's settings say."""

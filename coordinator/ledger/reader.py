@@ -244,16 +244,6 @@ class LedgerReader:
             yield from rows
             start = rows[-1][0] + 1
 
-    def bodies(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, str, bytes]]:
-        """Yield index, kind and body (JSON) of entries with start <= index < stop, unchecked.
-
-        For whoever reads again what it has just committed, or has checked before.
-        """
-        last = 2**63 - 1 if stop is None else stop - 1
-        while rows := self._rows(_BODIES, start, last, _PAGE):
-            yield from rows
-            start = rows[-1][0] + 1
-
     def root_at(self, size: int) -> Digest:
         """Return the root as it was with `size` entries; raise `ProofError` for none of its sizes.
 
@@ -350,9 +340,6 @@ AND (?3 IS NULL OR device IN (SELECT value FROM json_each(?3)))
 AND (?4 IS NULL OR device = ?4 OR (device IS NULL AND instr(body, '"' || ?4 || '"')))
 AND (?5 IS NULL OR device = ?5 OR kind = ?5 OR instr(lower(body), lower(?5)))
 ORDER BY idx DESC LIMIT ?6"""  # noqa: S608 - a constant
-_BODIES = (
-    "SELECT idx, kind, CAST(body AS BLOB) FROM entry WHERE idx BETWEEN ? AND ? ORDER BY idx LIMIT ?"
-)
 _CHECKPOINTS = "SELECT size, root, time_ns, note FROM checkpoint"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -12,53 +11,21 @@ from fleetledger.coordinator.core.formatting import natural
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
 from fleetledger.coordinator.topics.models.entries import DeviceEvaluated
-from fleetledger.coordinator.topics.models.state import DeviceMeasurement, MeasuredAll, ModelsState
+from fleetledger.coordinator.topics.models.state import DeviceMeasurement, ModelsState, ModelVersion
+from fleetledger.schemas.values import Digest
 
 
-@dataclass(frozen=True)
-class VersionFacts:
-    """A version of the model, with what devices say of it."""
-
-    version: int
-    state: str
-    solved_index: int
-    solved_ns: int
-    exported_index: int | None
-    lineage: str
-    class_names: tuple[str, ...]
-    contributions: int
-    source: str | None
-    """The ONNX file that it was imported from; None where the fleet learned it."""
-    aggregate: str
-    head: str
-    manifest: str | None
-    difference: float | None
-    """Largest difference of a score of the exported files from the coordinator's own."""
-    agreement: float | None
-    running: int
-    """Devices that it runs on."""
-    measured: MeasuredAll
-
-
-def newest_models(ledger: LedgerReader, before: int, limit: int) -> list[VersionFacts]:
+def newest_models(known: ModelsState, before: int, limit: int) -> list[ModelVersion]:
     """Return versions below one, newest first."""
-    known = state_of(ledger).models
     below = (version for version in reversed(known.by_version) if version < before)
-    return _facts(known, islice(below, limit))
+    return [known.by_version[version] for version in islice(below, limit)]
 
 
-def one_model(ledger: LedgerReader, version: int) -> VersionFacts | None:
-    """Return a version; None where there is none."""
-    known = state_of(ledger).models
-    return next(iter(_facts(known, {version} & known.by_version.keys())), None)
-
-
-def of_lineage(ledger: LedgerReader, lineage: str, around: int, limit: int) -> list[VersionFacts]:
+def of_lineage(known: ModelsState, lineage: Digest, around: int, limit: int) -> list[ModelVersion]:
     """Return the versions of a lineage that are nearest to one, oldest first."""
-    known = state_of(ledger).models
     own = (version for version, one in known.by_version.items() if one.digest == lineage)
     nearest = sorted(own, key=lambda version: (abs(version - around), -version))[:limit]
-    return _facts(known, sorted(nearest))
+    return [known.by_version[version] for version in sorted(nearest)]
 
 
 @dataclass(frozen=True)
@@ -118,30 +85,15 @@ def providers(ledger: LedgerReader, version: int) -> list[ProviderRow]:
     )
 
 
-@dataclass(frozen=True)
-class MeasuredThere:
-    """How well a version does on a device."""
-
-    device: str
-    index: int
-    correct: int
-    total: int
-    mean_iou: float | None
-
-    @property
-    def share(self) -> float:
-        """Share that it was right for, 0 where nothing is held out; of pixels the mean IoU."""
-        return self.correct / max(self.total, 1) if self.mean_iou is None else self.mean_iou
-
-
-def measured_on(ledger: LedgerReader, version: int, after: int, limit: int) -> list[MeasuredThere]:
+def measured_on(
+    ledger: LedgerReader, version: int, after: int, limit: int
+) -> list[tuple[str, DeviceMeasurement]]:
     """Return where a version was measured, the weakest first, from a place on."""
     found = [
-        MeasuredThere(str(at.device), one.index, one.correct, one.total, one.mean_iou)
-        for at in ledger.find(DeviceEvaluated, last=True, where={"version": version})
-        for one in [DeviceMeasurement.of(DeviceEvaluated.model_validate(at.body), at.index)]
+        (str(one.device), DeviceMeasurement.of(DeviceEvaluated.model_validate(one.body), one.index))
+        for one in ledger.find(DeviceEvaluated, last=True, where={"version": version})
     ]
-    return sorted(found, key=lambda one: (one.share, one.device))[after : after + limit]
+    return sorted(found, key=lambda one: (one[1].share or 0, one[0]))[after : after + limit]
 
 
 def refused_by(ledger: LedgerReader, version: int) -> list[tuple[str, int, str, str]]:
@@ -164,30 +116,3 @@ def stages_of(ledger: LedgerReader) -> list[tuple[int, int, int]]:
 def retractions(ledger: LedgerReader) -> list[int]:
     """Return the entries by which something left the sum for good."""
     return ledger.indices(ContributionRetracted)
-
-
-def _facts(known: ModelsState, versions: Iterable[int]) -> list[VersionFacts]:
-    running = known.running
-    return [
-        VersionFacts(
-            version=version,
-            state=known.name_of_state(version),
-            solved_index=model.solved_index,
-            solved_ns=model.solved_ns,
-            exported_index=model.exported_index,
-            lineage=model.digest,
-            class_names=model.made.class_names,
-            contributions=model.contributions,
-            source=model.source,
-            aggregate=model.aggregate,
-            head=model.head,
-            manifest=None if exported is None else exported.manifest.digest,
-            difference=None if exported is None else exported.parity.max_absolute_difference,
-            agreement=None if exported is None else exported.parity.agreement,
-            running=running[version],
-            measured=known.measured_all(version),
-        )
-        for version in versions
-        for model in [known.by_version[version]]
-        for exported in [model.exported]
-    ]

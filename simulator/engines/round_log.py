@@ -153,7 +153,8 @@ class RoundLog:
         heard, self._heard = self._heard, []
         start, self._at = self._at, self._ledger.size
         # Unchecked: this process has just committed them, or checked them when it began.
-        for index, kind, body in self._ledger.bodies(start, heard[0][0] if heard else self._at):
+        rows = self._ledger.rows(start, heard[0][0] if heard else self._at)
+        for index, _, kind, _, _, body, *_ in rows:
             if kind == ContributionAccepted.kind:
                 told = _told(from_json(body))
                 if told is not None:

@@ -15,7 +15,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reading import models
 from fleetledger.coordinator.reading.contributions import contributors
 from fleetledger.coordinator.reading.model_waits import version_wait
-from fleetledger.coordinator.reading.models import ClassPair, MeasuredThere, VersionFacts
+from fleetledger.coordinator.reading.models import ClassPair
 from fleetledger.coordinator.reading.old_and_new import (
     ClassCount,
     class_counts,
@@ -26,6 +26,7 @@ from fleetledger.coordinator.reading.rollouts.finding import summaries
 from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
 from fleetledger.coordinator.reading.waits import Wait
 from fleetledger.coordinator.topics.models.stack import earlier
+from fleetledger.coordinator.topics.models.state import MeasuredAll, ModelVersion
 from fleetledger.coordinator.topics.releases.views import releases
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
@@ -213,33 +214,35 @@ class ModelPage(PageModel):
 def read(sources: Sources, asked: Asked) -> ModelPage:
     """Return a version; raise `NotThereError` where there is none."""
     ledger, version = sources.ledger, number_in_path(asked, "version", "model")
-    model = models.one_model(ledger, version)
+    known = sources.state.models
+    model = known.by_version.get(version)
     if model is None:
         raise NotThereError(f"There is no model {version}; /models lists those that there are.")
-    known, compared = sources.state.models.by_version, _comparison(ledger, model)
+    compared, measured = _comparison(ledger, model), known.measured_all(version)
     return ModelPage(
-        title=_title(model, compared),
+        title=_title(model, measured, compared),
         lead=_lead(compared),
         wait=version_wait(ledger, sources.live, sources.now_ns, version),
         version=version,
         before=compared.before,
-        after=min((one for one in known if one > version), default=None),
-        class_names=model.class_names,
+        after=min((one for one in known.by_version if one > version), default=None),
+        class_names=model.made.class_names,
         runs=_running(ledger, model),
         comparison=compared,
         lineage=_lineage(ledger, model),
         parity=_parity(ledger, model),
-        measured=_measured(ledger, model, count_of(asked.query.get("measured")) or 0),
+        measured=_measured(ledger, version, measured, count_of(asked.query.get("measured")) or 0),
         made=_made(ledger, model),
         rollouts=tuple(summaries(ledger, sources.now_ns, limit=_ROLLOUTS, version=version)),
     )
 
 
-def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
-    known = state_of(ledger).models.by_version
-    before = max((one for one in known if one < model.version), default=None)
+def _comparison(ledger: LedgerReader, model: ModelVersion) -> Comparison:
+    known = state_of(ledger).models
+    before = max((one for one in known.by_version if one < model.version), default=None)
     both, pairs = (0, []) if before is None else models.class_pairs(ledger, model.version, before)
-    of_pixels, ratios = model.measured.mean_iou is not None, correct_ratios(ledger, model.version)
+    of_pixels = known.measured_all(model.version).mean_iou is not None
+    ratios = correct_ratios(ledger, model.version)
     newest, counts = newest_classes(ledger, model.version), class_counts(ledger, model.version)
     classes = _classes(counts, pairs, newest, tests=not of_pixels)
     return Comparison(
@@ -259,18 +262,18 @@ def _comparison(ledger: LedgerReader, model: VersionFacts) -> Comparison:
     )
 
 
-def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
+def _running(ledger: LedgerReader, model: ModelVersion) -> RunningLine:
     known = state_of(ledger).models
     desired = known.desired_of_all == model.version
     below = earlier(known.stack) if desired else ()
-    devices = len(known.devices.admitted)
+    devices, on = len(known.devices.admitted), known.running[model.version]
     refusals = models.refused_by(ledger, model.version)
     return RunningLine(
         desired=desired,
         goes_back_to=below[0] if below else None,
-        on=model.running,
+        on=on,
         devices=devices,
-        waiting=max(0, devices - model.running - len(refusals)) if desired else 0,
+        waiting=max(0, devices - on - len(refusals)) if desired else 0,
         refusals=tuple(
             RefusalLine(device=name, index=index, state=state.replace("_", " "), reason=why)
             for name, index, state, why in refusals
@@ -278,14 +281,13 @@ def _running(ledger: LedgerReader, model: VersionFacts) -> RunningLine:
     )
 
 
-def _parity(ledger: LedgerReader, model: VersionFacts) -> ParityPart:
-    exported = None if model.exported_index is None else ledger.entry(model.exported_index).body
-    told = {} if exported is None else exported["parity"]
+def _parity(ledger: LedgerReader, model: ModelVersion) -> ParityPart:
+    parity = None if model.exported is None else model.exported.parity
     return ParityPart(
-        difference=model.difference,
-        agreement=model.agreement,
-        runtime=told.get("runtime", ""),
-        samples=told.get("samples", 0),
+        difference=None if parity is None else parity.max_absolute_difference,
+        agreement=None if parity is None else parity.agreement,
+        runtime="" if parity is None else parity.runtime,
+        samples=0 if parity is None else parity.samples,
         providers=tuple(
             ParityLine(provider=row.provider, running=row.running, refused=row.refused)
             for row in models.providers(ledger, model.version)
@@ -293,27 +295,27 @@ def _parity(ledger: LedgerReader, model: VersionFacts) -> ParityPart:
     )
 
 
-def _measured(ledger: LedgerReader, model: VersionFacts, place: int) -> MeasuredPart:
-    found = models.measured_on(ledger, model.version, place, SHOWN + 1)
+def _measured(
+    ledger: LedgerReader, version: int, measured: MeasuredAll, place: int
+) -> MeasuredPart:
+    found = models.measured_on(ledger, version, place, SHOWN + 1)
     return MeasuredPart(
-        devices=model.measured.devices,
-        lines=tuple(map(_measured_line, found[:SHOWN])),
+        devices=measured.devices,
+        lines=tuple(
+            MeasuredLine(
+                device=device,
+                index=one.index,
+                correct=one.correct,
+                total=one.total,
+                share=one.share,
+            )
+            for device, one in found[:SHOWN]
+        ),
         more=place + SHOWN if len(found) > SHOWN else None,
     )
 
 
-def _measured_line(row: MeasuredThere) -> MeasuredLine:
-    share = row.correct / row.total if row.total else None
-    return MeasuredLine(
-        device=row.device,
-        index=row.index,
-        correct=row.correct,
-        total=row.total,
-        share=share if row.mean_iou is None else row.mean_iou,
-    )
-
-
-def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
+def _made(ledger: LedgerReader, model: ModelVersion) -> Made:
     solved = ledger.entry(model.solved_index).body
     if model.source is not None:
         solved = {"method": "imported", "seconds": 0.0}
@@ -330,7 +332,7 @@ def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
         exported_index=model.exported_index,
         aggregate=model.aggregate,
         head=model.head,
-        manifest=model.manifest,
+        manifest=None if model.exported is None else model.exported.manifest.digest,
         releases=tuple(
             ReleasedLine(number=row.number, index=row.index, key=row.key)
             for row in releases(ledger, version=model.version)
@@ -338,16 +340,16 @@ def _made(ledger: LedgerReader, model: VersionFacts) -> Made:
     )
 
 
-def _title(model: VersionFacts, there: Comparison) -> str:
-    known = f"Model {model.version} knows {plural(len(model.class_names), 'class', 'classes')}"
-    if not model.measured.devices:
+def _title(model: ModelVersion, measured: MeasuredAll, there: Comparison) -> str:
+    known = f"Model {model.version} knows {plural(len(model.made.class_names), 'class', 'classes')}"
+    if not measured.devices:
         return f"{known}; no device has measured it yet."
     compared = [
         line for line in there.classes if line.verdict in {"worse", "better", "no evidence"}
     ]
     before, worse = there.before, [line.name for line in compared if line.verdict == "worse"]
     if before is None or not compared:
-        return f"{known}, and is right for {percent(model.measured.accuracy)} on devices."
+        return f"{known}, and is right for {percent(measured.accuracy)} on devices."
     if not worse:
         return f"{known}, and there is no evidence that it is worse than model {before} for any."
     what = f"for {worse[0]}" if len(worse) == 1 else f"for {len(worse)} of them"
@@ -417,8 +419,9 @@ def _change(line: ClassLine) -> float:
     return line.now - line.before
 
 
-def _lineage(ledger: LedgerReader, model: VersionFacts) -> ModelLineage:
-    found = models.of_lineage(ledger, model.lineage, model.version, DRAWN)
+def _lineage(ledger: LedgerReader, model: ModelVersion) -> ModelLineage:
+    known = state_of(ledger).models
+    found, running = models.of_lineage(known, model.digest, model.version, DRAWN), known.running
     step = 1080 / max(1, len(found) - 1)
     places = {item.version: 20 + step * place for place, item in enumerate(found)}
     retracted = models.retractions(ledger)
@@ -432,12 +435,12 @@ def _lineage(ledger: LedgerReader, model: VersionFacts) -> ModelLineage:
         for item in found
     }
     return ModelLineage(
-        digest=model.lineage,
+        digest=model.digest,
         versions=tuple(
             DrawnVersion(
                 version=item.version,
                 x=round(places[item.version] if len(found) > 1 else 560, 1),
-                running=item.running,
+                running=running[item.version],
                 after_retraction=bool(marks[item.version]),
             )
             for item in found
@@ -448,7 +451,7 @@ def _lineage(ledger: LedgerReader, model: VersionFacts) -> ModelLineage:
 
 
 def _drawn_stages(
-    stages: list[tuple[int, int, int]], found: list[VersionFacts], places: dict[int, float]
+    stages: list[tuple[int, int, int]], found: list[ModelVersion], places: dict[int, float]
 ) -> tuple[DrawnStage, ...]:
     """Return under which versions each stage stands: the newest that was opened before them."""
     if len(found) < 2:
@@ -462,6 +465,6 @@ def _drawn_stages(
         if drawn and drawn[-1].stage == stage:
             drawn[-1] = drawn[-1].model_copy(update={"right": x + 16})
         else:
-            known = len(item.class_names)
+            known = len(item.made.class_names)
             drawn.append(DrawnStage(stage=stage, classes=known, left=x - 16, right=x + 16))
     return tuple(drawn)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.reading.model_waits import model_waits
-from fleetledger.coordinator.reading.models import VersionFacts, newest_models
+from fleetledger.coordinator.reading.models import newest_models
 from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
 from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural
 
@@ -56,11 +59,10 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
     """Return the versions."""
     ledger, known = sources.ledger, sources.state.models
     before = count_of(asked.query.get("before")) or _ALL
-    found = newest_models(ledger, before, SHOWN + 1)
+    found, running = newest_models(known, before, SHOWN + 1), known.running
     devices = len(known.devices.admitted)
-    leading = newest_models(ledger, known.desired_of_all + 1, 1) if known.desired_of_all else []
     return ModelsPage(
-        title=_title(leading[0] if leading else None, known.newest_version, devices),
+        title=_title(known, running, devices),
         newest=known.newest_version,
         desired=known.desired_of_all,
         held_index=known.held_index,
@@ -70,34 +72,38 @@ def read(sources: Sources, asked: Asked) -> ModelsPage:
         failed=known.failed.reason if known.failed else "",
         devices=devices,
         accuracy=version_accuracies(ledger, DRAWN),
-        models=tuple(map(_line, found[:SHOWN])),
+        models=tuple(_line(known, model, running[model.version]) for model in found[:SHOWN]),
         older=found[SHOWN - 1].version if len(found) > SHOWN else None,
     )
 
 
-def _title(leading: VersionFacts | None, newest: int | None, devices: int) -> str:
-    if newest is None:
+def _title(known: ModelsState, running: Counter[int], devices: int) -> str:
+    if known.newest_version is None:
         return "There is no model yet."
+    leading = known.desired_of_all
     if leading is None:
+        newest = known.newest_version
         return f"Model {newest} is the newest, and no model is to run on all devices."
-    where = f"Model {leading.version} runs on {leading.running} of {plural(devices, 'device')}"
-    if leading.measured.accuracy is None:
+    measured = known.measured_all(leading)
+    where = f"Model {leading} runs on {running[leading]} of {plural(devices, 'device')}"
+    if measured.accuracy is None:
         return f"{where}; none has measured it yet."
-    if leading.measured.mean_iou is not None:
-        return f"{where}, with a mean IoU of {percent(leading.measured.accuracy)} there."
-    return f"{where}, and is right for {percent(leading.measured.accuracy)} of what they hold out."
+    if measured.mean_iou is not None:
+        return f"{where}, with a mean IoU of {percent(measured.accuracy)} there."
+    return f"{where}, and is right for {percent(measured.accuracy)} of what they hold out."
 
 
-def _line(model: VersionFacts) -> ModelLine:
+def _line(known: ModelsState, model: ModelVersion, running: int) -> ModelLine:
+    measured = known.measured_all(model.version)
     return ModelLine(
         version=model.version,
-        state=model.state,
+        state=known.name_of_state(model.version),
         solved_index=model.solved_index,
         solved_ns=model.solved_ns,
-        classes=len(model.class_names),
+        classes=len(model.made.class_names),
         contributions=model.contributions,
-        running=model.running,
-        measured=model.measured.devices,
-        accuracy=model.measured.accuracy,
-        of_pixels=model.measured.mean_iou is not None,
+        running=running,
+        measured=measured.devices,
+        accuracy=measured.accuracy,
+        of_pixels=measured.mean_iou is not None,
     )

@@ -95,14 +95,6 @@ def test_a_ledger_whose_writer_died_is_read_from_its_log(tmp_path: Path) -> None
         assert reader.size == 1
 
 
-def test_bodies_are_those_of_the_entries(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        entries = ledger.append([draft(number) for number in range(5)])
-        told = [(entry.index, entry.kind, entry.to_row()[5].encode()) for entry in entries]
-        assert list(ledger.bodies()) == told
-        assert list(ledger.bodies(1, 3)) == told[1:3]
-
-
 def test_entries_that_somebody_else_checks_are_the_same(tmp_path: Path) -> None:
     with LedgerReader.open_read_only(fill(tmp_path)) as reader:
         assert list(reader.checked_entries()) == list(reader.entries())

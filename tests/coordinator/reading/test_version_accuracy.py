@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.rules import ModelRules, Rules, StageRules
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.models import newest_models
 from fleetledger.coordinator.reading.version_accuracy import (
     AccuracyByVersion,
     VersionAccuracy,
@@ -24,7 +24,8 @@ def test_each_measured_version_has_its_stage_and_its_shares(tmp_path: Path) -> N
     write(tmp_path, two_stages())
     with ledger_of(tmp_path) as ledger:
         found = version_accuracies(ledger, 10)
-        listed = {one.version: one.measured.accuracy for one in newest_models(ledger, 100, 10)}
+        known = state_of(ledger).models
+        listed = {version: known.measured_all(version).accuracy for version in known.by_version}
     assert found.measured == 2
     assert found.versions == (
         VersionAccuracy(
