@@ -19,7 +19,7 @@ CoordinatorError
 │   ├── LedgerLockedError   another process is the writer
 │   ├── LedgerWriteError    a group could not be committed; nothing of it was stored
 │   ├── SnapshotError       a state cannot be said in a snapshot, or not be read from one
-│   └── LedgerCorruptError  an entry, a checkpoint or a projection does not fit
+│   └── LedgerCorruptError  an entry or a checkpoint does not fit
 └── BlobError               a blob cannot be had
     ├── BlobMissingError    nobody holds it
     ├── BlobPrunedError     it was deleted on purpose
@@ -142,7 +142,7 @@ class Mismatch:
 
 
 class LedgerCorruptError(LedgerError):
-    """An entry, a checkpoint or a projection does not fit the others."""
+    """An entry or a checkpoint does not fit the others."""
 
     def __init__(self, mismatch: Mismatch) -> None:
         self.mismatch = mismatch

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fleetledger import command_line
 from fleetledger.schemas.tables import drawn, print_table
 from fleetledger.simulator.scenario.listing import ScenariosReport, shipped_rows
-from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.every_kind.facts import unpack
 from tests.test_docs import all_commands
 
 NARROW = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
@@ -34,9 +34,7 @@ def said(*words: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = unpack(tmp_path_factory.mktemp("home"))
-    run(home, "rebuild")
-    return home
+    return unpack(tmp_path_factory.mktemp("home"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,7 +17,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,
@@ -87,10 +86,8 @@ class History:
 
 
 def home_with(history: History, folder: Path) -> Path:
-    """Return a home in `folder` with this history; make it if none has, with the same tables."""
-    declared = "".join(table.declaration for table in TABLES.tables)
-    tables = Digest.of(declared.encode())[:8]
-    name = "-".join(str(value) for value in (*asdict(history).values(), tables))
+    """Return a home in `folder` with this history; make it if none has."""
+    name = "-".join(str(value) for value in asdict(history).values())
     home = folder / f"fleet-view-{name}"
     if not (home / _MADE).exists():
         make_home(history, home)
@@ -106,7 +103,7 @@ def make_home(history: History, home: Path) -> None:
     backbone = prepare_backbone(home, home / "pixels.onnx", home / "pixels.json", trusted=True)
     told = Told(history, backbone)
     drafts = told.drafts()
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         while group := list(islice(drafts, _GROUP)):
             ledger.append(group, told.blobs)
             told.blobs = {}

@@ -14,7 +14,6 @@ from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, DeviceNow, LiveSnapshot
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.devices.entries import DeviceProblem
 from fleetledger.schemas.health import DeviceHealth, ThermalZone
 
@@ -32,7 +31,7 @@ def presence(home: Path, history: History) -> Iterator[None]:
 
     def write() -> None:
         file, beats = LiveFile(home), 0
-        with Ledger.open(ledger_path(home), TABLES) as ledger:
+        with Ledger.open(ledger_path(home)) as ledger:
             while not ended.is_set():
                 ledger.append(_problems(history, beats))
                 file.write(_snapshot(history, beats, ledger.size))

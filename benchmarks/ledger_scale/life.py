@@ -20,7 +20,6 @@ from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported
@@ -73,7 +72,7 @@ def _make(life: Life, home: Path) -> None:
     told = _Life(life, backbone)
     drafts = islice(told.drafts(), life.entries)
     signs = note_signer(home, FLEET)
-    with Ledger.open(ledger_path(home), TABLES, sign_note=signs) as ledger:
+    with Ledger.open(ledger_path(home), sign_note=signs) as ledger:
         ledger.db.execute("PRAGMA synchronous=OFF")
         while group := list(islice(drafts, _GROUP)):
             ledger.append(group, told.blobs)

@@ -30,7 +30,6 @@ from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
 from fleetledger.coordinator.making.backbones import prepare_backbone
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import (
     FILE_NAME,
     CoordinatorSettings,
@@ -352,7 +351,7 @@ class Fleet:
         home.mkdir()
         shutil.copytree(self._home / "keys", home / "keys")
         shutil.copy(self._home / FILE_NAME, home / FILE_NAME)
-        restore(mirror, home, LedgerOwner(FLEET, key, Prunings()), TABLES)
+        restore(mirror, home, LedgerOwner(FLEET, key, Prunings()))
         self._home = home
         lost, self._since_backup = self._since_backup, []
         self._start()

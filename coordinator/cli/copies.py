@@ -26,7 +26,6 @@ from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner
 from fleetledger.coordinator.ledger.restore import restore as restore_ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.console import console_for_people
@@ -195,7 +194,6 @@ def restore(
                 url,
                 home,
                 known,
-                TABLES,
                 store=_store_elsewhere(home),
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )

@@ -36,7 +36,6 @@ from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.proving import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.ledger.rebuild import rebuild as rebuild_tables
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading import explorer
@@ -48,7 +47,6 @@ from fleetledger.coordinator.reading.reports import (
     VerifyReport,
 )
 from fleetledger.coordinator.reading.sentences import SENTENCES
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
@@ -184,17 +182,6 @@ def _draw_verified(report: VerificationReport) -> None:
 
 
 @app.command()
-def rebuild(home: Home = HOME, as_json: AsJson = False) -> None:
-    """Make the tables again from the entries, while no coordinator runs; say what differed."""
-    path = _existing(home)
-    try:
-        report = rebuild_tables(path, TABLES)
-    except LedgerError as error:
-        stop(str(error), ExitCode.FAILED)
-    done(str(report), as_json=as_json, wrote=[path])
-
-
-@app.command()
 def prove(
     index: Annotated[int, typer.Argument(min=0, help="Index of the entry.")],
     home: Home = HOME,
@@ -300,7 +287,7 @@ def _opened(home: Path) -> Iterator[LedgerReader]:
     """Open the ledger of `home`; turn errors and Ctrl-C into exit codes."""
     path = _existing(home)
     try:
-        with LedgerReader.open_read_only(path, TABLES) as ledger:
+        with LedgerReader.open_read_only(path) as ledger:
             yield ledger
     except (SettingsError, CommandError) as error:
         stop(str(error), ExitCode.USAGE)

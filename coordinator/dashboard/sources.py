@@ -15,7 +15,6 @@ from fleetledger.coordinator.dashboard.verifying import VerificationNow
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import read_day, read_live
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, LiveSnapshot, TrafficPoint
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.schemas.errors import FleetledgerError
 
 DAY_NS = 86_400 * 10**9
@@ -67,5 +66,4 @@ def open_sources(
 ) -> Iterator[Sources]:
     """Open what pages are made from, for one page; raise `LedgerError` where there is none."""
     with states.reading() as ledger:
-        ledger.projections = TABLES
         yield Sources(states.home, ledger, read_live(states.home), now_ns(), verification)

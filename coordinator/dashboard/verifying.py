@@ -19,7 +19,6 @@ from fleetledger.coordinator.ledger.keys import note_reader
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.errors import FleetledgerError
@@ -77,7 +76,7 @@ class Verification:
         assert self.now is not None
         began = self.now
         try:
-            with LedgerReader.open_read_only(ledger_path(self._home), TABLES) as ledger:
+            with LedgerReader.open_read_only(ledger_path(self._home)) as ledger:
                 ended = _told(began, self._verified(ledger))
         except Exception as error:  # noqa: BLE001 - a walk that ends must say so
             ended = began.model_copy(update={"state": "failed", "found": _failure(error)})

@@ -15,10 +15,8 @@ from typing_extensions import Self, Unpack
 
 from fleetledger.coordinator.errors import LedgerCorruptError, LedgerError, Mismatch
 from fleetledger.coordinator.ledger import schema
-from fleetledger.coordinator.ledger.database import LedgerDatabase
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.nodes import StoredNodes
-from fleetledger.coordinator.ledger.projections import Projections
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.errors import ProofError
@@ -72,17 +70,16 @@ class Recorded(Protocol):
 class LedgerReader:
     """Entries, checkpoints and small blobs of one ledger; use it from the thread that made it."""
 
-    def __init__(self, db: Database, path: Path, projections: Projections) -> None:
+    def __init__(self, db: Database, path: Path) -> None:
         self.db = db
         self.path = path
-        self.projections = projections
         self.kept: object | None = None
         """What `core.folding` keeps of these entries for whoever holds this reader."""
         self.tree = StoredNodes(self._rows)
         """Tree over the entries, as it is stored."""
 
     @staticmethod
-    def open_read_only(path: Path, projections: Projections | None = None) -> LedgerReader:
+    def open_read_only(path: Path) -> LedgerReader:
         """Open the ledger at `path` for reading; raise `LedgerError` if there is none to read."""
         if not path.is_file():
             raise LedgerError(f"{path}: no ledger there; start the coordinator, or give its --home")
@@ -91,7 +88,7 @@ class LedgerReader:
             schema.check_layout(db.conn, path)
         except sqlite3.Error as error:
             raise LedgerError(f"{path}: cannot be read as a ledger: {error}") from error
-        return LedgerReader(db, path, projections or Projections())
+        return LedgerReader(db, path)
 
     def __enter__(self) -> Self:
         return self
@@ -353,7 +350,7 @@ def connect(path: Path, *, writing: bool, busy_seconds: float = 5.0) -> Database
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=busy_seconds)
     connection.text_factory = _lenient_text
-    return LedgerDatabase(connection, recursive_triggers=True, execute_plugins=False)
+    return Database(connection, recursive_triggers=True, execute_plugins=False)
 
 
 def _lenient_text(data: bytes) -> str:

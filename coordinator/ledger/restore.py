@@ -23,7 +23,6 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
 from fleetledger.coordinator.ledger.mirror import mirrored_blobs, pruned_mark
 from fleetledger.coordinator.ledger.objects import Objects, objects_at
-from fleetledger.coordinator.ledger.projections import Projections
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from fleetledger.coordinator.ledger.tiles import widths
 from fleetledger.coordinator.paths import blob_folder, ledger_path
@@ -70,7 +69,6 @@ def restore(
     location: str | Path,
     home: Path,
     known: LedgerOwner,
-    projections: Projections,
     *,
     store: str | Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -95,7 +93,7 @@ def restore(
     def last_note(size: int, _: Digest) -> str | None:
         return note if size == signed.size else None
 
-    with Ledger.open(path, projections, sign_note=last_note) as ledger:
+    with Ledger.open(path, sign_note=last_note) as ledger:
         _fill(ledger, signed, blobs, known.prunings, progress)
     path.parent.replace(ledger_folder)
     fsync_folder(home)

@@ -4,7 +4,6 @@
     checkpoint  append-only; size and root after each group; `note` is where a signature goes
     node        append-only; roots of complete subtrees at every fourth level, for proofs
     blob        small blobs themselves, and the marks of pruned ones
-    projection  how each projection's table was declared when it was last built
 
 The guards stop mistakes, `INSERT OR REPLACE` included, because the only row that may come in is
 the next one. They do not stop somebody who has the file; for that there is `verify`.
@@ -87,7 +86,6 @@ CREATE INDEX entry_of_device ON entry (kind, device);
 CREATE INDEX entry_of_version ON entry (json_extract(body, '$.version'), device)
     WHERE kind = 'device.evaluated';
 CREATE INDEX entry_replaces ON entry ({REPLACES}, kind) WHERE {REPLACES} IS NOT NULL;
-CREATE TABLE projection (name TEXT PRIMARY KEY, declaration TEXT NOT NULL) STRICT;
 """  # noqa: S608 - constants
 
 

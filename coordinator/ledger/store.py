@@ -1,8 +1,8 @@
 """The one writer of the ledger: a group of entries is committed whole, or leaves nothing.
 
-- One transaction holds the group's entries, the checkpoint after it, its small blobs and what the
-  projections make of it. WAL with `synchronous=FULL`: when `append` returns, it is on the disk.
-- Whatever fails (a full disk, a busy database, a projection's rule), the transaction is rolled
+- One transaction holds the group's entries, the checkpoint after it and its small blobs. WAL with
+  `synchronous=FULL`: when `append` returns, it is on the disk.
+- Whatever fails (a full disk, a busy database), the transaction is rolled
   back and the tree in memory is still the one on the disk.
 - One process writes (a lock file beside the database), from one thread.
 """
@@ -30,7 +30,6 @@ from fleetledger.coordinator.ledger.entries import COLUMNS, Entry, EntryDraft
 from fleetledger.coordinator.ledger.folder_store import fsync_folder, make_folder
 from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
 from fleetledger.coordinator.ledger.nodes import INSERT_NODE
-from fleetledger.coordinator.ledger.projections import Projections
 from fleetledger.coordinator.ledger.reader import LedgerReader, StoredCheckpoint, connect
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.problems import HELD
@@ -58,12 +57,11 @@ class Ledger(LedgerReader):
         self,
         db: Database,
         path: Path,
-        projections: Projections,
         lock: WriterLock,
         clock: Callable[[], int],
         sign_note: SignNote | None = None,
     ) -> None:
-        super().__init__(db, path, projections)
+        super().__init__(db, path)
         self._lock = lock
         self._clock = clock
         self._sign_note = sign_note
@@ -71,14 +69,11 @@ class Ledger(LedgerReader):
         self._appended: dict[int, Entry] = {}
         """The entries of the last group, which receipts prove as soon as they are committed."""
         self._frontier = self._load_frontier()
-        if projections.outdated(db):
-            self.rebuild_projections()
 
     @classmethod
     def open(
         cls,
         path: Path,
-        projections: Projections | None = None,
         *,
         clock: Callable[[], int] = time.time_ns,
         busy_seconds: float = 5.0,
@@ -97,7 +92,7 @@ class Ledger(LedgerReader):
         lock = WriterLock(lock_path(path))
         try:
             db = _open_database(path, busy_seconds)
-            return cls(db, path, projections or Projections(), lock, clock, sign_note)
+            return cls(db, path, lock, clock, sign_note)
         except sqlite3.Error as error:
             lock.release()
             raise LedgerError(f"{path}: cannot be opened as a ledger: {error}") from error
@@ -158,18 +153,12 @@ class Ledger(LedgerReader):
             self.db.conn.executemany(_INSERT_ENTRY, [entry.to_row() for entry in entries])
             self.db.conn.execute(_INSERT_CHECKPOINT, checkpoint)
             self._grow_nodes(old_size, frontier.size)
-            self.projections.apply(self.db, entries)
             if pruned:
                 self.db.conn.executemany(_MARK_PRUNED, pruned.items())
         self._frontier, self._newest = frontier, newest
         self.tree.keep(old_size, [entry.leaf_hash for entry in entries])
         self._appended = {entry.index: entry for entry in entries}
         return entries
-
-    def rebuild_projections(self) -> None:
-        """Make the projections' tables again from the entries."""
-        with self._transaction("projections"):
-            self.projections.rebuild(self.db, self.entries())
 
     def mark_pruned(self, sizes: Mapping[Digest, int]) -> None:
         """Record that blobs of these sizes were deleted on purpose; drop content that is inline."""
@@ -198,7 +187,7 @@ class Ledger(LedgerReader):
             self.db.conn.execute("COMMIT")
         except (sqlite3.ProgrammingError, LedgerCorruptError):
             self.db.rollback()
-            raise  # used from another thread, a projection's mistake, or a damaged file
+            raise  # used from another thread, or a damaged file
         except (sqlite3.Error, LedgerError) as error:  # also reading writes, where memory is short
             self.db.rollback()
             cause = HELD if "locked" in str(error) else str(error)

@@ -10,8 +10,6 @@ In the order of the entries:
 - signed notes are this coordinator's, and of their checkpoint;
 - the stored nodes of the tree follow from the leaves;
 
-then the projections: their tables equal a rebuild from the entries.
-
 Entries are walked in ranges, by whoever and in whichever order; `joined` takes them one after the
 other, so that what is named first is the first also where several processes walk.
 """
@@ -86,19 +84,15 @@ def verify(
 
     With `read_note` the signed notes of checkpoints are checked too, and with `prunings` what the
     entries say of blobs that are marked as deleted. `progress` is called with the
-    number of entries walked. The cost is that of reading everything once: entries, blobs, and the
-    projections' rules.
+    number of entries walked. The cost is that of reading everything once: entries and blobs.
     """
 
     def walks() -> Iterator[RangeWalk]:
         for start, stop in ranges(ledger.size):
             yield walk_range(ledger, blobs, start, stop, read_note)
 
-    def tables() -> Mismatch | None:
-        return ledger.projections.first_difference(ledger.db, ledger.checked_entries())
-
     with ledger.snapshot():
-        return joined(ledger, walks(), progress, tables, prunings=prunings)
+        return joined(ledger, walks(), progress, prunings=prunings)
 
 
 def joined(

@@ -15,7 +15,6 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.models.queries import one_version
 from fleetledger.export.errors import OutputFileError
@@ -125,5 +124,5 @@ def _manifest_of(ledger: LedgerReader, version: int) -> Digest:
 @contextmanager
 def _blobs(home: Path) -> Iterator[tuple[LedgerReader, Blobs]]:
     store = BlobStore(load(home).blobs or blob_folder(home))
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         yield ledger, Blobs(ledger, store)

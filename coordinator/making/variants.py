@@ -13,7 +13,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.offering import offer_of
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import load
 from fleetledger.coordinator.topics.lineages.entries import (
     BackboneImported,
@@ -77,7 +76,7 @@ def variants_of(made: VariantSet | None, read: Read) -> LineageVariants | None:
 
 def no_variants(home: Path) -> VariantSet:
     """Return what ends the variants of the leading frozen model; raise `CommandError`."""
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         return VariantSet(lineage=_leading(ledger).frozen.digest, variants=())
 
 
@@ -88,7 +87,7 @@ def prepare_variants(home: Path, folder: Path, names: Sequence[VariantName]) -> 
     nothing is stored. Raises `CommandError`, `CalibrationError` or `ModelFileError`.
     """
     store = BlobStore(load(home).blobs or blob_folder(home))
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         blobs = Blobs(ledger, store)
         backbone = _leading(ledger)
         frozen, golden = (blobs.get(item.digest) for item in (backbone.frozen, backbone.golden))
@@ -114,7 +113,7 @@ def shown(home: Path) -> Iterator[str]:
     Raises `CommandError` where no frozen model leads.
     """
     store = BlobStore(load(home).blobs or blob_folder(home))
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         backbone = _leading(ledger)
         made = state_of(ledger).lineages.variants
         newest = _newest_head(ledger, backbone, Blobs(ledger, store).get)

@@ -38,7 +38,6 @@ from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
 from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from fleetledger.coordinator.settings import CoordinatorSettings, load
 from fleetledger.coordinator.topics.releases.rules import SignRelease
@@ -111,7 +110,7 @@ class LedgerEngine:
         sign_release: SignRelease | None = None,
     ) -> LedgerEngine:
         """Open or make the ledger in `home`; raise `LedgerLockedError` if another one writes."""
-        ledger = Ledger.open(ledger_path(home), TABLES, clock=clock, sign_note=sign_note)
+        ledger = Ledger.open(ledger_path(home), clock=clock, sign_note=sign_note)
         return cls(ledger, rules, clock=clock, calendar=calendar, sign_release=sign_release)
 
     @property

@@ -32,7 +32,6 @@ from fleetledger.coordinator.ledger.snapshots import StoredState
 from fleetledger.coordinator.ledger.verify import VerificationReport, joined
 from fleetledger.coordinator.ledger.verify_progress import VerifyProgress
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import Digest, FleetId
@@ -93,18 +92,19 @@ def verify_home(
     is called with the number of entries that were looked at. Raises `LedgerError` where there is no
     ledger to read, or a process was killed.
     """
-    with LedgerReader.open_read_only(what.path, TABLES) as ledger, ledger.snapshot():
+    with LedgerReader.open_read_only(what.path) as ledger, ledger.snapshot():
         kept = VerifyProgress(what.path)
         finished = False
         try:
             done = kept.begin(ledger, resume=resume)
             with _asking(what, jobs if ledger.size >= _WORTH_A_PROCESS else 1) as ask:
-                tables, states = ask(_tables, what), ask(_states, what)
+                states = ask(_states, what)
                 bounds = ranges(ledger.size)
                 walks = [_walk_of(ask, done, *start_and_stop) for start_and_stop in bounds]
                 found = _noted(walks, kept)
-                others = (tables, lambda: states().mismatch)
-                report = joined(ledger, found, progress, *others, prunings=Prunings())
+                report = joined(
+                    ledger, found, progress, lambda: states().mismatch, prunings=Prunings()
+                )
                 finished = True
                 return replace(report, snapshots=states().fitting) if report.ok else report
         finally:
@@ -189,15 +189,6 @@ def _close() -> None:
 def _walk(start: int, stop: int) -> RangeWalk:
     opened = _opened[-1]
     return walk_range(opened.ledger, opened.blobs, start, stop, opened.read_note)
-
-
-def _tables(what: VerifiedHome) -> Mismatch | None:
-    """Return the first row of the tables that does not follow from the entries."""
-    with LedgerReader.open_read_only(what.path, TABLES) as ledger, ledger.snapshot():
-        try:
-            return TABLES.first_difference(ledger.db, ledger.checked_entries())
-        except LedgerCorruptError as error:
-            return error.mismatch
 
 
 def _states(what: VerifiedHome) -> KeptStates:

@@ -9,7 +9,6 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.schemas.values import Digest
 from fleetledger.simulator.datasets.samples import SampleSet
@@ -35,7 +34,7 @@ class CandidateShelf:
         `home` is the coordinator's, `state` what its ledger says.
         """
         store = BlobStore(blob_folder(home))
-        with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+        with LedgerReader.open_read_only(ledger_path(home)) as ledger:
             read = Blobs(ledger, store).get
             material = material_of(state, read, self.settings, self.test)
         key = (material.manifest.frozen.digest, material.manifest.head.digest)

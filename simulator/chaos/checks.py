@@ -30,7 +30,6 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.reading.rollouts.story import RolloutStory
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.slots import ModelSlots
@@ -163,13 +162,13 @@ def learned_end(outcome: FleetOutcome) -> Undisturbed:
 
 
 def _rollouts(places: Places, outcome: FleetOutcome) -> Mapping[int, RolloutEnd]:
-    with LedgerReader.open_read_only(ledger_path(places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(places.coordinator)) as ledger:
         return ends_of(outcome, ledger)
 
 
 def _ledger_verifies(run: ChaosRun) -> Iterator[str]:
     home = run.places.coordinator
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(home))))
         if not report.ok:
             yield str(report)
@@ -177,7 +176,7 @@ def _ledger_verifies(run: ChaosRun) -> Iterator[str]:
 
 
 def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
-    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator)) as ledger:
         state = replayed(ledger)
     for part in fields(state):
         live, value = getattr(run.seen.live, part.name), getattr(state, part.name)
@@ -187,7 +186,7 @@ def _replay_gives_the_state(run: ChaosRun) -> Iterator[str]:
 
 def _kept_states_give_the_state(run: ChaosRun) -> Iterator[str]:
     """Keep the state after half of the entries, and after all but a few; go on from there."""
-    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator)) as ledger:
         size, state, kept = ledger.size, State(), dict[int, bytes]()
         for stop in (size // 2, max(size - _TAIL, size // 2), size):
             fold(state, ledger.entries(state.size, stop))
@@ -209,7 +208,7 @@ def _commands_are_carried_out_once(run: ChaosRun) -> Iterator[str]:
 
 
 def _receipts_are_true(run: ChaosRun) -> Iterator[str]:
-    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator)) as ledger:
         for device, receipt in run.seen.receipts:
             if not isinstance(receipt.answer, Accepted):
                 continue
@@ -358,7 +357,7 @@ def _verdicts_can_be_made_again(run: ChaosRun) -> Iterator[str]:
 
 
 def _stories(run: ChaosRun) -> list[RolloutStory]:
-    with LedgerReader.open_read_only(ledger_path(run.places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(run.places.coordinator)) as ledger:
         return stories(run.outcome.state, ledger)
 
 
@@ -377,7 +376,7 @@ def _means_can_be_made_again(run: ChaosRun) -> Iterator[str]:
     """Average the answers of every round anew, which the fleets of chaos keep."""
     home = run.places.coordinator
     networks = ModelMaker(home, BlobStore(blob_folder(home))).networks
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         state = State()
         for entry in ledger.entries():
             body = read_entry(entry.kind, entry.body)

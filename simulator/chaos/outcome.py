@@ -13,7 +13,6 @@ from fleetledger.coordinator.core.folding import fold
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.models.state import ModelVersion
 from fleetledger.device_agent.core.state import AgentRecords
 from fleetledger.device_agent.store.rows import load_records
@@ -57,7 +56,7 @@ class FleetOutcome:
 
 def read_outcome(places: Places) -> FleetOutcome:
     """Read what a run left; its programs may still be there, but do nothing."""
-    with LedgerReader.open_read_only(ledger_path(places.coordinator), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(places.coordinator)) as ledger:
         state = replayed(ledger)
     return FleetOutcome(state, {name: _records(folder) for name, folder in places.states.items()})
 

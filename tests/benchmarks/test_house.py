@@ -15,7 +15,7 @@ from benchmarks.house.programs import assemblies, statements
 from benchmarks.house.shelves import arrows_up
 from benchmarks.house.source import Source
 
-MOST_FILES_OF_A_KIND = 4.8  # 4.5 until entries were counted by day, judged and retired
+MOST_FILES_OF_A_KIND = 4.9  # 4.8 until kinds stood apart from bodies, so that no circle is left
 PROGRAMS = ["coordinator.assembling", "device_agent.assembling"]
 
 FORMER = {

@@ -73,7 +73,7 @@ ACTIONS = (
     *(f"coordinator {verb}" for verb in ("revoke", "settle")),
     *(f"dashboard {verb}" for verb in ("link", "token")),
     *(f"device {verb}" for verb in ("pin", "replaced", "retire", "tag")),
-    *(f"ledger {verb}" for verb in ("count-in", "explore", "export", "mirror", "rebuild")),
+    *(f"ledger {verb}" for verb in ("count-in", "explore", "export", "mirror")),
     *(f"ledger {verb}" for verb in ("restore", "retract")),
     *(f"model {verb}" for verb in ("adapt", "export", "export-backbone", "hold")),
     *(f"model {verb}" for verb in ("import", "import-backbone")),

@@ -17,7 +17,6 @@ from fleetledger.coordinator.ledger.mirror import Mirror
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.restore import LedgerOwner, restore
 from fleetledger.coordinator.paths import blob_folder
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.devices.entries import DeviceProblem
 from fleetledger.coordinator.topics.models.entries import ModelDesired, ModelExported, ModelSolved
@@ -106,7 +105,7 @@ def restore_coordinator(fleet: MemoryFleet, place: Path) -> None:
     kept.rename(home)
     key = public_key(home)
     assert key is not None
-    restore(place, home, LedgerOwner(FLEET, key, Prunings()), TABLES)
+    restore(place, home, LedgerOwner(FLEET, key, Prunings()))
     fleet.coordinator = MemoryCoordinator(home, fleet.broker)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fleetledger.coordinator.ledger.rebuild import compare
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.joined import joined_model
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
@@ -103,7 +102,6 @@ def test_a_fleet_learns_a_second_stage_with_exemplars_and_only_the_network_moves
     report = verify(fleet.coordinator.engine.ledger, fleet.coordinator.blobs)
     assert report.ok, str(report)
     assert network.backbone.frozen.digest not in report.pruned
-    assert not compare(fleet.coordinator.engine.ledger).differences
 
 
 @pytest.mark.nightly

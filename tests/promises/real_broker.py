@@ -30,7 +30,6 @@ from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import FILE_NAME
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.schemas.contributions import Contribution
@@ -261,7 +260,7 @@ def _trouble(fleet: RealFleet, count: int, kills: Kills, random: Random) -> None
 
 def check_ledger(fleet: RealFleet, receipts: dict[tuple[DeviceId, int], int]) -> None:
     """Hold the ledger to what was given: each once, with its payload, where its receipt says."""
-    with LedgerReader.open_read_only(ledger_path(fleet.home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger:
         accepted = list(ledger.entries(kind=ContributionAccepted.kind))
         report = verify(ledger, Blobs(ledger, BlobStore(blob_folder(fleet.home))))
     assert len(accepted) == len(fleet.given)
@@ -278,8 +277,8 @@ def check_mirror(fleet: RealFleet, target: Path) -> None:
     _carry_out("ledger", "mirror", str(fleet.mirror), "--home", str(fleet.home))
     _carry_out("ledger", "restore", str(fleet.mirror), "--home", str(target), "--key", str(key))
     with (
-        LedgerReader.open_read_only(ledger_path(fleet.home), TABLES) as ledger,
-        LedgerReader.open_read_only(ledger_path(target), TABLES) as restored,
+        LedgerReader.open_read_only(ledger_path(fleet.home)) as ledger,
+        LedgerReader.open_read_only(ledger_path(target)) as restored,
     ):
         assert (restored.size, restored.root) == (ledger.size, ledger.root)
         report = verify(restored, Blobs(restored, BlobStore(blob_folder(target))))

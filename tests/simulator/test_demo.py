@@ -19,7 +19,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.simulator.cli import BrokerOption, FormOption, _of_demo
 from fleetledger.simulator.datasets.digits import split_digits
@@ -107,7 +106,7 @@ def test_the_ledger_verifies_and_counts_every_image_once(two_agents):
     folder, _, _ = two_agents
     home, counts = folder.root / "coordinator", split_digits(seed=3).train.counts()
     samples: dict[str, int] = {}
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         assert verify(ledger, Blobs(ledger, BlobStore(str(blob_folder(home))))).ok
         for entry in ledger.entries(kind="contribution.accepted"):
             assert entry.body["replaces"] is None

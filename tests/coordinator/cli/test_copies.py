@@ -25,7 +25,6 @@ from fleetledger.coordinator.ledger.mirror_notes import write_note as write_mirr
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.schemas.values import FleetId
 
@@ -47,7 +46,7 @@ def home(new_home: Path) -> Path:
 
 
 def append(home: Path, count: int) -> None:
-    with Ledger.open(ledger_path(home), TABLES, sign_note=note_signer(home, FLEET)) as ledger:
+    with Ledger.open(ledger_path(home), sign_note=note_signer(home, FLEET)) as ledger:
         ledger.append([EntryDraft("pear.seen", "operator", {"n": n}) for n in range(count)])
 
 

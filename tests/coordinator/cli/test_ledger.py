@@ -1,4 +1,4 @@
-"""`fleetledger ledger tail | show | verify | rebuild`, run as commands."""
+"""`fleetledger ledger tail | show | verify`, run as commands."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.reading.sentences import SENTENCES
-from fleetledger.coordinator.serving import verifying
 from fleetledger.schemas.values import Digest
-from tests.coordinator.ledger.support import LARGE, TABLES, draft, fill, open_store, tampering
-
-
-@pytest.fixture(autouse=True)
-def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "TABLES", TABLES)
-    monkeypatch.setattr(verifying, "TABLES", TABLES)
+from tests.coordinator.ledger.support import LARGE, draft, fill, open_store, tampering
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ def test_tail_prints_the_newest_entries_as_columns(home: Path) -> None:
 
 
 def test_a_terminal_gets_a_table_with_texts_as_they_are(home: Path) -> None:
-    with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+    with Ledger.open(home / "ledger" / "ledger.db") as ledger:
         ledger.append([EntryDraft("class.named", "operator", {"name": "[bold]Katze"})])
     code, out, _ = run("tail", "-n", "1", "--home", str(home), FORCE_COLOR="1", COLUMNS="120")
     assert code == 0
@@ -56,7 +49,7 @@ def test_a_terminal_gets_a_table_with_texts_as_they_are(home: Path) -> None:
 
 
 def test_tail_prints_twenty_unless_told_otherwise(home: Path) -> None:
-    with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+    with Ledger.open(home / "ledger" / "ledger.db") as ledger:
         ledger.append([draft(n) for n in range(12, 30)])
     assert len(run("tail", "--home", str(home))[1].splitlines()) == 20
 
@@ -71,8 +64,7 @@ def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
         # A shell's background jobs ignore SIGINT, and what they start inherits that.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from fleetledger.coordinator.cli import ledger as cli;"
-        "from tests.coordinator.ledger.support import TABLES;"
-        "cli.TABLES = TABLES; cli.app()"
+        "cli.app()"
     )
     with subprocess.Popen(
         [sys.executable, "-u", "-c", command, "tail", "-n", "1", "--follow", "--home", str(home)],
@@ -81,7 +73,7 @@ def test_tail_follows_new_entries_until_it_is_interrupted(home: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("11\t")
-        with Ledger.open(home / "ledger" / "ledger.db", TABLES) as ledger:
+        with Ledger.open(home / "ledger" / "ledger.db") as ledger:
             ledger.append([draft(12)])
         assert process.stdout.readline().startswith("12\t")
         process.send_signal(signal.SIGINT)
@@ -131,28 +123,7 @@ def test_verify_looks_for_blobs_where_the_settings_say(home: Path) -> None:
     assert "fleet" in err
 
 
-def test_rebuild_says_what_differed_and_mends_it(home: Path) -> None:
-    with tampering(home / "ledger" / "ledger.db") as connection:
-        connection.execute("UPDATE parts SET accepted = 5 WHERE device = 'device-2'")
-    assert run("verify", "--home", str(home))[0] == 1
-    code, out, _ = run("rebuild", "--home", str(home))
-    assert code == 0
-    assert out == (
-        "1 table with 2 rows from 12 entries; 1 row differed, first projection parts, "
-        "row device-2: accepted should be 4, found 5\n"
-    )
-    assert run("verify", "--home", str(home))[0] == 0
-    assert run("rebuild", "--home", str(home))[1].endswith("; nothing differed\n")
-
-
-def test_rebuild_beside_a_running_coordinator_is_refused(home: Path) -> None:
-    with Ledger.open(home / "ledger" / "ledger.db", TABLES):
-        code, _, err = run("rebuild", "--home", str(home))
-    assert code == 1
-    assert "is writing this ledger" in err
-
-
-@pytest.mark.parametrize("verb", [["tail"], ["show", "0"], ["verify"], ["rebuild"]])
+@pytest.mark.parametrize("verb", [["tail"], ["show", "0"], ["verify"]])
 def test_a_home_without_a_ledger_is_a_usage_error(tmp_path: Path, verb: list[str]) -> None:
     code, _, err = run(*verb, "--home", str(tmp_path))
     assert code == 2

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fleetledger import command_line
 from fleetledger.coordinator.reading import reports
 from fleetledger.schemas.shown import OUTPUT_VARIABLE, as_tsv, tsv_columns
-from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.every_kind.facts import unpack
 from tests.docs.command_schemas import REPORTS, schema_of
 
 COMMANDS = (
@@ -37,9 +37,7 @@ def shown_by(command: str) -> str:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = unpack(tmp_path_factory.mktemp("home"))
-    run(home, "rebuild")
-    return home
+    return unpack(tmp_path_factory.mktemp("home"))
 
 
 def said(home: Path, command: str, form: str) -> str:

@@ -13,7 +13,6 @@ from fleetledger.coordinator.errors import CommandError, KeyFileError, TrustErro
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.engine import carry_out_waiting
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.releases import views as release_views
@@ -77,7 +76,7 @@ def test_the_first_root_names_all_keys_and_most_of_the_root_keys_must_agree(
     assert rooted.root.release_keys == (home_key,)
     assert rooted.root.coordinator_keys == (public_key(rooted.home),)
     assert SignedRoot.read(rooted.draft(1).read_bytes()).document == rooted.root
-    with LedgerReader.open_read_only(ledger_path(rooted.home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(rooted.home)) as ledger:
         assert next(entry.kind for entry in ledger.entries()) == "root.published"
     assert "release keys orchard/release" in rooted.trust("show")
 
@@ -206,5 +205,5 @@ def test_a_key_is_never_written_over(rooted: Office) -> None:
 def test_the_ledger_verifies_with_roots_in_it(rooted: Office) -> None:
     signers = rooted.keys("b", "c", option="--sign-with")
     rooted.trust("revoke", name_of(rooted.key("a")), *signers)
-    with LedgerReader.open_read_only(ledger_path(rooted.home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(rooted.home)) as ledger:
         assert [entry.kind for entry in ledger.entries()].count("root.published") == 2

@@ -9,12 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.coordinator.every_kind.facts import run, unpack
+from tests.coordinator.every_kind.facts import unpack
 
 
 def test_it_is_drawn_again_until_interrupted(tmp_path: Path) -> None:
     home = unpack(tmp_path / "home")
-    run(home, "rebuild")
     command = [sys.executable, "-m", "fleetledger", "coordinator", "status", "--watch", "0.2"]
     shown, terminal = pty.openpty()
     with subprocess.Popen(

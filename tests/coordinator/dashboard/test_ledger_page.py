@@ -11,7 +11,6 @@ import pytest
 
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.transport.pages.people import Role
 from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
@@ -19,7 +18,7 @@ from tests.coordinator.dashboard.test_links import every_kind
 
 
 def test_an_empty_ledger_says_so(tmp_path: Path) -> None:
-    Ledger.open(ledger_path(tmp_path), TABLES).close()
+    Ledger.open(ledger_path(tmp_path)).close()
     page = told(browser(settled(tmp_path)), "/ledger")
     assert page["title"] == "The ledger is empty: nothing has happened yet."
     assert page["entries"] == []

@@ -28,7 +28,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.schemas.values import DeviceId
 from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.metrics.scraping import DEVICES, LIVE, NOW_NS
@@ -53,7 +52,7 @@ def size_of(home: Path) -> int:
 
 
 def add(home: Path, *devices: str) -> None:
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         for name in devices:
             body = {"device": name}
             draft = EntryDraft("device.admitted", "operator", body, DeviceId(name), (), NOW_NS)

@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlite_utils import Database
-
 from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
-from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
-from fleetledger.coordinator.ledger.projections import Projection, Projections
+from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from fleetledger.schemas.values import DeviceId, Digest
 
@@ -26,27 +23,6 @@ def draft(number: int, *, kind: str = "contribution.accepted", **more: object) -
     return EntryDraft(kind, str(device), body, device=device, **more)  # type: ignore[arg-type]
 
 
-def _count(db: Database, entry: Entry) -> None:
-    db.execute(
-        "INSERT INTO parts VALUES (?, 1, ?) ON CONFLICT (device) DO UPDATE SET"
-        " accepted = accepted + 1, newest = excluded.newest",
-        (entry.device, entry.index),
-    )
-
-
-def _forget(db: Database, entry: Entry) -> None:
-    db.execute("DELETE FROM parts WHERE device = ?", (entry.device,))
-
-
-PARTS = Projection(
-    name="parts",
-    columns={"device": str, "accepted": int, "newest": int},
-    key=("device",),
-    rules={"contribution.accepted": _count, "contribution.withdrawn": _forget},
-)
-TABLES = Projections([PARTS])
-
-
 def open_store(folder: Path) -> BlobStore:
     return BlobStore(folder / "blobs")
 
@@ -54,7 +30,7 @@ def open_store(folder: Path) -> BlobStore:
 def fill(folder: Path) -> Path:
     """Write a ledger of 12 entries in 3 groups, with a small and a large blob; return its path."""
     path = folder / "ledger.db"
-    with Ledger.open(path, TABLES, clock=lambda: 1_000) as ledger:
+    with Ledger.open(path, clock=lambda: 1_000) as ledger:
         blobs = Blobs(ledger, open_store(folder))
         small = blobs.stage([SMALL, LARGE])
         named = (Digest.of(SMALL), Digest.of(LARGE))

@@ -1,4 +1,4 @@
-"""A group is committed whole, with checkpoint, blobs and projections, or leaves nothing."""
+"""A group is committed whole, with checkpoint and blobs, or leaves nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
 
 from fleetledger.coordinator.errors import (
     BlobError,
@@ -20,12 +19,11 @@ from fleetledger.coordinator.errors import (
     LedgerWriteError,
 )
 from fleetledger.coordinator.ledger.entries import Entry, EntryDraft
-from fleetledger.coordinator.ledger.projections import Projection, Projections
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES, Ledger
 from fleetledger.schemas.proofs.tree import EMPTY_ROOT, Frontier
 from fleetledger.schemas.values import Digest
-from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
+from tests.coordinator.ledger.support import draft, fill, tampering
 
 
 @pytest.fixture
@@ -152,26 +150,8 @@ def test_a_bad_entry_anywhere_in_a_group_stores_nothing_of_it(path: Path) -> Non
         assert state(ledger) == before
 
 
-def test_a_projection_that_fails_stores_nothing_and_the_next_append_works(path: Path) -> None:
-    def fail(db: Database, entry: Entry) -> None:
-        db.execute("INSERT INTO t VALUES (1)")
-        raise KeyError(entry.index)
-
-    tables = Projections([Projection("t", {"x": int}, ("x",), {"bad": fail})])
-    with Ledger.open(path, tables) as ledger:
-        ledger.append([draft(0)])
-        before = state(ledger)
-        with pytest.raises(KeyError):
-            ledger.append([draft(1), EntryDraft("bad", "b", {})], {Digest.of(b"x"): b"x"})
-        assert state(ledger) == before
-        assert ledger.db.execute("SELECT count(*) FROM t").fetchone() == (0,)
-        ledger.append([draft(1)])
-    with Ledger.open(path, tables) as ledger:
-        assert ledger.size == 2
-
-
 def test_a_full_disk_stores_nothing_and_the_next_append_works(path: Path) -> None:
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         ledger.append([draft(0)])
         before = state(ledger)
         pages = ledger.db.execute("PRAGMA page_count").fetchone()[0]
@@ -182,7 +162,7 @@ def test_a_full_disk_stores_nothing_and_the_next_append_works(path: Path) -> Non
         assert state(ledger) == before
         ledger.db.execute("PRAGMA max_page_count = 1000000")
         ledger.append(big)
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         assert ledger.size == 21
 
 
@@ -296,7 +276,7 @@ def test_a_writer_does_not_append_to_entries_that_miss_their_checkpoint(path: Pa
     with tampering(path) as connection:
         connection.execute("DELETE FROM entry WHERE idx = 11")
     with pytest.raises(LedgerCorruptError, match="newest checkpoint: size and root should be 11"):
-        Ledger.open(path, TABLES)
+        Ledger.open(path)
 
 
 @pytest.mark.parametrize(

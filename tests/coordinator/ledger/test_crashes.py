@@ -11,16 +11,16 @@ from pathlib import Path
 from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
-from tests.coordinator.ledger.support import TABLES, open_store
+from tests.coordinator.ledger.support import open_store
 
 WRITER = """
 import sys
 from pathlib import Path
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.schemas.values import Digest
-from tests.coordinator.ledger.support import TABLES, draft
+from tests.coordinator.ledger.support import draft
 
-with Ledger.open(Path(sys.argv[1]) / "ledger.db", TABLES) as ledger:
+with Ledger.open(Path(sys.argv[1]) / "ledger.db") as ledger:
     while True:
         content = str(ledger.size).encode()
         blob = Digest.of(content)
@@ -50,7 +50,7 @@ def test_nothing_reported_is_lost_when_the_writer_is_killed(tmp_path: Path) -> N
     rng = random.Random(5)
     for _ in range(5):
         index, root = write_and_kill(tmp_path, rng.uniform(0.02, 0.15))
-        with LedgerReader.open_read_only(tmp_path / "ledger.db", TABLES) as reader:
+        with LedgerReader.open_read_only(tmp_path / "ledger.db") as reader:
             assert reader.size > index
             roots = {checkpoint.size: checkpoint.root for checkpoint in reader.checkpoints()}
             assert roots[index + 1] == root

@@ -22,7 +22,6 @@ from fleetledger.coordinator.ledger.keys import (
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.values import FleetId
@@ -100,6 +99,6 @@ def test_verify_names_a_note_that_does_not_belong_to_its_checkpoint(
 
 
 def _verified(home: Path) -> VerificationReport:
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         blobs = Blobs(ledger, BlobStore(home / "blobs"))
         return verify(ledger, blobs, read_note=note_reader(home, FLEET))

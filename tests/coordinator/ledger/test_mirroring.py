@@ -39,7 +39,7 @@ from fleetledger.coordinator.topics.rounds.prunings import Prunings
 from fleetledger.schemas.values import Digest, FleetId
 from fleetledger.simulator.chaos.disk import Disk, Drive
 from fleetledger.simulator.chaos.volume import Volume
-from tests.coordinator.ledger.support import LARGE, SMALL, TABLES, draft
+from tests.coordinator.ledger.support import LARGE, SMALL, draft
 from tests.simulator.chaos.cutting import cuts
 
 FLEET = FleetId("orchard")
@@ -59,7 +59,7 @@ class Home:
 
     def append(self, *sizes: int, name: str = "") -> None:
         with Ledger.open(
-            ledger_path(self.folder), TABLES, sign_note=note_signer(self.folder, FLEET)
+            ledger_path(self.folder), sign_note=note_signer(self.folder, FLEET)
         ) as ledger:
             blobs = Blobs(ledger, self.store)
             for size in sizes:
@@ -70,7 +70,7 @@ class Home:
 
     def append_drafts(self, drafts: list[EntryDraft]) -> None:
         signer = note_signer(self.folder, FLEET)
-        with Ledger.open(ledger_path(self.folder), TABLES, sign_note=signer) as ledger:
+        with Ledger.open(ledger_path(self.folder), sign_note=signer) as ledger:
             ledger.append(drafts)
 
     @property
@@ -81,7 +81,7 @@ class Home:
         """Bring a mirror up to date; return the sizes of its checkpoints on the way."""
         read_note = note_reader(self.folder, FLEET)
         assert read_note is not None
-        with LedgerReader.open_read_only(ledger_path(self.folder), TABLES) as ledger:
+        with LedgerReader.open_read_only(ledger_path(self.folder)) as ledger:
             steps = Mirror(location, read_note, Prunings, workers=workers).steps(
                 ledger, Blobs(ledger, self.store)
             )
@@ -98,14 +98,14 @@ def named_draft(number: int, name: str) -> EntryDraft:
 
 
 def restored(home: Home, location: str | Path, target: Path) -> Restored:
-    return restore(location, target, home.known, TABLES)
+    return restore(location, target, home.known)
 
 
 def assert_equal_up_to(home: Home, target: Path, size: int) -> None:
     """Hold a restored ledger to the one that was mirrored, and to the check of everything."""
     with (
-        LedgerReader.open_read_only(ledger_path(home.folder), TABLES) as ledger,
-        LedgerReader.open_read_only(ledger_path(target), TABLES) as copy,
+        LedgerReader.open_read_only(ledger_path(home.folder)) as ledger,
+        LedgerReader.open_read_only(ledger_path(target)) as copy,
     ):
         assert copy.size == size
         assert list(copy.entries()) == list(ledger.entries(0, size))
@@ -209,7 +209,7 @@ def test_what_retention_deleted_is_restored_as_deleted(home: Home, tmp_path: Pat
     gone = [Digest.of(content + b"256") for content in (SMALL, LARGE)]
     body = WeightsPruned(numbers=(1,), digests=tuple(gone), kept_rounds=1)
     home.append_drafts([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
-    with Ledger.open(ledger_path(home.folder), TABLES) as ledger:
+    with Ledger.open(ledger_path(home.folder)) as ledger:
         for digest in gone:
             prune(ledger, home.store, digest)
     home.mirror(tmp_path / "mirror")
@@ -236,7 +236,7 @@ def test_a_blob_marked_as_deleted_without_an_entry_is_not_mirrored(
     home: Home, tmp_path: Path
 ) -> None:
     lost = Digest.of(LARGE + b"256")
-    with Ledger.open(ledger_path(home.folder), TABLES) as ledger:
+    with Ledger.open(ledger_path(home.folder)) as ledger:
         prune(ledger, home.store, lost)
     with pytest.raises(BlobMissingError, match=f"{lost}.*no entry of the ledger says so"):
         home.mirror(tmp_path / "mirror")
@@ -259,7 +259,7 @@ def test_answers_of_a_round_are_deleted_by_one_entry() -> None:
 
 def test_what_was_mirrored_before_retention_deleted_it_stays(home: Home, tmp_path: Path) -> None:
     home.mirror(tmp_path / "mirror")
-    with Ledger.open(ledger_path(home.folder), TABLES) as ledger:
+    with Ledger.open(ledger_path(home.folder)) as ledger:
         prune(ledger, home.store, Digest.of(LARGE + b"256"))
     assert restored(home, tmp_path / "mirror", tmp_path / "new").pruned == 0
 
@@ -410,7 +410,7 @@ def test_a_restoration_that_was_interrupted_begins_again(whole: Home, tmp_path: 
 
     whole.mirror(tmp_path / "mirror")
     with pytest.raises(EndError):
-        restore(tmp_path / "mirror", tmp_path / "new", whole.known, TABLES, progress=end)
+        restore(tmp_path / "mirror", tmp_path / "new", whole.known, progress=end)
     assert not ledger_path(tmp_path / "new").exists()
     restored(whole, tmp_path / "mirror", tmp_path / "new")
     assert_equal_up_to(whole, tmp_path / "new", SIZES[-1])

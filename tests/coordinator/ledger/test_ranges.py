@@ -18,7 +18,7 @@ from fleetledger.coordinator.ledger.verify import VerificationReport, verify
 from fleetledger.schemas.errors import SignatureError
 from fleetledger.schemas.proofs.checkpoint import Checkpoint
 from fleetledger.schemas.values import Digest, FleetId
-from tests.coordinator.ledger.support import TABLES, draft, open_store, tampering
+from tests.coordinator.ledger.support import draft, open_store, tampering
 
 SIZES = [0, 1, 15, 16, 17, 100, 256, 272]
 Cut = Callable[[int], None]
@@ -39,7 +39,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Cut:
 def fill(folder: Path, size: int) -> Path:
     """Write a ledger with groups of several sizes; every seventh entry names a blob."""
     path = folder / "ledger.db"
-    with Ledger.open(path, TABLES, clock=lambda: 1_000, sign_note=note_of) as ledger:
+    with Ledger.open(path, clock=lambda: 1_000, sign_note=note_of) as ledger:
         while ledger.size < size:
             start = ledger.size
             count = min(1 + start % 6, size - start)
@@ -61,7 +61,7 @@ def read_note(note: str) -> Checkpoint:
 
 
 def verified(path: Path) -> VerificationReport:
-    with LedgerReader.open_read_only(path, TABLES) as reader:
+    with LedgerReader.open_read_only(path) as reader:
         return verify(reader, Blobs(reader, open_store(path.parent)), None, read_note)
 
 
@@ -106,7 +106,6 @@ TAMPERED = [
     "DELETE FROM blob WHERE rowid > 5",
     "UPDATE blob SET content = x'00' WHERE rowid IN (3, 4)",
     "UPDATE blob SET content = NULL, state = 'pruned' WHERE rowid IN (3, 4)",
-    "UPDATE parts SET newest = 3",
 ]
 
 

@@ -13,7 +13,7 @@ from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.schemas.values import DeviceId
-from tests.coordinator.ledger.support import TABLES, draft, fill, tampering
+from tests.coordinator.ledger.support import draft, fill, tampering
 
 
 def test_ranges_and_kinds_select_entries(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_changed_entry_is_never_handed_out(tmp_path: Path) -> None:
 
 def test_a_ledger_whose_writer_died_is_read_from_its_log(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    ledger = Ledger.open(path, TABLES)
+    ledger = Ledger.open(path)
     ledger.append([draft(0)])
     copy = tmp_path / "copy"
     copy.mkdir()

@@ -20,7 +20,6 @@ from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import (
     LARGE,
     SMALL,
-    TABLES,
     draft,
     entry_row,
     fill,
@@ -37,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def verified(path: Path) -> VerificationReport:
-    with LedgerReader.open_read_only(path, TABLES) as reader:
+    with LedgerReader.open_read_only(path) as reader:
         return verify(reader, Blobs(reader, open_store(path.parent)))
 
 
@@ -64,12 +63,12 @@ def test_an_untouched_ledger_fits(path: Path) -> None:
 
 def test_an_empty_ledger_fits(tmp_path: Path) -> None:
     path = tmp_path / "empty" / "ledger.db"
-    Ledger.open(path, TABLES).close()
+    Ledger.open(path).close()
     assert verified(path).ok
 
 
 def test_the_writer_may_verify_and_go_on(path: Path) -> None:
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         assert verify(ledger, Blobs(ledger, open_store(path.parent))).ok
         ledger.append([draft(12)])
         seen: list[int] = []
@@ -78,7 +77,7 @@ def test_the_writer_may_verify_and_go_on(path: Path) -> None:
 
 
 def test_verifying_sees_one_state_while_the_writer_goes_on(path: Path) -> None:
-    with Ledger.open(path, TABLES) as ledger, LedgerReader.open_read_only(path, TABLES) as reader:
+    with Ledger.open(path) as ledger, LedgerReader.open_read_only(path) as reader:
         report = verify(
             reader,
             Blobs(reader, open_store(path.parent)),
@@ -235,7 +234,7 @@ def test_an_unreadable_blob_is_named(path: Path) -> None:
 
 def test_pruned_blobs_are_listed_and_are_no_mismatch(path: Path) -> None:
     store = open_store(path.parent)
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         prune(ledger, store, Digest.of(LARGE))
         prune(ledger, store, Digest.of(SMALL))
     report = verified(path)
@@ -251,30 +250,23 @@ def test_a_blob_that_is_marked_as_deleted_and_of_which_no_entry_says_so_is_a_mis
         open_store(path.parent),
         WeightsPruned(numbers=(1,), digests=(Digest.of(SMALL),), kept_rounds=1),
     )
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         prune(ledger, store, Digest.of(SMALL))
         ledger.append([EntryDraft(body.kind, "coordinator", body.model_dump(mode="json"))])
-    with LedgerReader.open_read_only(path, TABLES) as reader:
+    with LedgerReader.open_read_only(path) as reader:
         assert verify(reader, Blobs(reader, store), prunings=Prunings()).ok
-    with Ledger.open(path, TABLES) as ledger:
+    with Ledger.open(path) as ledger:
         prune(ledger, store, Digest.of(LARGE))
-    with LedgerReader.open_read_only(path, TABLES) as reader:
+    with LedgerReader.open_read_only(path) as reader:
         report = verify(reader, Blobs(reader, store), prunings=Prunings())
     assert report.mismatch is not None
     assert f"blob {Digest.of(LARGE)} should be held, or deleted by an entry" in str(report)
-
-
-def test_an_edited_projection_row_is_named(path: Path) -> None:
-    with tampering(path) as connection:
-        connection.execute("UPDATE parts SET newest = 3 WHERE device = 'device-2'")
-    assert str(mismatch(path)) == "projection parts, row device-2: newest should be 11, found 3"
 
 
 def test_of_several_mismatches_the_first_is_named(path: Path) -> None:
     open_store(path.parent).delete(Digest.of(LARGE))
     with tampering(path) as connection:
         connection.execute("UPDATE entry SET actor = 'x' WHERE idx IN (7, 9)")
-        connection.execute("UPDATE parts SET newest = 0")
     assert mismatch(path).index == 5
     with tampering(path) as connection:
         connection.execute("UPDATE entry SET actor = 'x' WHERE idx = 4")

@@ -19,7 +19,6 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.joined import joined_model
 from fleetledger.coordinator.making.network_maker import NetworkMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.lineages.entries import Successor
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.coordinator.topics.rounds.prunings import Prunings
@@ -155,7 +154,7 @@ def test_it_cannot_freeze_for_a_method_of_whole_pictures(desk: PixelDesk) -> Non
 
 
 def test_the_ledger_and_its_blobs_fit(desk: PixelDesk) -> None:
-    with LedgerReader.open_read_only(ledger_path(desk.folder), TABLES) as reader:
+    with LedgerReader.open_read_only(ledger_path(desk.folder)) as reader:
         report = verify(
             reader, Blobs(reader, BlobStore(blob_folder(desk.folder))), prunings=Prunings()
         )

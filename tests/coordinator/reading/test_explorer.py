@@ -18,7 +18,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.explorer import _KEYS, _VIEWS
-from fleetledger.coordinator.reading.tables import TABLES
 from tests.coordinator.every_kind.facts import unpack
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -36,7 +35,7 @@ def explore(home: Path, *options: str) -> str:
 def ready(folder: Path) -> Path:
     """Return a home that a coordinator of this program has opened."""
     home = unpack(folder)
-    Ledger.open(ledger_path(home), TABLES).close()
+    Ledger.open(ledger_path(home)).close()
     return home
 
 
@@ -100,7 +99,7 @@ def test_what_devices_measured_last_adds_up_to_what_models_say(db: sqlite3.Conne
 def test_it_is_written_beside_a_running_coordinator_and_touches_no_ledger(tmp_path: Path) -> None:
     home = ready(tmp_path)
     before = ledger_path(home).read_bytes()
-    with Ledger.open(ledger_path(home), TABLES):
+    with Ledger.open(ledger_path(home)):
         said = explore(home, "--out", str(tmp_path / "elsewhere.db"))
     assert f"datasette {tmp_path / 'elsewhere.db'} --open" in said
     assert ledger_path(home).read_bytes() == before

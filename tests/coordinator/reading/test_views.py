@@ -18,7 +18,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.devices.entries import DevicesHeard, DevicesSilent
@@ -84,7 +83,7 @@ def story() -> Bench:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A coordinator's home whose ledger holds the story."""
-    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+    with Ledger.open(ledger_path(tmp_path)) as ledger:
         for body, device, time_ns in story().entries:
             values = body.model_dump(mode="json")
             draft = EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)
@@ -170,7 +169,7 @@ def test_models_show_where_they_run(home: Path) -> None:
 
 def write(home: Path, bench: Bench) -> None:
     """Write the entries of a bench into the ledger of `home`."""
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         for body, device, time_ns in bench.entries:
             values = body.model_dump(mode="json")
             ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])

@@ -20,7 +20,6 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.making import model_maker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.replay import comparing
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.coordinator.topics.models.entries import ModelSolved
@@ -144,7 +143,7 @@ def test_a_contribution_in_place_of_another_gives_another_sum(home: Path) -> Non
         rows = before.db.execute("SELECT digest, content FROM blob WHERE content IS NOT NULL")
         small = {Digest(digest): content for digest, content in rows.fetchall()}
         drafts = [_with_aggregate(entry, first.version, other) for entry in before.entries()]
-    with Ledger.open(ledger_path(rewritten), TABLES) as ledger:
+    with Ledger.open(ledger_path(rewritten)) as ledger:
         ledger.append(drafts, small)
     code, out = replay(rewritten, "--version", "1")
     assert code == 1
@@ -163,7 +162,7 @@ def test_a_stored_head_that_was_altered_is_told_apart_from_the_one_that_was_made
     home: Path,
 ) -> None:
     head = next(iter(solved(home).values())).head
-    with Ledger.open(ledger_path(home), TABLES) as ledger, ledger.db.conn:
+    with Ledger.open(ledger_path(home)) as ledger, ledger.db.conn:
         ledger.db.execute("UPDATE blob SET content = x'00' WHERE digest = ?", [head])
     code, out = replay(home, "--version", "1")
     assert code == 1
@@ -174,7 +173,7 @@ def test_a_pruned_contribution_is_named_with_what_can_no_longer_be_made(home: Pa
     models = list(solved(home).values())
     index = inputs(home, models[0])[1]
     gone = payload(home, index)
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         prune(ledger, BlobStore(blob_folder(home)), gone)
     code, out = replay(home, "--all")
     assert code == 0, "nothing differs"

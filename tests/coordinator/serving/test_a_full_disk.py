@@ -20,7 +20,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -160,7 +159,7 @@ def test_nothing_that_is_done_while_the_disk_is_full_grows_with_history(
     state = coordinator.engine.core.state
     coordinator.close()
     monkeypatch.undo()
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         assert verify(ledger, Blobs(ledger, BlobStore(blob_folder(home)))).ok
     assert LedgerEngine.open(home, Rules()).core.state == state
 

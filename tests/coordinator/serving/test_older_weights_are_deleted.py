@@ -12,7 +12,6 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.coordinator.topics.models.entries import ModelExported
@@ -61,7 +60,7 @@ def test_the_bytes_go_and_the_ledger_says_which_were_deleted(tmp_path: Path) -> 
     assert coordinator.blobs.has(network.weights.digest)
     device.close()
     coordinator.close()
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as reader:
+    with LedgerReader.open_read_only(ledger_path(tmp_path)) as reader:
         report = verify(
             reader, Blobs(reader, BlobStore(blob_folder(tmp_path))), prunings=Prunings()
         )

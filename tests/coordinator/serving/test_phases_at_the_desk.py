@@ -17,7 +17,6 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.networks import prepare_network
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportNetwork
 from fleetledger.coordinator.topics.models.entries import ModelExported
@@ -157,7 +156,7 @@ def test_a_stage_of_two_rounds_ends_as_a_model_and_a_ledger_that_verifies(desk: 
     (closed,) = desk.told(StageClosed)
     assert isinstance(closed, StageClosed)
     assert closed.reason == "4 rounds"
-    with LedgerReader.open_read_only(ledger_path(desk.folder), TABLES) as reader:
+    with LedgerReader.open_read_only(ledger_path(desk.folder)) as reader:
         report = verify(
             reader, Blobs(reader, BlobStore(blob_folder(desk.folder))), prunings=Prunings()
         )

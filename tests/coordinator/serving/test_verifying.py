@@ -20,7 +20,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving import verifying
 from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import load
@@ -36,7 +35,7 @@ ENTRIES = 2 * RANGE + 100
 @pytest.fixture(scope="module")
 def many_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = unpack(tmp_path_factory.mktemp("kinds"))
-    Ledger.open(ledger_path(home), TABLES).close()  # its tables are those of now
+    Ledger.open(ledger_path(home)).close()  # its tables are those of now
     return home
 
 
@@ -48,7 +47,7 @@ def home(tmp_path: Path, many_kinds: Path) -> Path:
 @pytest.fixture(scope="module")
 def long_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("long")
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         for start in range(0, ENTRIES, 1000):
             stop = min(start + 1000, ENTRIES)
             ledger.append([draft(n, kind="noted") for n in range(start, stop)])
@@ -211,7 +210,7 @@ def test_where_nothing_can_be_noted_it_is_verified_all_the_same(
 
 
 def test_it_looks_at_one_state_while_the_writer_goes_on(long_home: Path) -> None:
-    with Ledger.open(ledger_path(long_home), TABLES) as ledger:
+    with Ledger.open(ledger_path(long_home)) as ledger:
         report = verify_home(
             what(long_home), progress=lambda _: ledger.append([draft(0, kind="noted")]) and None
         )
@@ -221,7 +220,7 @@ def test_it_looks_at_one_state_while_the_writer_goes_on(long_home: Path) -> None
 
 def test_a_process_that_is_killed_is_told(long_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "_WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(verifying, "_tables", _die)
+    monkeypatch.setattr(verifying, "_states", _die)
     with pytest.raises(LedgerError, match="was killed; give fewer --jobs"):
         verify_home(what(long_home), jobs=2)
 

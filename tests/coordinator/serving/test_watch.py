@@ -23,7 +23,6 @@ from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.making.workshop import Finished, Workshop
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.transport.clock import Clock
@@ -154,7 +153,7 @@ def test_a_lost_connection_has_its_date(watched: Watched) -> None:
 def test_a_coordinator_that_stands_still_is_told_from_one_that_ended(tmp_path: Path) -> None:
     write_home(tmp_path)
     late = live(written_ns=NOW - 60 * 10**9)
-    holder = Ledger.open(ledger_path(tmp_path), TABLES)
+    holder = Ledger.open(ledger_path(tmp_path))
     with ledger_of(tmp_path) as ledger:
         stands = fleet_now(ledger, late, NOW)
         assert stands.coordinator.process == os.getpid()

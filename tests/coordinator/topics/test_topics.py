@@ -13,7 +13,6 @@ from fleetledger import coordinator
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.state import ENTRY_KINDS, KINDS, TOPICS, State
 from fleetledger.coordinator.reading.sentences import SENTENCES
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.round_bench import RoundBench
 from tests.coordinator.reading.test_views import story
@@ -73,11 +72,6 @@ def test_a_topic_follows_kinds_of_topics_before_it_alone() -> None:
     for topic in TOPICS:
         assert {item.body for item in topic.follows} <= before, topic.name
         before |= {kind.body for kind in topic.kinds}
-
-
-def test_tables_follow_kinds_that_there_are() -> None:
-    ruled = {kind for table in TABLES.tables for kind in (*table.rules, *table.runs)}
-    assert ruled <= set(ENTRY_KINDS)
 
 
 def test_an_entry_changes_the_parts_of_those_topics_alone_that_take_it() -> None:

@@ -24,7 +24,6 @@ from fleetledger.coordinator.live.snapshot import (
     LiveSnapshot,
 )
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceProblem, DeviceTagged
 from fleetledger.schemas.health import DeviceHealth, ThermalZone
 from fleetledger.schemas.presence import Capabilities
@@ -179,7 +178,7 @@ def _born(device: DeviceId) -> tuple[EntryBody, DeviceId]:
 
 
 def _add(home: Path, time_ns: int, said: Iterable[tuple[EntryBody, DeviceId | None]]) -> None:
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         ledger.append(
             [
                 EntryDraft(

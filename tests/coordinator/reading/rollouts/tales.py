@@ -11,7 +11,6 @@ from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.devices.entries import DeviceAdmitted
 from fleetledger.coordinator.topics.models.entries import DeviceModelStatus, ModelSolved
 from fleetledger.coordinator.topics.rollouts.entries import (
@@ -182,7 +181,7 @@ class Tale:
 
     def write(self, home: Path) -> Path:
         """Write the ledger into a home."""
-        with Ledger.open(ledger_path(home), TABLES) as ledger:
+        with Ledger.open(ledger_path(home)) as ledger:
             ledger.append(
                 [
                     EntryDraft(body.kind, actor, body.model_dump(mode="json"), device, (), time_ns)

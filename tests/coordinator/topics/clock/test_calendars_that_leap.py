@@ -10,7 +10,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.clock.commands import CorrectClock
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -186,7 +185,7 @@ def test_the_operator_sets_time_back_and_what_waits_waits_no_longer_than_before(
     coordinator.until(lambda: StageClosed.kind in coordinator.kinds())
     device.close()
     coordinator.close()
-    with LedgerReader.open_read_only(ledger_path(tmp_path), TABLES) as reader:
+    with LedgerReader.open_read_only(ledger_path(tmp_path)) as reader:
         store = BlobStore(blob_folder(tmp_path))
         assert verify(reader, Blobs(reader, store)).ok
 

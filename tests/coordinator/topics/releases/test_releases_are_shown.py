@@ -16,7 +16,6 @@ from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.sentences import SENTENCES
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.settings import CoordinatorSettings, load, write_new
 from fleetledger.coordinator.topics.models.commands import PushModel
@@ -34,7 +33,7 @@ from tests.schemas import signing
 
 def write_ledger(home: Path, bench: ReleasingBench) -> Path:
     write_new(home, CoordinatorSettings(fleet=signing.FLEET))
-    with Ledger.open(ledger_path(home), TABLES) as ledger:
+    with Ledger.open(ledger_path(home)) as ledger:
         for body, device, time_ns in bench.entries:
             values = body.model_dump(mode="json")
             blobs = ()  # nobody reads the files here

@@ -12,7 +12,6 @@ from fleetledger.coordinator.core.work import AverageRound
 from fleetledger.coordinator.ledger.entries import MAX_BODY_BYTES, EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.rounds import kinds, views
 from fleetledger.coordinator.topics.rounds.entries import (
     CohortContinued,
@@ -105,7 +104,7 @@ def test_a_replay_gives_the_same_state_as_was_lived_through() -> None:
 def test_lists_and_pages_know_all_who_were_asked(tmp_path: Path) -> None:
     bench = LargeBench()
     bench.open()
-    with Ledger.open(ledger_path(tmp_path), TABLES) as ledger:
+    with Ledger.open(ledger_path(tmp_path)) as ledger:
         for body, device, time_ns in bench.entries:
             values = body.model_dump(mode="json")
             ledger.append([EntryDraft(body.kind, "test", values, device, body.blobs, time_ns)])

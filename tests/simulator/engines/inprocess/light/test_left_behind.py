@@ -11,7 +11,6 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.tables import TABLES
 from fleetledger.coordinator.topics.contributions.entries import ContributionAccepted
 from fleetledger.schemas.values import DeviceId
 from fleetledger.simulator.engines.inprocess.engine import InProcessEngine
@@ -31,7 +30,7 @@ ONE, TWO = DeviceId("device-1"), DeviceId("device-2")
 def test_the_ledger_verifies_and_says_that_answers_were_not_kept(tmp_path: Path) -> None:
     light = learn(LightEngine, prepared(small(rounds={"per_stage": 1})), tmp_path)
     home = tmp_path / "coordinator"
-    with LedgerReader.open_read_only(ledger_path(home), TABLES) as ledger:
+    with LedgerReader.open_read_only(ledger_path(home)) as ledger:
         blobs = Blobs(ledger, BlobStore(blob_folder(home)))
         report = verify(ledger, blobs)
         answers = light.bodies(ContributionAccepted)
