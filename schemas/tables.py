@@ -14,6 +14,8 @@ from fleetledger.schemas.shown import Report
 from fleetledger.schemas.shown_commands import with_homes
 
 Rows = Sequence[Sequence[str]]
+_MOST_ROWS = 1_000
+"""Rows of a table that people are shown: 10,000 take a quarter of a minute to draw."""
 _IN_FRAMES, _PLAIN = 3, 2
 """Characters that a column takes beside its width."""
 
@@ -32,7 +34,10 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 def drawn(report: Report, width: int) -> RenderableType:
     """Return a report for people. Texts are not markup, because devices wrote some of them."""
     parts: list[RenderableType] = [Text(with_homes(line)) for line in report.above()]
-    parts += [table_of(one.title, one.heads, one.rows, width) for one in report.tables()]
+    for one in report.tables():
+        parts.append(table_of(one.title, one.heads, one.rows[:_MOST_ROWS], width))
+        if more := len(one.rows[_MOST_ROWS:]):
+            parts.append(Text(f"and {more:,} more; a pipe and --json have all"))
     return Group(*parts, *(Text(with_homes(line)) for line in report.below()))
 
 

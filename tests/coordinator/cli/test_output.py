@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import jsonschema
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetledger import command_line
 from fleetledger.coordinator.reading import reports
-from fleetledger.schemas.shown import OUTPUT_VARIABLE, as_tsv, tsv_columns
+from fleetledger.schemas.message import Strict
+from fleetledger.schemas.shown import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
+from fleetledger.schemas.tables import drawn
 from tests.coordinator.every_kind.facts import unpack
 from tests.docs.command_schemas import REPORTS, schema_of
 
@@ -80,6 +86,27 @@ def test_a_text_with_tabs_and_line_breaks_stays_in_its_cell() -> None:
         "",
         r"one\ttwo\nthree\x1b[1m",
     ]
+
+
+class Number(Strict):
+    number: Annotated[int, Column("number")]
+
+
+class Numbers(Report):
+    lines_field: ClassVar[str | None] = "numbers"
+    titles: ClassVar[Mapping[str, str]] = {"numbers": "Numbers"}
+    numbers: tuple[Number, ...]
+
+
+def test_people_see_a_thousand_lines_and_are_told_where_all_are() -> None:
+    report = Numbers(numbers=tuple(Number(number=n) for n in range(1_001)))
+    console = Console(file=io.StringIO(), width=80)
+    console.print(drawn(report, 80))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert " 999 " in said
+    assert " 1000 " not in said
+    assert "and 1 more; a pipe and --json have all" in said
+    assert len(as_tsv(report).splitlines()) == 1_002
 
 
 def test_a_form_that_is_none_is_refused(home: Path) -> None:
