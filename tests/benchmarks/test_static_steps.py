@@ -15,12 +15,10 @@ PATHS = step_paths()
 BY_DAY = (
     "fedhaf body",
     "rounds adapters",
-    "stsa first stage",
     "lga lga",
     "dcid distilling",
-    "fbl fbl",
 )
-"""A path of each method is compiled by day, its other losses by night: it takes some seconds."""
+"""A path of each kind of step is compiled by day, the others by night: it takes some seconds."""
 
 
 @pytest.fixture(autouse=True)

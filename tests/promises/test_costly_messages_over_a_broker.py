@@ -23,7 +23,14 @@ TRIES = 3
 @pytest.mark.broker
 @pytest.mark.skipif(find_mosquitto() is None, reason="needs mosquitto on the PATH")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if attack.costly])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "stranger" else pytest.param(name, marks=pytest.mark.nightly)
+        for name, attack in ATTACKS.items()
+        if attack.costly
+    ],
+)
 def test_honest_receipts_do_not_take_five_times_as_long_beside_costly_messages(
     tmp_path: Path, name: str
 ) -> None:

@@ -61,10 +61,10 @@ def test_every_consistency_proof_of_a_small_log_is_the_rfcs_and_holds() -> None:
             made.check(root(first), root(second))
 
 
-def test_ten_thousand_random_proofs_of_larger_logs_hold() -> None:
+def test_two_thousand_random_proofs_of_larger_logs_hold() -> None:
     chance = random.Random(1)
     roots = {size: root_at(NODES, size) for size in range(len(DATA) + 1)}
-    for _ in range(5000):
+    for _ in range(1000):
         size = chance.randint(1, len(DATA))
         index = chance.randrange(size)
         inclusion_proof(NODES, index, size).check(LEAVES[index], roots[size])

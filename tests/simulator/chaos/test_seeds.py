@@ -14,7 +14,7 @@ import pytest
 
 from fleetledger.simulator.chaos.trials import Trials
 
-BY_DAY, SEEDS, AT_ONCE = 10, 40, 10
+BY_DAY, SEEDS, AT_ONCE = 5, 40, 5
 
 
 def blocks(by_day: int, seeds: int, at_once: int) -> list[Any]:

@@ -134,7 +134,8 @@ def test_exemplars_kept_as_features_train_the_same_network(tmp_path: Path) -> No
     assert memories["features"] > 0
 
 
-@pytest.mark.parametrize("method", ["fedhaf", pytest.param("joint", marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # test_resuming.py by day
+@pytest.mark.parametrize("method", ["fedhaf", "joint"])
 def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     tmp_path: Path, method: str
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_run_with_a_small_budget_gets_to_the_end_round_by_round(
     assert [record.head for record in whole] == [record.head for record in ended]
 
 
+@pytest.mark.nightly  # on images by day, in test_runs.py
 def test_joint_training_on_features_remembers_what_federated_averaging_forgets(
     tmp_path: Path,
 ) -> None:

@@ -40,7 +40,13 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.mark.parametrize("make", FLEETS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        make if make in OTHERWISE_UNSEEN else pytest.param(make, marks=pytest.mark.nightly)
+        for make in FLEETS
+    ],
+)
 def test_no_page_scrolls_sideways_or_hides_a_part_of_a_table(
     make: Callable[[Path], Fleet], browser: Any, tmp_path: Path
 ) -> None:
