@@ -30,7 +30,7 @@ NAMES = ("one", "three", "two")
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[RoundFleet]:
-    """Three devices that have learned bars by statistics, and run the model of these."""
+    """Three devices that have learned bars by statistics, and run the model of all of these."""
     torch.set_num_threads(1)
     learned = RoundFleet.__new__(RoundFleet)
     # This machine runs all of them, and what else it has to: nobody's latency counts.
@@ -42,8 +42,10 @@ def fleet(tmp_path: Path) -> Iterator[RoundFleet]:
     for number, name in enumerate(NAMES):
         learned.add_with_bars(name, number)
     MemoryFleet.begin(learned, *BARS)
-    learned.until(lambda: evaluated(learned, 1))
     learned.until(lambda: learned.told(StageClosed))
+    # On a busy machine a model of some of the devices may come before that of all.
+    learned.until(lambda: [body.contributions for body in learned.told(ModelSolved)][-1:] == [3])
+    learned.until(lambda: evaluated(learned, learned.told(ModelSolved)[-1].version))
     yield learned
     learned.close()
 
@@ -68,7 +70,8 @@ def test_devices_train_it_judge_it_and_go_on_with_statistics(fleet: RoundFleet) 
     (verdict,) = fleet.told(RolloutMeasured)
     (gate,) = [one for one in verdict.gates if one.gate == "better"]
     assert (gate.outcome, gate.counts[-1]) == ("inconclusive", 1)
-    assert not [body for body in fleet.told(DeviceEvaluated) if body.version == 2]
+    (adapted,) = [body.version for body in fleet.told(ModelSolved) if body.method != "stsa"]
+    assert not [body for body in fleet.told(DeviceEvaluated) if body.version == adapted]
 
     for number, device in enumerate(fleet.devices.values()):
         put_pictures(device.data, "spot", range(100 * number, 100 * number + 16))
