@@ -160,6 +160,7 @@ class OperatorsYear:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # kits and TLS over a broker by day: tests/end_to_end
 @pytest.mark.broker
 def test_setting_up_many_devices_and_their_year(tmp_path: Path) -> None:
     """The fleet of the first page is that of the second; the coordinator also posts alerts."""

@@ -58,9 +58,9 @@ TRAINING = (
     "text-tiny",
 )
 """Need torch, also where it only learns the encoder."""
-BY_DAY = ("digits-fedhaf", "digits-stsa-adapted")
-"""Features of a frozen network, and a first stage that trains. The others are by night: `mqtt/`
-trains by rounds, with a proxy and on scenes, and DCID's programs are in `tests/end_to_end`."""
+BY_DAY = ("digits-fedhaf",)
+"""Features of a frozen network. The others are by night: `mqtt/` trains by rounds, and programs of
+DCID, LGA and FBL are in `tests/end_to_end`."""
 SUMS = ("digits", "digits-pooled")
 ROLLOUTS = ("digits-rollout-", "digits-adapter")
 NOT_HERE = {

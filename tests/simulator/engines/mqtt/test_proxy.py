@@ -16,7 +16,7 @@ from fleetledger.simulator.records import StageRecord
 from tests.simulator.engines.mqtt.small import processes_of
 from tests.simulator.rounds.small import Watching, prepared, with_proxy
 
-pytestmark = [pytest.mark.torch, pytest.mark.broker]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from fleetledger.simulator.records import StageRecord
 from tests.simulator.rounds.scenes import finding
 from tests.simulator.rounds.small import Watching, prepared
 
-pytestmark = [pytest.mark.torch, pytest.mark.broker]
+pytestmark = [pytest.mark.torch, pytest.mark.broker, pytest.mark.nightly]
 
 
 @dataclass(frozen=True)

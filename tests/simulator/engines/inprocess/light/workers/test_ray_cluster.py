@@ -140,6 +140,7 @@ def _pid(_trainer: object) -> int:
     return os.getpid()
 
 
+@pytest.mark.nightly  # on processes of this machine by day
 def test_what_a_device_half_refuses_there_ends_the_run_in_its_words(
     what: Prepared, tmp_path: Path
 ) -> None:
