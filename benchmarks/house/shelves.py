@@ -29,7 +29,7 @@ _BY_NAME = (
     ("entries and state", ("core.*entries", "core.*records", "core.*transitions", "core.state",
                            "core.registry", "core.live", "core.runs", "core.commands",
                            "core.decision", "core.inputs", "core.requests")),
-    ("views", ("*projection", "*projections", "*views", "*sentences", "device_evaluation")),
+    ("views", ("*views", "*sentences", "device_evaluation")),
     ("core", ("core", "core.core", "core.due")),
     ("rules", ("core.*",)),
     ("shell", ("*",)),

@@ -153,7 +153,7 @@ def verify(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check all entries, checkpoints, blobs, tables, kept states; name the first that is wrong."""
+    """Check all entries, checkpoints, blobs and kept states; name the first that is wrong."""
     with _opened(home) as ledger:
         report = _verified(home, ledger.size, jobs or os.cpu_count() or 1, resume=resume)
     wrong = report.mismatch
@@ -273,7 +273,7 @@ def _verified(home: Path, size: int, jobs: int, *, resume: bool) -> Verification
         task = bar.add_task("entries", total=size)
 
         def walked(done: int) -> None:
-            bar.update(task, completed=done, description="tables" if done >= size else "entries")
+            bar.update(task, completed=done, description="state" if done >= size else "entries")
 
         try:
             return verify_home(what, jobs=jobs, resume=resume, progress=walked)

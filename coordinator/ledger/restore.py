@@ -6,7 +6,7 @@ that was signed, that every blob has its digest, and that an entry says of each 
 was deleted. The ledger grows in a folder beside its place and
 is renamed when it is whole; whoever is interrupted begins again, with the large blobs that came.
 
-Tables are made from the entries on the way. Keys and settings are not in a mirror.
+Keys and settings are not in a mirror.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 - One transaction holds the group's entries, the checkpoint after it and its small blobs. WAL with
   `synchronous=FULL`: when `append` returns, it is on the disk.
-- Whatever fails (a full disk, a busy database), the transaction is rolled
-  back and the tree in memory is still the one on the disk.
+- Whatever fails (a full disk, a busy database), the transaction is rolled back and the tree in
+  memory is still the one on the disk.
 - One process writes (a lock file beside the database), from one thread.
 """
 

@@ -99,10 +99,10 @@ def joined(
     ledger: LedgerReader,
     walks: Iterable[RangeWalk],
     progress: Callable[[int], None] | None,
-    *others: Callable[[], Mismatch | None],
+    other: Callable[[], Mismatch | None] | None = None,
     prunings: SaysPruned | None = None,
 ) -> VerificationReport:
-    """Return what ranges say together, and where all is well the first mismatch of `others`.
+    """Return what ranges say together, and where all is well the mismatch of `other`.
 
     The walks come in the order of the entries; those behind one that does not fit are not asked
     for. The caller holds a snapshot of the ledger.
@@ -112,7 +112,7 @@ def joined(
     try:
         if prunings is not None:
             mismatch = mismatch or _not_said(ledger, whole.pruned, prunings)
-        for other in others:
+        if other is not None:
             mismatch = mismatch or other()
     except LedgerCorruptError as error:
         mismatch = error.mismatch

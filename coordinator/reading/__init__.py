@@ -1,1 +1,1 @@
-"""What a ledger is read by: all tables, and a sentence for each kind of entry."""
+"""What a ledger is read by: reports of the state, and a sentence for each kind of entry."""

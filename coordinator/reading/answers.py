@@ -324,7 +324,7 @@ class WaitingRelease(Strict):
 
     @classmethod
     def of(cls, push: WaitingPush) -> WaitingRelease:
-        """Return what waits, as the ledger's tables have it."""
+        """Return what waits, as the state has it."""
         return cls(
             version=push.version,
             index=push.action,

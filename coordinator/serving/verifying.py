@@ -1,8 +1,8 @@
 """The ledger of a home verified by several processes, with all that is kept beside it.
 
-Ranges of entries are looked at by whoever is free; the tables are made anew by one process, and the
-state by another one, which holds every snapshot against it. What they say is joined here, in the
-order of the entries. An interrupted walk leaves what it has seen, from which another one may go on.
+Ranges of entries are looked at by whoever is free; the state is made anew by one process, which
+holds every snapshot against it. What they say is joined here, in the order of the entries. An
+interrupted walk leaves what it has seen, from which another one may go on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ledger's tables say, in queries that stay quick with a hundred thousand entries."""
+"""What the ledger says, in queries that stay quick with a hundred thousand entries."""
 
 from __future__ import annotations
 

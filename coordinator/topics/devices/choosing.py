@@ -1,6 +1,6 @@
 """Which devices are meant: by name, by tags, or both. The same wherever devices are named.
 
-Rules know tags from the state, and what only reads from the tables; both choose by `chosen`.
+Rules and readers know tags from the state, and choose by `chosen`.
 """
 
 from __future__ import annotations
