@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import EntryContext, Kind, LedgerTopic
 
 KEPT_ANSWERS = 1000
 """Newest answers that are kept. A ticket is asked for again only where a crash came between the
@@ -31,13 +31,13 @@ class DoneState:
     """Tickets of the last commands that were carried out, and the answers, oldest first."""
 
 
-def _answer(done: DoneState, body: CommandDone, _at: Place) -> None:
+def _answer(done: DoneState, body: CommandDone, _at: EntryContext) -> None:
     done.answers[body.ticket] = body.text
     if len(done.answers) > KEPT_ANSWERS:
         del done.answers[next(iter(done.answers))]
 
 
-def _say_done(body: CommandDone, _: Place) -> str:
+def _say_done(body: CommandDone, _: EntryContext) -> str:
     return f"A command of the operator was carried out: {body.text}."
 
 

@@ -30,7 +30,7 @@ Body = TypeVar("Body", bound=EntryBody)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryContext:
     """Where an entry stands in the ledger, who made it, and when."""
 
     index: int
@@ -76,14 +76,14 @@ class Follows(Generic[Part, Body]):
     """How a part of the state changes with a kind of entry, of this topic or of one before it."""
 
     body: type[Body]
-    change: Callable[[Part, Body, Place], None]
+    change: Callable[[Part, Body, EntryContext], None]
 
 
 @dataclass(frozen=True)
 class Kind(Follows[Part, Body]):
     """A kind of entry of this topic."""
 
-    say: Callable[[Body, Place], str]
+    say: Callable[[Body, EntryContext], str]
     """The sentence that people read."""
     tells: Callable[[Body], Telling] | None = None
     """What devices are told again."""
@@ -99,7 +99,7 @@ class Kind(Follows[Part, Body]):
         return self.worth if isinstance(self.worth, int) else self.worth(body)
 
 
-Change = Callable[[Any, Place], None]
+Change = Callable[[Any, EntryContext], None]
 """Takes an entry into one part of one state; the body is of the type it is listed under."""
 
 
@@ -117,5 +117,5 @@ class LedgerTopic(Generic[Part]):
             yield item.body, partial(item.change, part)
 
 
-def changes_nothing(_part: object, _body: EntryBody, _at: Place) -> None:
+def changes_nothing(_part: object, _body: EntryBody, _at: EntryContext) -> None:
     """Take in an entry that is for people, and changes nothing that is decided."""

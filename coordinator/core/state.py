@@ -12,7 +12,7 @@ from typing import Any
 
 from fleetledger.coordinator.core.done import DONE, DoneState
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Change, Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import Change, EntryContext, Kind, LedgerTopic
 from fleetledger.coordinator.topics.classes.entries import CLASSES
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.coordinator.topics.clock.entries import CLOCK
@@ -119,7 +119,7 @@ class State:
         The state is changed in place: a copy for every entry would cost as much as the fleet is
         large.
         """
-        at, set_back_ns = Place(self.size, device, time_ns), self.clock.set_back_ns
+        at, set_back_ns = EntryContext(self.size, device, time_ns), self.clock.set_back_ns
         for change in self._changes[type(body)]:
             change(body, at)
         by_ns = self.clock.set_back_ns - set_back_ns

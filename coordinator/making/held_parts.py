@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Change, Place
+from fleetledger.coordinator.core.kind import Change, EntryContext
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.ledger.entries import COLUMNS, Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -78,10 +78,10 @@ class HeldParts:
         if entry.kind not in self._kinds:
             self.size = entry.index + 1
             return ()
-        at = Place(entry.index, entry.device, entry.time_ns)
+        at = EntryContext(entry.index, entry.device, entry.time_ns)
         return self.take_body(read_entry(entry.kind, entry.body), at)
 
-    def take_body(self, body: EntryBody, at: Place) -> tuple[int, ...]:
+    def take_body(self, body: EntryBody, at: EntryContext) -> tuple[int, ...]:
         """Fold one entry by its body; return the contributions that may have moved by it."""
         self.size = at.index + 1
         change = self._changes.get(type(body))

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetledger.coordinator.core.kind import Kind, Place
+from fleetledger.coordinator.core.kind import EntryContext, Kind
 from fleetledger.coordinator.core.state import KINDS
 from fleetledger.coordinator.ledger.describe import Sentence, listed
 from fleetledger.coordinator.ledger.entries import Entry
@@ -18,7 +18,7 @@ def _sentence(kind: Kind[Any, Any]) -> Sentence:
             body = kind.body.model_validate(entry.body)
         except ValidationError:
             return listed(entry)  # written by another version of this program
-        return kind.say(body, Place(entry.index, entry.device, entry.time_ns))
+        return kind.say(body, EntryContext(entry.index, entry.device, entry.time_ns))
 
     return sentence
 

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.state import read_entry
 from fleetledger.coordinator.core.work import AverageInput, AverageRound, Judging, SolveHead
 from fleetledger.coordinator.errors import LedgerError, UnknownClassError
@@ -255,7 +255,7 @@ class _Told:
 
 def _after(before: ClassRegistry, body: EntryBody, index: int) -> ClassRegistry:
     after = deepcopy(before)
-    dict(CLASSES.on(after))[type(body)](body, Place(index))
+    dict(CLASSES.on(after))[type(body)](body, EntryContext(index))
     return after
 
 

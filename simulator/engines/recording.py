@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.making.held_parts import HeldParts
 from fleetledger.coordinator.topics.contributions.entries import (
@@ -207,7 +207,7 @@ class Recorder:
         held, solved = self._held, model.solved
         read = self._entries(held.size, solved.ledger_size)
         for index, (body, device, time_ns) in enumerate(read, start=held.size):
-            held.take_body(body, Place(index, device, time_ns))
+            held.take_body(body, EntryContext(index, device, time_ns))
         for index, item in held.counted.items():
             if held.counted.is_summed(index, solved.lineage):
                 found[item.device] += sum(item.samples.values())

@@ -8,7 +8,12 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
+from fleetledger.coordinator.core.kind import (
+    EntryContext,
+    Kind,
+    LedgerTopic,
+    tells_all_their_assignment,
+)
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.schemas.values import ClassName
 
@@ -21,12 +26,12 @@ class ClassNamed(EntryBody):
     index: int = Field(ge=0)
 
 
-def _name(classes: ClassRegistry, body: ClassNamed, at: Place) -> None:
+def _name(classes: ClassRegistry, body: ClassNamed, at: EntryContext) -> None:
     classes.name(body.name, body.index)
     classes.changed = at.index
 
 
-def _say_named(body: ClassNamed, _: Place) -> str:
+def _say_named(body: ClassNamed, _: EntryContext) -> str:
     return f"Class {body.name} has index {body.index}, for good."
 
 
@@ -38,12 +43,12 @@ class ClassRenamed(EntryBody):
     new: ClassName
 
 
-def _rename(classes: ClassRegistry, body: ClassRenamed, at: Place) -> None:
+def _rename(classes: ClassRegistry, body: ClassRenamed, at: EntryContext) -> None:
     classes.rename(body.old, body.new)
     classes.changed = at.index
 
 
-def _say_renamed(body: ClassRenamed, _: Place) -> str:
+def _say_renamed(body: ClassRenamed, _: EntryContext) -> str:
     return f"Class {body.old} is called {body.new}; the old name still works on the devices."
 
 
@@ -55,12 +60,12 @@ class ClassMerged(EntryBody):
     target: ClassName
 
 
-def _merge(classes: ClassRegistry, body: ClassMerged, at: Place) -> None:
+def _merge(classes: ClassRegistry, body: ClassMerged, at: EntryContext) -> None:
     classes.merge(body.source, body.target)
     classes.changed = at.index
 
 
-def _say_merged(body: ClassMerged, _: Place) -> str:
+def _say_merged(body: ClassMerged, _: EntryContext) -> str:
     return f"{body.source} is another name of class {body.target}; their samples count together."
 
 

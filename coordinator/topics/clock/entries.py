@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import span
-from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import EntryContext, Kind, LedgerTopic
 from fleetledger.coordinator.topics.clock.state import ClockState
 
 
@@ -24,12 +24,12 @@ class ClockCorrected(EntryBody):
     """Nanoseconds by which time is set back; below 0 for a calendar that was behind."""
 
 
-def _correct(clock: ClockState, body: ClockCorrected, _at: Place) -> None:
+def _correct(clock: ClockState, body: ClockCorrected, _at: EntryContext) -> None:
     clock.corrections += 1
     clock.set_back_ns += body.by_ns
 
 
-def _say_corrected(body: ClockCorrected, _: Place) -> str:
+def _say_corrected(body: ClockCorrected, _: EntryContext) -> str:
     if body.by_ns == 0:
         return "The operator found the calendar right; devices take its time from here on."
     where = "ahead" if body.by_ns > 0 else "behind"

@@ -9,7 +9,14 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import count_of
-from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.core.kind import (
+    TOLD,
+    EntryContext,
+    Follows,
+    Kind,
+    LedgerTopic,
+    Telling,
+)
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.state import (
     AcceptedShard,
@@ -72,7 +79,9 @@ def counted_of(body: ContributionAccepted, device: DeviceId) -> CountedContribut
     )
 
 
-def _accept(contributions: ContributionsState, body: ContributionAccepted, at: Place) -> None:
+def _accept(
+    contributions: ContributionsState, body: ContributionAccepted, at: EntryContext
+) -> None:
     item = counted_of(body, at.maker)
     if body.round is not None:  # an answer to a round is no part of the sum
         contributions.give(at.index, item, body.came)
@@ -90,7 +99,7 @@ def _accept(contributions: ContributionsState, body: ContributionAccepted, at: P
     contributions.last_answer_ns[body.key.stage] = at.time_ns
 
 
-def _say_accepted(body: ContributionAccepted, at: Place) -> str:
+def _say_accepted(body: ContributionAccepted, at: EntryContext) -> str:
     samples = sum(body.samples.values())
     if body.round is not None:
         late = " It came late and is left out." if body.late else ""
@@ -117,7 +126,9 @@ class ContributionWithdrawn(EntryBody):
     replaces: int | None = None
 
 
-def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at: Place) -> None:
+def _withdraw(
+    contributions: ContributionsState, body: ContributionWithdrawn, at: EntryContext
+) -> None:
     if body.replaces is not None:
         contributions.end(body.replaces, at.index, "withdrawn")
     given = contributions.by_device.setdefault(at.maker, DeviceContributions())
@@ -126,7 +137,7 @@ def _withdraw(contributions: ContributionsState, body: ContributionWithdrawn, at
     given.put(body.key, AcceptedShard(at.index, body.revision, None, owner))
 
 
-def _say_withdrawn(body: ContributionWithdrawn, at: Place) -> str:
+def _say_withdrawn(body: ContributionWithdrawn, at: EntryContext) -> str:
     return (
         f"Device {at.device} took part {body.key.part} of stage {body.key.stage} out again: "
         f"{body.reason}."
@@ -144,7 +155,9 @@ class EarlierSettled(EntryBody):
     """Whether it stays beside what the present one gives, or leaves the sum."""
 
 
-def _settle_earlier(contributions: ContributionsState, body: EarlierSettled, at: Place) -> None:
+def _settle_earlier(
+    contributions: ContributionsState, body: EarlierSettled, at: EntryContext
+) -> None:
     given = contributions.by_device[body.device]
     for key, part in given.earlier(body.installation).items():
         if not body.kept:
@@ -153,7 +166,7 @@ def _settle_earlier(contributions: ContributionsState, body: EarlierSettled, at:
         given.put(key, replace(part, kept=True) if body.kept else replace(part, payload=None))
 
 
-def _say_earlier_settled(body: EarlierSettled, _: Place) -> str:
+def _say_earlier_settled(body: EarlierSettled, _: EntryContext) -> str:
     what = "stays, and what its present one gives counts beside it" if body.kept else "left the sum"
     return f"What earlier installations of device {body.device} gave {what}, by the operator."
 
@@ -174,7 +187,9 @@ class ContributionRetracted(EntryBody):
     """Ledger index of the contribution that leaves the sum."""
 
 
-def _retract(contributions: ContributionsState, body: ContributionRetracted, at: Place) -> None:
+def _retract(
+    contributions: ContributionsState, body: ContributionRetracted, at: EntryContext
+) -> None:
     """Take a part out of the sum, as the operator asked, and remember that it was."""
     contributions.end(body.replaces, at.index, "retracted")
     given = contributions.by_device[body.device]
@@ -182,7 +197,7 @@ def _retract(contributions: ContributionsState, body: ContributionRetracted, at:
     given.retracted[body.key] = Retracted(at.index, body.payload, body.reason)
 
 
-def _say_retracted(body: ContributionRetracted, _: Place) -> str:
+def _say_retracted(body: ContributionRetracted, _: EntryContext) -> str:
     return (
         f"The operator took part {body.key.part} of stage {body.key.stage} of device {body.device} "
         f"out of the sum, for good: {body.reason}. It was entry {body.replaces}; the part, and its "
@@ -206,7 +221,9 @@ class ContributionsLeftOut(EntryBody):
     """Their devices, with a sentence on what is left out of each; empty where all of it counts."""
 
 
-def _leave_out(contributions: ContributionsState, body: ContributionsLeftOut, at: Place) -> None:
+def _leave_out(
+    contributions: ContributionsState, body: ContributionsLeftOut, at: EntryContext
+) -> None:
     for index in body.left_out:
         contributions.counted.leave_out(index, at.index)
     for index in body.again:
@@ -217,7 +234,7 @@ def _leave_out(contributions: ContributionsState, body: ContributionsLeftOut, at
             contributions.bounded[device] = at.index
 
 
-def _say_left_out(body: ContributionsLeftOut, _: Place) -> str:
+def _say_left_out(body: ContributionsLeftOut, _: EntryContext) -> str:
     out, again = len(body.left_out), len(body.again)
     told = "; ".join(text for text in body.devices.values() if text)
     said = [f"{count_of(out, 'contribution')} left out of the sum for now"] if out else []
@@ -308,7 +325,9 @@ class ContributionsSetAside(EntryBody):
         )
 
 
-def _set_aside(contributions: ContributionsState, body: ContributionsSetAside, at: Place) -> None:
+def _set_aside(
+    contributions: ContributionsState, body: ContributionsSetAside, at: EntryContext
+) -> None:
     for part in body.set_aside:
         for index in part.indices:
             contributions.counted.put_aside(index, at.index)
@@ -317,7 +336,7 @@ def _set_aside(contributions: ContributionsState, body: ContributionsSetAside, a
             contributions.counted.take_back(index, at.index)
 
 
-def _say_set_aside(body: ContributionsSetAside, _: Place) -> str:
+def _say_set_aside(body: ContributionsSetAside, _: EntryContext) -> str:
     again = (
         f"{count_of(len(part.indices), 'contribution')} of device {part.device} cleared by the "
         f"model of the others ({part.figures})"
@@ -335,13 +354,15 @@ class ContributionsCountedIn(EntryBody):
     reason: str = Field(default="", max_length=MAX_REASON)
 
 
-def _count_in(contributions: ContributionsState, body: ContributionsCountedIn, at: Place) -> None:
+def _count_in(
+    contributions: ContributionsState, body: ContributionsCountedIn, at: EntryContext
+) -> None:
     for index in body.indices:
         contributions.counted.take_back(index, at.index)
         contributions.counted.let_in.add(index)
 
 
-def _say_counted_in(body: ContributionsCountedIn, _: Place) -> str:
+def _say_counted_in(body: ContributionsCountedIn, _: EntryContext) -> str:
     because = f": {body.reason}" if body.reason else ""
     return (
         f"The operator lets {count_of(len(body.indices), 'contribution')} of device {body.device} "
@@ -361,7 +382,9 @@ class NothingReported(EntryBody):
     """What it saw that was asked only to look, or that looked and had nothing to train on."""
 
 
-def _note_nothing(contributions: ContributionsState, body: NothingReported, at: Place) -> None:
+def _note_nothing(
+    contributions: ContributionsState, body: NothingReported, at: EntryContext
+) -> None:
     if body.round is None:
         contributions.by_device.setdefault(at.maker, DeviceContributions()).nothing[body.stage] = (
             at.index
@@ -369,7 +392,7 @@ def _note_nothing(contributions: ContributionsState, body: NothingReported, at: 
         contributions.last_answer_ns[body.stage] = at.time_ns
 
 
-def _say_nothing(body: NothingReported, at: Place) -> str:
+def _say_nothing(body: NothingReported, at: EntryContext) -> str:
     what = f"stage {body.stage}" if body.round is None else f"round {body.round}"
     if body.observation is not None:
         return (
@@ -395,7 +418,7 @@ def _saw(seen: Observation) -> str:
     return f"mean entropy {seen.entropy:.3f} nats over {count_of(seen.images, 'image')}, and {task}"
 
 
-def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: Place) -> None:
+def _move_times(contributions: ContributionsState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for stage in contributions.last_answer_ns:
         contributions.last_answer_ns[stage] -= body.by_ns

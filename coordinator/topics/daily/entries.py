@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Follows, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import EntryContext, Follows, LedgerTopic
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     ContributionWithdrawn,
@@ -44,7 +44,7 @@ def size_of(body: EntryBody) -> int:
     return len(body.model_dump_json().encode())
 
 
-def _count(daily: DailyState, body: EntryBody, at: Place) -> None:
+def _count(daily: DailyState, body: EntryBody, at: EntryContext) -> None:
     what = counted_as(body)
     if what is not None and at.device is not None:
         payload = body.payload_bytes if isinstance(body, ContributionAccepted) else 0

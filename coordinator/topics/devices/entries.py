@@ -13,10 +13,10 @@ from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import some, span
 from fleetledger.coordinator.core.kind import (
     TOLD,
+    EntryContext,
     Follows,
     Kind,
     LedgerTopic,
-    Place,
     Telling,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
@@ -47,7 +47,7 @@ class DeviceAdmitted(EntryBody):
     device: DeviceId
 
 
-def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
+def _admit(devices: DevicesState, body: DeviceAdmitted, at: EntryContext) -> None:
     """Let a device in; one that was retired comes back as it was."""
     if body.device not in devices.admitted:
         device = devices.retired.pop(body.device, None) or Device(admitted_index=at.index)
@@ -55,7 +55,7 @@ def _admit(devices: DevicesState, body: DeviceAdmitted, at: Place) -> None:
         devices.admitted[body.device] = device
 
 
-def _say_admitted(body: DeviceAdmitted, _: Place) -> str:
+def _say_admitted(body: DeviceAdmitted, _: EntryContext) -> str:
     return f"Device {body.device} may take part from here on."
 
 
@@ -67,14 +67,14 @@ class DeviceRetired(EntryBody):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
-def _retire(devices: DevicesState, body: DeviceRetired, at: Place) -> None:
+def _retire(devices: DevicesState, body: DeviceRetired, at: EntryContext) -> None:
     device = devices.admitted.pop(body.device)
     device.silent_ns = None
     device.retirement = Retirement(at.index, at.time_ns, body.reason)
     devices.retired[body.device] = device
 
 
-def _say_retired(body: DeviceRetired, _: Place) -> str:
+def _say_retired(body: DeviceRetired, _: EntryContext) -> str:
     return (
         f"The operator retired device {body.device}: nothing waits for it, and nothing of it is "
         f"taken in until it is admitted again. Reason: {body.reason}."
@@ -98,7 +98,7 @@ class DeviceBorn(EntryBody):
     """Versions that the coordinator speaks, where the device speaks none of them."""
 
 
-def _begin_run(devices: DevicesState, body: DeviceBorn, at: Place) -> None:
+def _begin_run(devices: DevicesState, body: DeviceBorn, at: EntryContext) -> None:
     device = devices.admitted[at.maker]
     if body.boot != device.boot:
         device.former_boot = device.boot
@@ -121,7 +121,7 @@ def _shared_range(wire: WireRange) -> WireRange:
     return wire
 
 
-def _say_born(body: DeviceBorn, at: Place) -> str:
+def _say_born(body: DeviceBorn, at: EntryContext) -> str:
     able = body.capabilities
     torch = "torch" if "torch" in able.features else "no torch, so that it trains no network"
     told = (
@@ -153,13 +153,13 @@ class DeviceTagged(EntryBody):
         return self
 
 
-def _tag(devices: DevicesState, body: DeviceTagged, _at: Place) -> None:
+def _tag(devices: DevicesState, body: DeviceTagged, _at: EntryContext) -> None:
     for name in body.devices:
         device = devices.admitted[name]
         device.operators_tags = device.retagged(body.tags, body.removed)
 
 
-def _say_tagged(body: DeviceTagged, _: Place) -> str:
+def _say_tagged(body: DeviceTagged, _: EntryContext) -> str:
     now = [f"{name}={value}" for name, value in body.tags.items()]
     gone = [f"no {name} any more" for name in body.removed]
     return f"Tags of {some(body.devices)}: {', '.join((*now, *gone))}."
@@ -176,12 +176,12 @@ class DeviceDoubled(EntryBody):
     """What they call themselves; the same of a copy."""
 
 
-def _freeze(devices: DevicesState, body: DeviceDoubled, at: Place) -> None:
+def _freeze(devices: DevicesState, body: DeviceDoubled, at: EntryContext) -> None:
     """Freeze what a device gave; both installations are heard until the operator has chosen."""
     devices.admitted[body.device].doubled = Doubled(body.runs, body.installations, at.index)
 
 
-def _say_doubled(body: DeviceDoubled, _: Place) -> str:
+def _say_doubled(body: DeviceDoubled, _: EntryContext) -> str:
     one, other = body.runs
     return (
         f"Two installations run as device {body.device}: {one} and {other}. What it gave stays as "
@@ -200,7 +200,7 @@ class DeviceSettled(EntryBody):
     """A run of the other one; nothing of it is taken in any more."""
 
 
-def _settle(devices: DevicesState, body: DeviceSettled, _at: Place) -> None:
+def _settle(devices: DevicesState, body: DeviceSettled, _at: EntryContext) -> None:
     """Let one installation go on, and shut the other one out."""
     device = devices.admitted[body.device]
     doubled = device.doubled
@@ -212,7 +212,7 @@ def _settle(devices: DevicesState, body: DeviceSettled, _at: Place) -> None:
     device.shut_out = (device.shut_out | {names[body.shut_out]}) - {names[body.kept]}
 
 
-def _say_settled(body: DeviceSettled, _: Place) -> str:
+def _say_settled(body: DeviceSettled, _: EntryContext) -> str:
     return (
         f"The operator let installation {body.kept} go on as device {body.device}; {body.shut_out} "
         "is shut out."
@@ -228,12 +228,12 @@ class DevicesSilent(EntryBody):
     """For so long at least."""
 
 
-def _fall_silent(devices: DevicesState, body: DevicesSilent, at: Place) -> None:
+def _fall_silent(devices: DevicesState, body: DevicesSilent, at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = at.time_ns - body.seconds * _SECOND_NS
 
 
-def _say_silent(body: DevicesSilent, _: Place) -> str:
+def _say_silent(body: DevicesSilent, _: EntryContext) -> str:
     return (
         f"Nothing that can be believed came for {span(body.seconds * _SECOND_NS)} from "
         f"{', '.join(body.devices)}."
@@ -247,12 +247,12 @@ class DevicesHeard(EntryBody):
     devices: tuple[DeviceId, ...] = Field(min_length=1, max_length=MAX_NAMED)
 
 
-def _hear(devices: DevicesState, body: DevicesHeard, _at: Place) -> None:
+def _hear(devices: DevicesState, body: DevicesHeard, _at: EntryContext) -> None:
     for device in body.devices:
         devices.admitted[device].silent_ns = None
 
 
-def _say_heard(body: DevicesHeard, _: Place) -> str:
+def _say_heard(body: DevicesHeard, _: EntryContext) -> str:
     return f"Heard again: {', '.join(body.devices)}."
 
 
@@ -268,7 +268,7 @@ _MOST_PROBLEMS = 50
 """Problems of one sender that are known at once; the oldest goes for a further one."""
 
 
-def _tell_problem(devices: DevicesState, body: DeviceProblem, at: Place) -> None:
+def _tell_problem(devices: DevicesState, body: DeviceProblem, at: EntryContext) -> None:
     known = devices.problems.setdefault(at.maker, {})
     known.pop(body.about, None)  # what is said last lies last
     known[body.about] = ReportedProblem(at.index, at.time_ns, body.text)
@@ -276,13 +276,13 @@ def _tell_problem(devices: DevicesState, body: DeviceProblem, at: Place) -> None
         del known[next(iter(known))]
 
 
-def _move_times(devices: DevicesState, body: ClockCorrected, _at: Place) -> None:
+def _move_times(devices: DevicesState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for device in devices.admitted.values():
         device.admitted_ns -= body.by_ns
 
 
-def _say_problem(body: DeviceProblem, at: Place) -> str:
+def _say_problem(body: DeviceProblem, at: EntryContext) -> str:
     return f"Device {at.device} reports a problem with {body.about}: {body.text}"
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Telling
 from fleetledger.coordinator.ledger.describe import time_text
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
@@ -28,14 +28,14 @@ class DeviceInvited(EntryBody):
     """Nanoseconds since 1970, by the coordinator's clock."""
 
 
-def _invite(keys: KeysState, body: DeviceInvited, at: Place) -> None:
+def _invite(keys: KeysState, body: DeviceInvited, at: EntryContext) -> None:
     """Open an invitation, in place of an earlier one."""
     known = keys.by_device.setdefault(body.device, DeviceKeys(at.index))
     known.changed_index = at.index
     known.invitation = Invitation(body.invitation, body.expires_ns)
 
 
-def _say_invited(body: DeviceInvited, _: Place) -> str:
+def _say_invited(body: DeviceInvited, _: EntryContext) -> str:
     return (
         f"Device {body.device} may enrol one key until {time_text(body.expires_ns)} UTC, with the "
         f"token {body.invitation.short}."
@@ -52,12 +52,12 @@ class DeviceEnrolled(EntryBody):
     """The invitation that it used up."""
 
 
-def _enrol(keys: KeysState, body: DeviceEnrolled, at: Place) -> None:
+def _enrol(keys: KeysState, body: DeviceEnrolled, at: EntryContext) -> None:
     """Let one key speak for the device; the invitation is used up."""
     keys.by_device[body.device] = DeviceKeys(at.index, key=body.key)
 
 
-def _say_enrolled(body: DeviceEnrolled, _: Place) -> str:
+def _say_enrolled(body: DeviceEnrolled, _: EntryContext) -> str:
     return (
         f"Device {body.device} has the key {body.key.key_hash.hex()}, by the token "
         f"{body.invitation.short}; from here on nothing else speaks for it."
@@ -73,12 +73,12 @@ class DeviceKeyRotated(EntryBody):
     former: VerifyKey
 
 
-def _rotate(keys: KeysState, body: DeviceKeyRotated, at: Place) -> None:
+def _rotate(keys: KeysState, body: DeviceKeyRotated, at: EntryContext) -> None:
     known = keys.by_device[body.device]
     known.key, known.changed_index = body.key, at.index
 
 
-def _say_rotated(body: DeviceKeyRotated, _: Place) -> str:
+def _say_rotated(body: DeviceKeyRotated, _: EntryContext) -> str:
     return (
         f"Device {body.device} has the key {body.key.key_hash.hex()} in place of "
         f"{body.former.key_hash.hex()}, which signed for it."
@@ -95,11 +95,11 @@ class DeviceKeyRevoked(EntryBody):
     reason: str = Field(min_length=1, max_length=MAX_REASON)
 
 
-def _revoke(keys: KeysState, body: DeviceKeyRevoked, at: Place) -> None:
+def _revoke(keys: KeysState, body: DeviceKeyRevoked, at: EntryContext) -> None:
     keys.by_device[body.device] = DeviceKeys(at.index, revoked=True)
 
 
-def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:
+def _say_revoked(body: DeviceKeyRevoked, _: EntryContext) -> str:
     if body.key is None:
         return (
             f"The operator shut device {body.device} out until it is enrolled. "
@@ -112,20 +112,20 @@ def _say_revoked(body: DeviceKeyRevoked, _: Place) -> str:
     )
 
 
-def _end_former_run(keys: KeysState, body: DeviceBorn, at: Place) -> None:
+def _end_former_run(keys: KeysState, body: DeviceBorn, at: EntryContext) -> None:
     """Note of a device with a key that the run before is over."""
     known, former = keys.by_device.get(at.maker), keys.devices.admitted[at.maker].former_boot
     if known is not None and known.key is not None and former is not None:
         known.former_boots = (known.former_boots | {former}) - {body.boot}
 
 
-def _hear_both(keys: KeysState, body: DeviceDoubled, _at: Place) -> None:
+def _hear_both(keys: KeysState, body: DeviceDoubled, _at: EntryContext) -> None:
     known = keys.by_device.get(body.device)
     if known is not None:
         known.former_boots = known.former_boots.difference(body.runs)
 
 
-def _end_other(keys: KeysState, body: DeviceSettled, _at: Place) -> None:
+def _end_other(keys: KeysState, body: DeviceSettled, _at: EntryContext) -> None:
     known = keys.by_device.get(body.device)
     if known is not None and known.key is not None:
         known.former_boots = known.former_boots | {body.shut_out}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.core.formatting import files, names_of
-from fleetledger.coordinator.core.kind import Kind, LedgerTopic, Place, tells_all_their_assignment
+from fleetledger.coordinator.core.kind import (
+    EntryContext,
+    Kind,
+    LedgerTopic,
+    tells_all_their_assignment,
+)
 from fleetledger.coordinator.topics.lineages import entries
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
 from fleetledger.schemas.counted import count_of
 
 
-def _take_backbone(lineages: LineagesState, body: entries.BackboneImported, at: Place) -> None:
+def _take_backbone(
+    lineages: LineagesState, body: entries.BackboneImported, at: EntryContext
+) -> None:
     lineages.spans.append(Span(at.index, _parent(lineages, body)))
     if body == lineages.beneath:
         lineages.lead_again(at.index)
@@ -27,7 +34,7 @@ def _parent(lineages: LineagesState, body: entries.BackboneImported) -> int | No
     return lineages.spans[-1].index
 
 
-def _say_backbone(body: entries.BackboneImported, _: Place) -> str:
+def _say_backbone(body: entries.BackboneImported, _: EntryContext) -> str:
     return (
         f"Frozen model {body.frozen.digest.short} ({body.name}) leads: {body.backbone_width} "
         f"backbone features become {body.feature_width}, learned with {body.method}."
@@ -35,13 +42,13 @@ def _say_backbone(body: entries.BackboneImported, _: Place) -> str:
     )
 
 
-def _take_network(lineages: LineagesState, body: entries.NetworkImported, at: Place) -> None:
+def _take_network(lineages: LineagesState, body: entries.NetworkImported, at: EntryContext) -> None:
     lineages.spans.append(Span(at.index, None))
     lineages.begin(at.index, network=body)
     lineages.had_proxy |= body.proxy
 
 
-def _say_network(body: entries.NetworkImported, _: Place) -> str:
+def _say_network(body: entries.NetworkImported, _: EntryContext) -> str:
     after = ""
     if body.successor is not None:
         after = f" After its first stage it freezes, and {body.successor.method} goes on with it."
@@ -87,12 +94,12 @@ def _begins(body: entries.NetworkImported) -> str:
     return said + (f" Every device gets {files(body.extras)}." if body.extras else "")
 
 
-def _make_variants(lineages: LineagesState, body: entries.VariantsMade, at: Place) -> None:
+def _make_variants(lineages: LineagesState, body: entries.VariantsMade, at: EntryContext) -> None:
     lineages.variants = body if body.variants else None
     lineages.variants_index = at.index
 
 
-def _say_variants(body: entries.VariantsMade, _: Place) -> str:
+def _say_variants(body: entries.VariantsMade, _: EntryContext) -> str:
     if not body.variants:
         return f"Frozen model {body.lineage.short} has no variants any more."
     made = ", ".join(

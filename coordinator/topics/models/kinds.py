@@ -6,7 +6,14 @@ import logging
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import count_of, names_of, some
-from fleetledger.coordinator.core.kind import TOLD, Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.core.kind import (
+    TOLD,
+    EntryContext,
+    Follows,
+    Kind,
+    LedgerTopic,
+    Telling,
+)
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionRetracted,
@@ -22,11 +29,11 @@ from fleetledger.schemas.counted import agree
 from fleetledger.schemas.values import ClassName, Digest
 
 
-def _fit(models: state.ModelsState, body: entries.TemperatureFitted, _at: Place) -> None:
+def _fit(models: state.ModelsState, body: entries.TemperatureFitted, _at: EntryContext) -> None:
     models.logit_scale = body.logit_scale
 
 
-def _say_fitted(body: entries.TemperatureFitted, _: Place) -> str:
+def _say_fitted(body: entries.TemperatureFitted, _: EntryContext) -> str:
     return (
         f"The next models multiply scores by {body.logit_scale:.4g} before the softmax: the best "
         f"for {count_of(body.images, 'held-out sample')} of {count_of(body.devices)} under model "
@@ -34,7 +41,7 @@ def _say_fitted(body: entries.TemperatureFitted, _: Place) -> str:
     )
 
 
-def _solve(models: state.ModelsState, body: entries.ModelSolved, at: Place) -> None:
+def _solve(models: state.ModelsState, body: entries.ModelSolved, at: EntryContext) -> None:
     lineage = models.lineages.current
     assert lineage is not None
     descends = set(body.descends)
@@ -45,7 +52,7 @@ def _solve(models: state.ModelsState, body: entries.ModelSolved, at: Place) -> N
     models.in_a_row += 1
 
 
-def _say_solved(body: entries.ModelSolved, _: Place) -> str:
+def _say_solved(body: entries.ModelSolved, _: EntryContext) -> str:
     return (
         f"Model {body.version} for {names_of(body.class_names)} was solved with {body.method} from "
         f"{count_of(body.contributions, 'contribution')} in {body.seconds:.2f} s; the sum has the "
@@ -59,12 +66,12 @@ def _say_solved(body: entries.ModelSolved, _: Place) -> str:
     )
 
 
-def _import(models: state.ModelsState, body: entries.ModelImported, at: Place) -> None:
+def _import(models: state.ModelsState, body: entries.ModelImported, at: EntryContext) -> None:
     models.add(state.ModelVersion(body.version, body, at.index, at.time_ns, None))
     models.failed = models.learning_failed
 
 
-def _say_imported(body: entries.ModelImported, _: Place) -> str:
+def _say_imported(body: entries.ModelImported, _: EntryContext) -> str:
     knows = {
         "sample": f" for {names_of(body.class_names)}",
         "pixels": f" for pixels of {names_of(body.class_names)}",
@@ -78,14 +85,14 @@ def _say_imported(body: entries.ModelImported, _: Place) -> str:
     )
 
 
-def _export(models: state.ModelsState, body: entries.ModelExported, at: Place) -> None:
+def _export(models: state.ModelsState, body: entries.ModelExported, at: EntryContext) -> None:
     model = models.by_version[body.version]
     model.exported, model.exported_index, model.exported_ns = body, at.index, at.time_ns
     if body.version in models.unpacked_versions:
         models.unpacked_versions.remove(body.version)
 
 
-def _say_exported(body: entries.ModelExported, _: Place) -> str:
+def _say_exported(body: entries.ModelExported, _: EntryContext) -> str:
     parity = body.parity
     return (
         f"Model {body.version} became ONNX: manifest {body.manifest.digest.short}, scores within "
@@ -121,13 +128,13 @@ def not_solved(reason: str, ledger_size: int, names: tuple[ClassName, ...]) -> e
     return entries.ModelFailed(ledger_size=ledger_size, rows=rows, reason=reason)
 
 
-def _fail(models: state.ModelsState, body: entries.ModelFailed, at: Place) -> None:
+def _fail(models: state.ModelsState, body: entries.ModelFailed, at: EntryContext) -> None:
     models.failed = state.Failure(
         body.ledger_size, body.rows, body.weights_index, body.reason, at.index
     )
 
 
-def _say_failed(body: entries.ModelFailed, _: Place) -> str:
+def _say_failed(body: entries.ModelFailed, _: EntryContext) -> str:
     if body.ledger_size is not None:
         return (
             f"No model could be solved of what {count_of(body.ledger_size, 'entry', 'entries')} "
@@ -138,7 +145,7 @@ def _say_failed(body: entries.ModelFailed, _: Place) -> str:
     return f"No model could be made of what was imported: {body.reason}."
 
 
-def _desire(models: state.ModelsState, body: entries.ModelDesired, at: Place) -> None:
+def _desire(models: state.ModelsState, body: entries.ModelDesired, at: EntryContext) -> None:
     desired = state.DesiredVersion(body.version, at.index, body.devices, body.spares, body.group)
     if body.of_all:
         models.offer_all(desired)
@@ -150,7 +157,7 @@ def _desire(models: state.ModelsState, body: entries.ModelDesired, at: Place) ->
         models.offer_group(desired)
 
 
-def _say_desired(body: entries.ModelDesired, _: Place) -> str:
+def _say_desired(body: entries.ModelDesired, _: EntryContext) -> str:
     whom = names_of(body.devices) if body.devices else "every device"
     if body.group is not None and not body.devices:
         whom = f"group {body.group.group} of rollout {body.group.rollout}"
@@ -163,7 +170,7 @@ def _tells_of_desired(body: entries.ModelDesired) -> Telling:
     return Telling("desired" if body.group is None else "offered", body.devices)
 
 
-def _pin(models: state.ModelsState, body: entries.DevicePinned, at: Place) -> None:
+def _pin(models: state.ModelsState, body: entries.DevicePinned, at: EntryContext) -> None:
     for device in body.devices:
         models.pinned.pop(device, None)
         models.unpinned.pop(device, None)
@@ -178,7 +185,7 @@ def _pin(models: state.ModelsState, body: entries.DevicePinned, at: Place) -> No
             models.unpinned[device] = after
 
 
-def _say_pinned(body: entries.DevicePinned, _: Place) -> str:
+def _say_pinned(body: entries.DevicePinned, _: EntryContext) -> str:
     whom = some(body.devices)
     if body.version is not None:
         return f"Pinned to model {body.version}, whatever is desired of others: {whom}."
@@ -186,27 +193,29 @@ def _say_pinned(body: entries.DevicePinned, _: Place) -> str:
     return f"Pinned no longer{goes_on}: {whom}."
 
 
-def _hold(models: state.ModelsState, body: entries.ModelsHeld, at: Place) -> None:
+def _hold(models: state.ModelsState, body: entries.ModelsHeld, at: EntryContext) -> None:
     models.held_index = at.index if body.held else None
 
 
-def _say_held(body: entries.ModelsHeld, _: Place) -> str:
+def _say_held(body: entries.ModelsHeld, _: EntryContext) -> str:
     do = "wait for the operator to push them" if body.held else "go out by themselves again"
     return f"New models {do}."
 
 
-def _withhold(models: state.ModelsState, body: entries.ModelWithheld, at: Place) -> None:
+def _withhold(models: state.ModelsState, body: entries.ModelWithheld, at: EntryContext) -> None:
     models.withheld_last = state.Withheld(body.version, body.lacks, at.index)
 
 
-def _say_withheld(body: entries.ModelWithheld, _: Place) -> str:
+def _say_withheld(body: entries.ModelWithheld, _: EntryContext) -> str:
     return (
         f"Model {body.version} does not know {some(body.lacks)}, which the model that all devices "
         "run does: it goes to no device until the operator pushes it."
     )
 
 
-def _take_status(models: state.ModelsState, body: entries.DeviceModelStatus, at: Place) -> None:
+def _take_status(
+    models: state.ModelsState, body: entries.DeviceModelStatus, at: EntryContext
+) -> None:
     running = models.by_device.setdefault(at.maker, state.Running())
     running.report(body, at.index)
     if body.state in ("active", "settled"):
@@ -215,7 +224,7 @@ def _take_status(models: state.ModelsState, body: entries.DeviceModelStatus, at:
         running.active_version = body.former
 
 
-def _say_status(body: entries.DeviceModelStatus, at: Place) -> str:
+def _say_status(body: entries.DeviceModelStatus, at: EntryContext) -> str:
     reason = f": {body.reason}" if body.reason else ""
     said = body.state.replace("_", " ").replace("shadowing", "measured beside what runs")
     if body.variant is not None:
@@ -227,7 +236,7 @@ def _worth_of_status(body: entries.DeviceModelStatus) -> int:
     return logging.WARNING if body.state in ("failed", "rolled_back") else logging.INFO
 
 
-def _evaluate(models: state.ModelsState, body: entries.DeviceEvaluated, at: Place) -> None:
+def _evaluate(models: state.ModelsState, body: entries.DeviceEvaluated, at: EntryContext) -> None:
     running = models.by_device.setdefault(at.maker, state.Running())
     running.evaluated_version, running.evaluated_variant = body.version, body.variant
     running.measured = state.DeviceMeasurement.of(body, at.index)
@@ -260,7 +269,7 @@ def measured_by(body: entries.DeviceEvaluated) -> str:
     return ", ".join(said)
 
 
-def _say_evaluated(body: entries.DeviceEvaluated, at: Place) -> str:
+def _say_evaluated(body: entries.DeviceEvaluated, at: EntryContext) -> str:
     if body.answers == "pixels":
         return _mean_iou(body, at)
     right = sum(result.correct for result in body.results.values())
@@ -272,7 +281,7 @@ def _say_evaluated(body: entries.DeviceEvaluated, at: Place) -> str:
     )
 
 
-def _mean_iou(body: entries.DeviceEvaluated, at: Place) -> str:
+def _mean_iou(body: entries.DeviceEvaluated, at: EntryContext) -> str:
     shares = [result.correct / result.total for result in body.results.values()]
     mean = 100 * sum(shares) / max(len(shares), 1)
     return (
@@ -282,19 +291,19 @@ def _mean_iou(body: entries.DeviceEvaluated, at: Place) -> str:
     )
 
 
-def _hurry(models: state.ModelsState, _body: EntryBody, _at: Place) -> None:
+def _hurry(models: state.ModelsState, _body: EntryBody, _at: EntryContext) -> None:
     """Let the next model wait for a short pause."""
     models.in_a_row = 0
 
 
-def _begin_lineage(models: state.ModelsState, _body: Lineage, _at: Place) -> None:
+def _begin_lineage(models: state.ModelsState, _body: Lineage, _at: EntryContext) -> None:
     if models.lineages.goes_on:
         return
     models.logit_scale = models.calibrated_version = None
     models.calibration.clear()
 
 
-def _mark_descent(models: state.ModelsState, body: DescentMarked, _at: Place) -> None:
+def _mark_descent(models: state.ModelsState, body: DescentMarked, _at: EntryContext) -> None:
     for version in models.by_version.keys() & set(body.versions):
         models.by_version[version].descends.add(body.device)
 

@@ -6,7 +6,7 @@ import logging
 from typing import ClassVar
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
 from fleetledger.coordinator.topics.proxy.state import Chosen, OldModel, OldModelsState
 from fleetledger.schemas.counted import count_of
@@ -34,12 +34,12 @@ class OldModelChosen(EntryBody):
     """The old model of devices that enter the next one."""
 
 
-def _choose(proxy: OldModelsState, body: OldModelChosen, at: Place) -> None:
+def _choose(proxy: OldModelsState, body: OldModelChosen, at: EntryContext) -> None:
     proxy.chosen = Chosen(at.index, body.answer, body.previous, body.current)
     proxy.settled = max(proxy.settled, body.answer.action)
 
 
-def _say_chosen(body: OldModelChosen, _: Place) -> str:
+def _say_chosen(body: OldModelChosen, _: EntryContext) -> str:
     notes = "".join(f" Note: {remark}." for remark in body.answer.remarks)
     return f"{_scored(body)} {_distilled(body)}{notes}"
 
@@ -84,18 +84,18 @@ class OldModelMissed(EntryBody):
     """How long it was waited for."""
 
 
-def _miss(proxy: OldModelsState, body: OldModelMissed, _at: Place) -> None:
+def _miss(proxy: OldModelsState, body: OldModelMissed, _at: EntryContext) -> None:
     proxy.settled = body.action
 
 
-def _say_missed(body: OldModelMissed, _: Place) -> str:
+def _say_missed(body: OldModelMissed, _: EntryContext) -> str:
     return (
         f"The proxy did not score the model of round {body.number} within {body.seconds:g} s; "
         "devices go on with the old models that they have."
     )
 
 
-def _begin_anew(proxy: OldModelsState, _body: Lineage, _at: Place) -> None:
+def _begin_anew(proxy: OldModelsState, _body: Lineage, _at: EntryContext) -> None:
     proxy.chosen, proxy.settled = None, -1
 
 

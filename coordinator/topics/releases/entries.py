@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import names_of
-from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place, Telling
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Telling
 from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.state import Released, Trust
 from fleetledger.schemas.releases import SignedRelease
@@ -25,11 +25,11 @@ class RootPublished(EntryBody):
     once their owners gave them this one."""
 
 
-def _take_root(trust: Trust, body: RootPublished, _at: Place) -> None:
+def _take_root(trust: Trust, body: RootPublished, _at: EntryContext) -> None:
     trust.take(body.root, anew=body.anew)
 
 
-def _say_root(body: RootPublished, _: Place) -> str:
+def _say_root(body: RootPublished, _: EntryContext) -> str:
     root = body.root.document
     begins = ", which begins anew" if body.anew else ""
     return (
@@ -52,7 +52,7 @@ class ReleaseSigned(EntryBody):
     signed: SignedRelease
 
 
-def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
+def _release(trust: Trust, body: ReleaseSigned, _at: EntryContext) -> None:
     """Devices are told of it, unless something later was released for them."""
     release, action = body.signed.release, body.action
     trust.last_number = max(trust.last_number, release.number)
@@ -71,7 +71,7 @@ def _release(trust: Trust, body: ReleaseSigned, _at: Place) -> None:
     trust.forget_others()
 
 
-def _say_release(body: ReleaseSigned, _: Place) -> str:
+def _say_release(body: ReleaseSigned, _: EntryContext) -> str:
     release = body.signed.release
     whom = names_of(release.devices) if release.devices else "every device"
     if release.share is not None:
@@ -89,7 +89,7 @@ def _tells_of_release(body: ReleaseSigned) -> Telling:
     return Telling("released", action=body.action)
 
 
-def _hold_still(trust: Trust, body: DevicePinned, _at: Place) -> None:
+def _hold_still(trust: Trust, body: DevicePinned, _at: EntryContext) -> None:
     if body.version is not None:
         trust.hold_still(body.devices)
 

@@ -6,7 +6,7 @@ import logging
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import some
-from fleetledger.coordinator.core.kind import Follows, Kind, LedgerTopic, Place
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.entries import (
     DeviceAdmitted,
@@ -35,7 +35,7 @@ from fleetledger.schemas.times import iso_time
 from fleetledger.schemas.values import DeviceId
 
 
-def _plan(rollouts: state.RolloutsState, body: entries.RolloutPlanned, at: Place) -> None:
+def _plan(rollouts: state.RolloutsState, body: entries.RolloutPlanned, at: EntryContext) -> None:
     evidence = Evidence(body.plan.gates, body.judges)
     rollouts.by_number[body.rollout] = state.Rollout(
         body, [state.Turn("planned", at.index, at.time_ns)], evidence=evidence
@@ -44,7 +44,7 @@ def _plan(rollouts: state.RolloutsState, body: entries.RolloutPlanned, at: Place
         rollouts.learned = None
 
 
-def _say_planned(body: entries.RolloutPlanned, _: Place) -> str:
+def _say_planned(body: entries.RolloutPlanned, _: EntryContext) -> str:
     instead = f" in place of model {body.former}" if body.former is not None else ""
     sizes = ", ".join(_size(size) for size in body.plan.groups)
     of = f" of devices with {' and '.join(map(str, body.plan.tags))}" if body.plan.tags else ""
@@ -57,18 +57,20 @@ def _size(size: float) -> str:
     return "all" if size == 1 else f"{100 * size:.3g} %"
 
 
-def _approve(rollouts: state.RolloutsState, body: entries.RolloutApproved, at: Place) -> None:
+def _approve(
+    rollouts: state.RolloutsState, body: entries.RolloutApproved, at: EntryContext
+) -> None:
     rollout = rollouts.by_number[body.rollout]
     rollout.approved[body.group] = at.index
     if rollout.stage == "planned":
         rollout.turn("approved", at)
 
 
-def _say_approved(body: entries.RolloutApproved, _: Place) -> str:
+def _say_approved(body: entries.RolloutApproved, _: EntryContext) -> str:
     return f"Group {body.group} of rollout {body.rollout} may go."
 
 
-def _start(rollouts: state.RolloutsState, body: entries.RolloutStarted, at: Place) -> None:
+def _start(rollouts: state.RolloutsState, body: entries.RolloutStarted, at: EntryContext) -> None:
     """Begin it in place of the one before, whose reports nobody asks for any more."""
     for other in rollouts.by_number.values():
         other.members, other.left = {}, {}
@@ -79,12 +81,12 @@ def _start(rollouts: state.RolloutsState, body: entries.RolloutStarted, at: Plac
     rollouts.active = rollout
 
 
-def _say_started(body: entries.RolloutStarted, _: Place) -> str:
+def _say_started(body: entries.RolloutStarted, _: EntryContext) -> str:
     when = "" if body.begins_ns is None else f" at {iso_time(body.begins_ns)}"
     return f"Rollout {body.rollout} begins{when}."
 
 
-def _open_group(rollouts: state.RolloutsState, body: entries.GroupOpened, at: Place) -> None:
+def _open_group(rollouts: state.RolloutsState, body: entries.GroupOpened, at: EntryContext) -> None:
     """Open a phase of a group; who is in it follows from the entry that offers it."""
     rollout = rollouts.by_number[body.rollout]
     rollout.turn("running", at)
@@ -95,7 +97,7 @@ def _open_group(rollouts: state.RolloutsState, body: entries.GroupOpened, at: Pl
     rollout.phase = state.Phase(body.group, body.mode, body.below, at.time_ns)
 
 
-def _say_opened(body: entries.GroupOpened, _: Place) -> str:
+def _say_opened(body: entries.GroupOpened, _: EntryContext) -> str:
     what = "measures the model beside its own" if body.mode == "shadow" else "runs the model"
     return f"Group {body.group} of rollout {body.rollout} {what}: {_share(body.below)}."
 
@@ -104,7 +106,7 @@ def _share(below: int) -> str:
     return f"devices of the first {100 * below / WHOLE:.4g} % of places"
 
 
-def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: Place) -> None:
+def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: EntryContext) -> None:
     of_device = rollouts.compared.setdefault(at.maker, {})
     of_device[body.comparison.key] = Reported(at.index, body.content)
     rollout = rollouts.active
@@ -115,7 +117,7 @@ def _compare(rollouts: state.RolloutsState, body: entries.ModelCompared, at: Pla
     rollouts.review(at.maker)
 
 
-def _say_compared(body: entries.ModelCompared, at: Place) -> str:
+def _say_compared(body: entries.ModelCompared, at: EntryContext) -> str:
     found = body.comparison
     images = sum(pairs.images for pairs in found.classes.values())
     when = "before it switches" if found.mode == "shadow" else "after it switched"
@@ -126,7 +128,9 @@ def _say_compared(body: entries.ModelCompared, at: Place) -> str:
     )
 
 
-def _do_without(rollouts: state.RolloutsState, body: entries.RolloutUnreached, at: Place) -> None:
+def _do_without(
+    rollouts: state.RolloutsState, body: entries.RolloutUnreached, at: EntryContext
+) -> None:
     rollout = rollouts.by_number[body.rollout]
     rollout.absences.append(at.index)
     for device in body.devices:
@@ -135,13 +139,15 @@ def _do_without(rollouts: state.RolloutsState, body: entries.RolloutUnreached, a
             rollouts.review(device)
 
 
-def _say_unreached(body: entries.RolloutUnreached, _: Place) -> str:
+def _say_unreached(body: entries.RolloutUnreached, _: EntryContext) -> str:
     return (
         f"Group {body.group} of rollout {body.rollout} goes on without {some(body.devices)}: away."
     )
 
 
-def _measure(rollouts: state.RolloutsState, body: entries.RolloutMeasured, at: Place) -> None:
+def _measure(
+    rollouts: state.RolloutsState, body: entries.RolloutMeasured, at: EntryContext
+) -> None:
     rollout = rollouts.by_number[body.rollout]
     rollout.last = body
     rollout.verdicts.append(at.index)
@@ -150,22 +156,22 @@ def _measure(rollouts: state.RolloutsState, body: entries.RolloutMeasured, at: P
         rollout.turn("soaking", at)
 
 
-def _say_measured(body: entries.RolloutMeasured, _: Place) -> str:
+def _say_measured(body: entries.RolloutMeasured, _: EntryContext) -> str:
     where = f"group {body.group} of rollout {body.rollout}"
     what = f"Measuring in {where}" if body.mode == "shadow" else f"Running in {where}"
     verdict = {"pass": "passed", "fail": "failed", "inconclusive": "tells too little"}
     return f"{what} {verdict[body.outcome]}: {body.reason}"
 
 
-def _pause(rollouts: state.RolloutsState, body: entries.RolloutPaused, at: Place) -> None:
+def _pause(rollouts: state.RolloutsState, body: entries.RolloutPaused, at: EntryContext) -> None:
     rollouts.by_number[body.rollout].turn("paused", at)
 
 
-def _say_paused(body: entries.RolloutPaused, _: Place) -> str:
+def _say_paused(body: entries.RolloutPaused, _: EntryContext) -> str:
     return f"Rollout {body.rollout} is paused: {body.reason}"
 
 
-def _resume(rollouts: state.RolloutsState, body: entries.RolloutResumed, at: Place) -> None:
+def _resume(rollouts: state.RolloutsState, body: entries.RolloutResumed, at: EntryContext) -> None:
     """Go on in spite of what was found; what is found besides counts as before."""
     rollout = rollouts.by_number[body.rollout]
     rollout.turn(next(one.stage for one in reversed(rollout.turns) if one.stage != "paused"), at)
@@ -181,39 +187,43 @@ def _resume(rollouts: state.RolloutsState, body: entries.RolloutResumed, at: Pla
     rollout.pardons.append(state.Pardon(at.index, failed, unsure))
 
 
-def _say_resumed(body: entries.RolloutResumed, _: Place) -> str:
+def _say_resumed(body: entries.RolloutResumed, _: EntryContext) -> str:
     return f"Rollout {body.rollout} goes on" + (f": {body.reason}" if body.reason else ".")
 
 
-def _go_back(rollouts: state.RolloutsState, body: entries.RolloutRolledBack, at: Place) -> None:
+def _go_back(
+    rollouts: state.RolloutsState, body: entries.RolloutRolledBack, at: EntryContext
+) -> None:
     _end(rollouts, body.rollout, "rolled_back", at)
 
 
-def _end(rollouts: state.RolloutsState, number: int, stage: state.RolloutStage, at: Place) -> None:
+def _end(
+    rollouts: state.RolloutsState, number: int, stage: state.RolloutStage, at: EntryContext
+) -> None:
     rollout = rollouts.by_number[number]
     rollout.end(stage, at)
     if rollouts.active is rollout:
         rollouts.active = None
 
 
-def _say_rolled_back(body: entries.RolloutRolledBack, _: Place) -> str:
+def _say_rolled_back(body: entries.RolloutRolledBack, _: EntryContext) -> str:
     to = f"goes back to model {body.to}" if body.to is not None else "ends; there is nothing before"
     return f"Rollout {body.rollout} {to}: {body.reason}"
 
 
-def _finish(rollouts: state.RolloutsState, body: entries.RolloutFinished, at: Place) -> None:
+def _finish(rollouts: state.RolloutsState, body: entries.RolloutFinished, at: EntryContext) -> None:
     _end(rollouts, body.rollout, "finished", at)
 
 
-def _say_finished(body: entries.RolloutFinished, _: Place) -> str:
+def _say_finished(body: entries.RolloutFinished, _: EntryContext) -> str:
     return f"Rollout {body.rollout} is finished: all groups passed."
 
 
-def _abort(rollouts: state.RolloutsState, body: entries.RolloutAborted, at: Place) -> None:
+def _abort(rollouts: state.RolloutsState, body: entries.RolloutAborted, at: EntryContext) -> None:
     _end(rollouts, body.rollout, "aborted" if body.by is None else "superseded", at)
 
 
-def _say_aborted(body: entries.RolloutAborted, _: Place) -> str:
+def _say_aborted(body: entries.RolloutAborted, _: EntryContext) -> str:
     return f"Rollout {body.rollout} is ended, and devices keep what they run: {body.reason}"
 
 
@@ -237,7 +247,7 @@ def take_report(
     return True
 
 
-def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: Place) -> None:
+def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: EntryContext) -> None:
     """Take in what became of the candidate on a device that was offered it."""
     rollout = rollouts.active
     if rollout is None or rollout.planned.version != body.version:
@@ -250,7 +260,7 @@ def _take_status(rollouts: state.RolloutsState, body: DeviceModelStatus, at: Pla
     rollouts.review(at.maker)
 
 
-def _take_answer(member: state.GroupMember, body: DeviceModelStatus, at: Place) -> None:
+def _take_answer(member: state.GroupMember, body: DeviceModelStatus, at: EntryContext) -> None:
     match body.state:
         case "failed" | "rolled_back":
             member.failures += 1
@@ -267,7 +277,7 @@ def _take_answer(member: state.GroupMember, body: DeviceModelStatus, at: Place) 
             member.alone = member.alone or body.former is None
 
 
-def _take_desired(rollouts: state.RolloutsState, body: ModelDesired, at: Place) -> None:
+def _take_desired(rollouts: state.RolloutsState, body: ModelDesired, at: EntryContext) -> None:
     """See who belongs to what from here on."""
     if body.of_all and body.group is None:
         rollouts.learned = None
@@ -282,23 +292,23 @@ def _take_desired(rollouts: state.RolloutsState, body: ModelDesired, at: Place) 
         rollouts.review(device)
 
 
-def _take_release(rollouts: state.RolloutsState, body: ReleaseSigned, at: Place) -> None:
+def _take_release(rollouts: state.RolloutsState, body: ReleaseSigned, at: EntryContext) -> None:
     phase = rollouts.active.phase if rollouts.active is not None else None
     if phase is not None and phase.out_ns is None and phase.action == body.action:
         phase.out_ns = phase.since_ns = at.time_ns
 
 
-def _take_exported(rollouts: state.RolloutsState, body: ModelExported, _at: Place) -> None:
+def _take_exported(rollouts: state.RolloutsState, body: ModelExported, _at: EntryContext) -> None:
     models = rollouts.models
     if not models.held and models.by_version[body.version].imported is None:
         rollouts.learned = body.version
 
 
-def _take_withheld(rollouts: state.RolloutsState, _body: ModelWithheld, _at: Place) -> None:
+def _take_withheld(rollouts: state.RolloutsState, _body: ModelWithheld, _at: EntryContext) -> None:
     rollouts.learned = None
 
 
-def _take_held(rollouts: state.RolloutsState, body: ModelsHeld, _at: Place) -> None:
+def _take_held(rollouts: state.RolloutsState, body: ModelsHeld, _at: EntryContext) -> None:
     if body.held:
         rollouts.learned = None
 
@@ -306,23 +316,23 @@ def _take_held(rollouts: state.RolloutsState, body: ModelsHeld, _at: Place) -> N
 def _review_named(
     rollouts: state.RolloutsState,
     body: DeviceAdmitted | DeviceRetired | DeviceKeyRevoked | DeviceEnrolled,
-    _at: Place,
+    _at: EntryContext,
 ) -> None:
     rollouts.review(body.device)
 
 
 def _review_some(
-    rollouts: state.RolloutsState, body: DeviceTagged | DevicePinned, _at: Place
+    rollouts: state.RolloutsState, body: DeviceTagged | DevicePinned, _at: EntryContext
 ) -> None:
     for device in body.devices:
         rollouts.review(device)
 
 
-def _review_maker(rollouts: state.RolloutsState, _body: DeviceBorn, at: Place) -> None:
+def _review_maker(rollouts: state.RolloutsState, _body: DeviceBorn, at: EntryContext) -> None:
     rollouts.review(at.maker)
 
 
-def _move_times(rollouts: state.RolloutsState, body: ClockCorrected, _at: Place) -> None:
+def _move_times(rollouts: state.RolloutsState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     if rollouts.active is None:
         return

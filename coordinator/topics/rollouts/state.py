@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fleetledger.coordinator.core.formatting import some
-from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.topics.devices.state import DevicesState
 from fleetledger.coordinator.topics.keys.state import KeysState
 from fleetledger.coordinator.topics.models.offers import GroupOffer
@@ -184,11 +184,11 @@ class Rollout:
         unsure = (one.unsure for one in pardons if one.index > since)
         return frozenset[GateKey]().union(*failed), frozenset[GateKey]().union(*unsure)
 
-    def turn(self, stage: RolloutStage, at: Place) -> None:
+    def turn(self, stage: RolloutStage, at: EntryContext) -> None:
         """Come to a stage."""
         self.turns.append(Turn(stage, at.index, at.time_ns))
 
-    def end(self, stage: RolloutStage, at: Place) -> None:
+    def end(self, stage: RolloutStage, at: EntryContext) -> None:
         """End it; nobody waits any more."""
         self.turn(stage, at)
         if self.phase is not None:

@@ -10,10 +10,10 @@ from itertools import accumulate, takewhile
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import files, names_of, some
 from fleetledger.coordinator.core.kind import (
+    EntryContext,
     Follows,
     Kind,
     LedgerTopic,
-    Place,
     Telling,
     changes_nothing,
 )
@@ -34,7 +34,7 @@ MOST_NAMES_BYTES = 1 << 19
 _NAME_BYTES = len('"",')
 
 
-def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: Place) -> None:
+def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: EntryContext) -> None:
     rounds.by_number[body.number] = state.Round(body, at.index, at.time_ns, rounds.weights)
     rounds.facts[body.number] = state.RoundFacts(
         body.number,
@@ -53,7 +53,7 @@ def _open(rounds: state.RoundsState, body: entries.RoundOpened, at: Place) -> No
         rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
 
 
-def _say_opened(body: entries.RoundOpened, _: Place) -> str:
+def _say_opened(body: entries.RoundOpened, _: EntryContext) -> str:
     looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
     what = "to train" if body.phase == TRAIN else f"for phase {body.phase!r}"
     after = "" if body.follows is None else f", going on from what they did in round {body.follows}"
@@ -64,7 +64,7 @@ def _say_opened(body: entries.RoundOpened, _: Place) -> str:
     )
 
 
-def _continue(rounds: state.RoundsState, body: entries.CohortContinued, at: Place) -> None:
+def _continue(rounds: state.RoundsState, body: entries.CohortContinued, at: EntryContext) -> None:
     rounds.by_number[body.number].asks_too(body.cohort, body.observers)
     facts = rounds.facts[body.number]
     facts.asked, facts.looking = facts.asked + len(body.cohort), facts.looking + len(body.observers)
@@ -72,7 +72,7 @@ def _continue(rounds: state.RoundsState, body: entries.CohortContinued, at: Plac
         rounds.by_device.setdefault(device, state.DeviceRounds()).order_action = at.index
 
 
-def _say_continued(body: entries.CohortContinued, _: Place) -> str:
+def _say_continued(body: entries.CohortContinued, _: EntryContext) -> str:
     looking = f" Only looking at images: {some(body.observers)}." if body.observers else ""
     trains = f" asks {some(body.cohort)}, too." if body.cohort else " asks more devices."
     return f"Round {body.number}{trains}{looking}"
@@ -107,7 +107,7 @@ def _that_fit(devices: Iterable[DeviceId]) -> int:
     return sum(1 for _ in takewhile(lambda end: end <= MOST_NAMES_BYTES, ends))
 
 
-def _close(rounds: state.RoundsState, body: entries.RoundClosed, at: Place) -> None:
+def _close(rounds: state.RoundsState, body: entries.RoundClosed, at: EntryContext) -> None:
     current = rounds.by_number[body.number]
     current.closed = body
     current.ended_ns, current.ended_index = at.time_ns, at.index
@@ -129,7 +129,7 @@ def _begin_again(rounds: state.RoundsState, current: state.Round) -> None:
         rounds.weights = rounds.first_of(current).weights
 
 
-def _say_closed(body: entries.RoundClosed, _: Place) -> str:
+def _say_closed(body: entries.RoundClosed, _: EntryContext) -> str:
     missing = f" Missing: {names_of(body.missing)}." if body.missing else ""
     failed = f" Gave no answer and said why: {names_of(body.failed)}." if body.failed else ""
     refused = "".join(
@@ -146,7 +146,7 @@ def _say_closed(body: entries.RoundClosed, _: Place) -> str:
     return f"Round {body.number} closed because of {body.reason}: {what}.{said}"
 
 
-def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: Place) -> None:
+def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: EntryContext) -> None:
     current = rounds.by_number[body.number]
     current.averaged = True
     facts = rounds.facts[body.number]
@@ -170,7 +170,7 @@ def _average(rounds: state.RoundsState, body: entries.WeightsAveraged, at: Place
     rounds.pruned.difference_update(body.blobs)
 
 
-def _say_averaged(body: entries.WeightsAveraged, _: Place) -> str:
+def _say_averaged(body: entries.WeightsAveraged, _: EntryContext) -> str:
     if body.unchanged:
         return (
             f"Round {body.number} (phase {body.phase!r}) left the weights as they are. What came "
@@ -186,13 +186,13 @@ def _say_averaged(body: entries.WeightsAveraged, _: Place) -> str:
     )
 
 
-def _prune(rounds: state.RoundsState, body: entries.WeightsPruned, _at: Place) -> None:
+def _prune(rounds: state.RoundsState, body: entries.WeightsPruned, _at: EntryContext) -> None:
     rounds.pruned.update(body.digests)
     for number in body.numbers:
         rounds.former_made.pop(number, None)
 
 
-def _say_pruned(body: entries.WeightsPruned, _: Place) -> str:
+def _say_pruned(body: entries.WeightsPruned, _: EntryContext) -> str:
     rounds = ", ".join(str(number) for number in body.numbers)
     return (
         f"What round{'s' if len(body.numbers) > 1 else ''} {rounds} gave is deleted: that of the "
@@ -200,14 +200,14 @@ def _say_pruned(body: entries.WeightsPruned, _: Place) -> str:
     )
 
 
-def _say_answers_pruned(body: entries.AnswersPruned, _: Place) -> str:
+def _say_answers_pruned(body: entries.AnswersPruned, _: EntryContext) -> str:
     return (
         f"What devices answered to round {body.number} is deleted, but for what a model or a "
         "device needs."
     )
 
 
-def _fail(rounds: state.RoundsState, body: entries.RoundFailed, at: Place) -> None:
+def _fail(rounds: state.RoundsState, body: entries.RoundFailed, at: EntryContext) -> None:
     current = rounds.by_number[body.number]
     current.failed = body.reason
     rounds.facts[body.number].state = "failed"
@@ -216,33 +216,33 @@ def _fail(rounds: state.RoundsState, body: entries.RoundFailed, at: Place) -> No
     _begin_again(rounds, current)
 
 
-def _say_failed(body: entries.RoundFailed, _: Place) -> str:
+def _say_failed(body: entries.RoundFailed, _: EntryContext) -> str:
     return f"Round {body.number} came to nothing: {body.reason}."
 
 
-def _stop(rounds: state.RoundsState, body: entries.RoundsStopped, at: Place) -> None:
+def _stop(rounds: state.RoundsState, body: entries.RoundsStopped, at: EntryContext) -> None:
     rounds.void.stopped = state.Stopped(at.index, body.stage, body.reason, body.settings)
 
 
-def _say_stopped(body: entries.RoundsStopped, _: Place) -> str:
+def _say_stopped(body: entries.RoundsStopped, _: EntryContext) -> str:
     return f"{body.reason[:1].upper()}{body.reason[1:]}."
 
 
-def _resume(rounds: state.RoundsState, body: entries.RoundsResumed, _at: Place) -> None:
+def _resume(rounds: state.RoundsState, body: entries.RoundsResumed, _at: EntryContext) -> None:
     again = [] if body.anew else rounds.void.rounds
     rounds.void = state.VoidRun(again, weighed=len(again))
 
 
-def _say_resumed(body: entries.RoundsResumed, _: Place) -> str:
+def _say_resumed(body: entries.RoundsResumed, _: EntryContext) -> str:
     return f"Stage {body.stage} goes on with its rounds: {body.reason}."
 
 
-def _mark(rounds: state.RoundsState, body: entries.DescentMarked, _at: Place) -> None:
+def _mark(rounds: state.RoundsState, body: entries.DescentMarked, _at: EntryContext) -> None:
     """Remember from which mean on models descend from a device's retracted answers."""
     rounds.taint.marks.append((body.device, body.first_index))
 
 
-def _say_marked(body: entries.DescentMarked, _: Place) -> str:
+def _say_marked(body: entries.DescentMarked, _: EntryContext) -> str:
     versions = ", ".join(map(str, body.versions)) or "none so far"
     before = (
         "no model is from before it"
@@ -261,7 +261,7 @@ def _say_marked(body: entries.DescentMarked, _: Place) -> str:
     )
 
 
-def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Place) -> None:
+def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: EntryContext) -> None:
     if body.round is None:
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
@@ -276,7 +276,7 @@ def _take_answer(rounds: state.RoundsState, body: ContributionAccepted, at: Plac
         rounds.by_number[body.round].answers[at.maker] = answer
 
 
-def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: Place) -> None:
+def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: EntryContext) -> None:
     if body.round is None:
         return
     trained = rounds.by_device.setdefault(at.maker, state.DeviceRounds())
@@ -296,20 +296,22 @@ def _take_nothing(rounds: state.RoundsState, body: NothingReported, at: Place) -
         current.nothing.add(at.maker)
 
 
-def _begin_statistics(rounds: state.RoundsState, _body: BackboneImported, _at: Place) -> None:
+def _begin_statistics(
+    rounds: state.RoundsState, _body: BackboneImported, _at: EntryContext
+) -> None:
     rounds.begin_lineage(None)
 
 
-def _begin_network(rounds: state.RoundsState, network: NetworkImported, at: Place) -> None:
+def _begin_network(rounds: state.RoundsState, network: NetworkImported, at: EntryContext) -> None:
     weights = state.Weights(network.weights, network.class_names, at.index, dict(network.extras))
     rounds.begin_lineage(weights)
 
 
-def _begin_stage(rounds: state.RoundsState, _body: EntryBody, _at: Place) -> None:
+def _begin_stage(rounds: state.RoundsState, _body: EntryBody, _at: EntryContext) -> None:
     rounds.void = state.VoidRun()
 
 
-def _move_times(rounds: state.RoundsState, body: ClockCorrected, _at: Place) -> None:
+def _move_times(rounds: state.RoundsState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for item in rounds.by_number.values():
         item.opened_ns -= body.by_ns

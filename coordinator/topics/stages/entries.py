@@ -10,10 +10,10 @@ from pydantic import Field
 from fleetledger.coordinator.core.entry import OPERATOR, EntryBody
 from fleetledger.coordinator.core.formatting import names_of
 from fleetledger.coordinator.core.kind import (
+    EntryContext,
     Follows,
     Kind,
     LedgerTopic,
-    Place,
     tells_all_their_assignment,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
@@ -44,7 +44,7 @@ class StageOpened(EntryBody):
     reason: str = "operator"
 
 
-def _open(stages: StagesState, body: StageOpened, at: Place) -> None:
+def _open(stages: StagesState, body: StageOpened, at: EntryContext) -> None:
     stages.by_number[body.stage] = Stage(
         at.index, at.time_ns, at.time_ns, body.class_names, body.reason
     )
@@ -55,7 +55,7 @@ def _open(stages: StagesState, body: StageOpened, at: Place) -> None:
             reports.named.pop(name, None)
 
 
-def _say_opened(body: StageOpened, _: Place) -> str:
+def _say_opened(body: StageOpened, _: EntryContext) -> str:
     because = "" if body.reason == OPERATOR else f" It was opened by {body.reason}."
     return f"Stage {body.stage} asks the fleet to learn {names_of(body.class_names)}.{because}"
 
@@ -72,13 +72,13 @@ class StageClosed(EntryBody):
     """Classes of the stage of which no device has given samples, in statistics."""
 
 
-def _close(stages: StagesState, body: StageClosed, at: Place) -> None:
+def _close(stages: StagesState, body: StageClosed, at: EntryContext) -> None:
     stage = stages.by_number[body.stage]
     stage.closed_because, stage.answered, stage.expected = body.reason, body.answered, body.expected
     stage.closed_index, stage.closed_ns = at.index, at.time_ns
 
 
-def _say_closed(body: StageClosed, _: Place) -> str:
+def _say_closed(body: StageClosed, _: EntryContext) -> str:
     late = "" if body.reason.endswith(" rounds") else " Late contributions still count."
     names = body.without_samples
     lacks = f" No device has given samples of {names_of(names)}." if names else ""
@@ -109,7 +109,7 @@ class TransitionReported(EntryBody):
         return Digest.of(canonical_json(self.model_dump(mode="json")))
 
 
-def _report(stages: StagesState, body: TransitionReported, at: Place) -> None:
+def _report(stages: StagesState, body: TransitionReported, at: EntryContext) -> None:
     reports = stages.reports.setdefault(at.maker, Reports())
     key = PartKey(stage=body.stage, part=body.number)
     # Reports of earlier stages are refused, so that no repeat of them has to be known.
@@ -124,7 +124,7 @@ def _report(stages: StagesState, body: TransitionReported, at: Place) -> None:
     stages.last_report_ns = at.time_ns
 
 
-def _say_reported(body: TransitionReported, at: Place) -> str:
+def _say_reported(body: TransitionReported, at: EntryContext) -> str:
     if body.why == "class name":
         return f"Device {at.device} has samples of new classes: {names_of(tuple(body.classes))}."
     seen = body.uncertainty
@@ -137,14 +137,14 @@ def _say_reported(body: TransitionReported, at: Place) -> str:
     )
 
 
-def _begin_lineage(stages: StagesState, body: Lineage, at: Place) -> None:
+def _begin_lineage(stages: StagesState, body: Lineage, at: EntryContext) -> None:
     """Count the time to answer from now, where a network was frozen in an open stage."""
     if stages.in_rounds and not body.in_rounds and stages.open is not None:
         stages.by_number[stages.open].opened_ns = at.time_ns
     stages.in_rounds = body.in_rounds
 
 
-def _move_times(stages: StagesState, body: ClockCorrected, _at: Place) -> None:
+def _move_times(stages: StagesState, body: ClockCorrected, _at: EntryContext) -> None:
     """Move the times that are compared with later ones."""
     for stage in stages.by_number.values():
         stage.opened_ns -= body.by_ns

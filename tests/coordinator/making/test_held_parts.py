@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.core.state import State, read_entry
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.reader import LedgerReader
@@ -147,5 +147,5 @@ def test_the_sum_at_a_size_is_the_same_in_one_step_and_in_many(tmp_path: Path) -
 def test_an_entry_of_something_else_moves_nothing() -> None:
     held = HeldParts()
     body = ContributionsLeftOut(left_out=(), devices={})
-    assert held.take_body(body, Place(5)) == ()
+    assert held.take_body(body, EntryContext(5)) == ()
     assert held.size == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleetledger.coordinator.core.kind import Place
+from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.reading.history import trouble_count, troubles
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
@@ -55,7 +55,7 @@ def test_a_stage_closes_with_the_classes_of_which_nobody_gave_samples(tmp_path: 
     assert body.without_samples == expected
     assert "owl" in expected
     (kind,) = (kind for kind in STAGES.kinds if kind.body is StageClosed)
-    said = kind.say(body, Place(9))
+    said = kind.say(body, EntryContext(9))
     assert said.endswith(f"No device has given samples of {', '.join(expected)}.")
     write(tmp_path, bench)
     with ledger_of(tmp_path) as ledger:
