@@ -12,7 +12,7 @@ from typing import Literal
 from fleetledger.coordinator.core.assigning import action_for, assignment_for, round_assignment
 from fleetledger.coordinator.core.decision import Decision, ask, record_for, together
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import Telling
+from fleetledger.coordinator.core.kind import Notification
 from fleetledger.coordinator.core.live import NOTHING_PENDING, Beat, Live
 from fleetledger.coordinator.core.requests import (
     AnnounceCoordinator,
@@ -46,7 +46,7 @@ from fleetledger.schemas.rollouts import ModelComparison
 from fleetledger.schemas.values import BootId, DeviceId
 
 _SILENCE = Decision()
-_TELLS = {kind.body: kind.tells for kind in KINDS.values() if kind.tells is not None}
+_NOTIFIES = {kind.body: kind.notifies for kind in KINDS.values() if kind.notifies is not None}
 """What devices are told again, by the kind of entry; of most they are told nothing."""
 
 _RETAINED = frozenset(("assignment", "desired", "offered", "released"))
@@ -282,34 +282,36 @@ class Devices:
 
     def tell_about(self, body: EntryBody, maker: DeviceId | None) -> Decision:
         """Return what devices must be told because of an entry, which the state has taken."""
-        tells = _TELLS.get(type(body))
-        if tells is None:
+        notifies = _NOTIFIES.get(type(body))
+        if notifies is None:
             return _SILENCE
-        telling = tells(body)
-        if telling.what == "round":
-            return self._tell_round(telling.devices)
-        if telling.what == "born" and maker is not None:
-            return self._tell(maker, telling)
+        notification = notifies(body)
+        if notification.what == "round":
+            return self._notify_of_round(notification.devices)
+        if notification.what == "born" and maker is not None:
+            return self._notify(maker, notification)
         admitted = self._state.devices.admitted
-        devices = telling.devices or tuple(admitted)
-        if telling.what not in _ALSO_TO_OTHERS:
+        devices = notification.devices or tuple(admitted)
+        if notification.what not in _ALSO_TO_OTHERS:
             devices = tuple(device for device in devices if device in admitted)
-        if telling.what in _RETAINED and len(devices) > TOLD_AT_ONCE:
-            return self._tell_by_and_by(devices, telling)
-        return together(self._tell(device, telling) for device in devices)
+        if notification.what in _RETAINED and len(devices) > TOLD_AT_ONCE:
+            return self._notify_gradually(devices, notification)
+        return together(self._notify(device, notification) for device in devices)
 
-    def _tell_by_and_by(self, devices: tuple[DeviceId, ...], telling: Telling) -> Decision:
+    def _notify_gradually(
+        self, devices: tuple[DeviceId, ...], notification: Notification
+    ) -> Decision:
         """Tell many devices what the broker keeps for them; it is made when it is their turn."""
         what: Literal["assignment", "desired"] = "desired"
-        if telling.what == "assignment":
+        if notification.what == "assignment":
             what = "assignment"
-        concerned = (device for device in devices if self._concerns(device, telling))
+        concerned = (device for device in devices if self._concerns(device, notification))
         self._live.untold.update(((what, device), None) for device in concerned)
         return self.tell_more()
 
-    def _concerns(self, device: DeviceId, telling: Telling) -> bool:
+    def _concerns(self, device: DeviceId, notification: Notification) -> bool:
         """Whether an entry may have changed what the broker keeps for a device."""
-        match telling.what:
+        match notification.what:
             case "assignment":
                 return bool(self._state.stages.by_number)
             case "desired":  # with a root its release comes first
@@ -317,21 +319,21 @@ class Devices:
             case "offered":
                 return self._state.trust.root is None and self._is_newest(device)
             case _:
-                return self._tells_action(device, telling.action)
+                return self._notified_of_action(device, notification.action)
 
-    def _tell(self, device: DeviceId, telling: Telling) -> Decision:
+    def _notify(self, device: DeviceId, notification: Notification) -> Decision:
         """Tell a device again what an entry may have changed for it."""
-        match telling.what:
-            case "assignment" if self._concerns(device, telling):
+        match notification.what:
+            case "assignment" if self._concerns(device, notification):
                 return self._assignment(device)
-            case "desired" | "offered" | "released" if self._concerns(device, telling):
+            case "desired" | "offered" | "released" if self._concerns(device, notification):
                 return self._delivery.tell(device)
             case "born":
                 return self._delivery.tell(device)
             case "everything":
                 return self._greet(device)
             case "installations" if self._is_doubled(device):
-                return self._tell_of_twins(device)
+                return self._notify_of_twins(device)
             case "installations":
                 self._twins.settled(device)
             case "retraction":
@@ -347,7 +349,7 @@ class Devices:
                 self._live.device(device).boot = None  # it is away, whatever it says
         return _SILENCE
 
-    def _tells_action(self, device: DeviceId, action: int | None) -> bool:
+    def _notified_of_action(self, device: DeviceId, action: int | None) -> bool:
         """Whether a device is told what this entry desires; of none, whatever it is told."""
         told = self._delivery.told(device)
         return action is None or (told is not None and told.action == action)
@@ -357,7 +359,7 @@ class Devices:
         told = self._delivery.told(device)
         return told is not None and told.action == self._state.size - 1
 
-    def _tell_round(self, devices: tuple[DeviceId, ...] | None) -> Decision:
+    def _notify_of_round(self, devices: tuple[DeviceId, ...] | None) -> Decision:
         """Tell whom the newest round asked just now, or whom it asks no more; all, or these."""
         current = self._state.rounds.current
         assert current is not None
@@ -462,13 +464,13 @@ class Devices:
             ask(*self._welcomes(device, boot, installation))
             + self._assignment(device)
             + (self._delivery.tell(device) if model else _SILENCE)
-            + self._tell_of_twins(device)
+            + self._notify_of_twins(device)
         )
 
     def _is_doubled(self, device: DeviceId) -> bool:
         return self._state.devices.admitted[device].doubled is not None
 
-    def _tell_of_twins(self, device: DeviceId) -> Decision:
+    def _notify_of_twins(self, device: DeviceId) -> Decision:
         """Tell both runs, and who is there now, of a name that two installations have."""
         doubled, boot = self._state.devices.admitted[device].doubled, self._live.seen(device).boot
         told = _SILENCE

@@ -44,8 +44,8 @@ class EntryContext:
         return self.device
 
 
-class Telling(NamedTuple):
-    """What devices are told again because of an entry."""
+class Notification(NamedTuple):
+    """Message that devices get again because of an entry."""
 
     what: Literal[
         "assignment",
@@ -66,9 +66,9 @@ class Telling(NamedTuple):
     """Of what was released: those alone that are told what this entry desires."""
 
 
-def tells_all_their_assignment(_: EntryBody) -> Telling:
-    """Have every device told its assignment again."""
-    return Telling("assignment")
+def notify_all_of_assignment(_: EntryBody) -> Notification:
+    """Return the assignment, for every device."""
+    return Notification("assignment")
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Kind(Follows[Part, Body]):
 
     say: Callable[[Body, EntryContext], str]
     """The sentence that people read."""
-    tells: Callable[[Body], Telling] | None = None
-    """What devices are told again."""
+    notifies: Callable[[Body], Notification] | None = None
+    """Message that devices get again; None for none."""
     reorders: bool = False
     """Whether the proxy has another order after it, or none."""
     worth: int | Callable[[Body], int] = logging.INFO

@@ -12,7 +12,7 @@ from fleetledger.coordinator.core.kind import (
     EntryContext,
     Kind,
     LedgerTopic,
-    tells_all_their_assignment,
+    notify_all_of_assignment,
 )
 from fleetledger.coordinator.topics.classes.state import ClassRegistry
 from fleetledger.schemas.values import ClassName
@@ -75,7 +75,7 @@ CLASSES = LedgerTopic(
         # Nobody is told: the stage that it is named for follows in the same decision, and a device
         # that heard of the name first would count its images for the stage before.
         Kind(ClassNamed, _name, _say_named, worth=logging.DEBUG),
-        Kind(ClassRenamed, _rename, _say_renamed, tells_all_their_assignment),
-        Kind(ClassMerged, _merge, _say_merged, tells_all_their_assignment),
+        Kind(ClassRenamed, _rename, _say_renamed, notify_all_of_assignment),
+        Kind(ClassMerged, _merge, _say_merged, notify_all_of_assignment),
     ),
 )

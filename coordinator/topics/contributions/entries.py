@@ -15,7 +15,7 @@ from fleetledger.coordinator.core.kind import (
     Follows,
     Kind,
     LedgerTopic,
-    Telling,
+    Notification,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.contributions.state import (
@@ -434,7 +434,7 @@ CONTRIBUTIONS = LedgerTopic(
             ContributionRetracted,
             _retract,
             _say_retracted,
-            lambda body: Telling("retraction", (body.device,)),
+            lambda body: Notification("retraction", (body.device,)),
         ),
         Kind(
             ContributionsLeftOut,

@@ -17,7 +17,7 @@ from fleetledger.coordinator.core.kind import (
     Follows,
     Kind,
     LedgerTopic,
-    Telling,
+    Notification,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.devices.state import (
@@ -286,8 +286,8 @@ def _say_problem(body: DeviceProblem, at: EntryContext) -> str:
     return f"Device {at.device} reports a problem with {body.about}: {body.text}"
 
 
-def _tells_of_installations(body: DeviceDoubled | DeviceSettled) -> Telling:
-    return Telling("installations", (body.device,))
+def _notify_of_installations(body: DeviceDoubled | DeviceSettled) -> Notification:
+    return Notification("installations", (body.device,))
 
 
 DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
@@ -297,26 +297,26 @@ DEVICES: LedgerTopic[DevicesState] = LedgerTopic(
             DeviceAdmitted,
             _admit,
             _say_admitted,
-            lambda body: Telling("everything", (body.device,)),
+            lambda body: Notification("everything", (body.device,)),
         ),
         Kind(
             DeviceRetired,
             _retire,
             _say_retired,
-            lambda body: Telling("retirement", (body.device,)),
+            lambda body: Notification("retirement", (body.device,)),
         ),
-        Kind(DeviceBorn, _begin_run, _say_born, lambda _: Telling("born")),
+        Kind(DeviceBorn, _begin_run, _say_born, lambda _: Notification("born")),
         # Who belongs to a group of devices may have changed, and with it what they are to run.
-        Kind(DeviceTagged, _tag, _say_tagged, lambda body: Telling("released", body.devices)),
+        Kind(DeviceTagged, _tag, _say_tagged, lambda body: Notification("released", body.devices)),
         Kind(
             DeviceDoubled,
             _freeze,
             _say_doubled,
-            _tells_of_installations,
+            _notify_of_installations,
             worth=TOLD,
             trouble=True,
         ),
-        Kind(DeviceSettled, _settle, _say_settled, _tells_of_installations),
+        Kind(DeviceSettled, _settle, _say_settled, _notify_of_installations),
         Kind(DevicesSilent, _fall_silent, _say_silent, worth=TOLD, trouble=True),
         Kind(DevicesHeard, _hear, _say_heard, worth=TOLD),
         Kind(DeviceProblem, _tell_problem, _say_problem, worth=logging.WARNING, trouble=True),

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Telling
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.ledger.describe import time_text
 from fleetledger.coordinator.topics.devices.entries import DeviceBorn, DeviceDoubled, DeviceSettled
 from fleetledger.coordinator.topics.keys.state import DeviceKeys, Invitation, KeysState
@@ -141,7 +141,7 @@ KEYS = LedgerTopic(
             DeviceKeyRevoked,
             _revoke,
             _say_revoked,
-            lambda body: Telling("revocation", (body.device,)),
+            lambda body: Notification("revocation", (body.device,)),
         ),
     ),
     follows=(

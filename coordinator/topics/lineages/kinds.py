@@ -7,7 +7,7 @@ from fleetledger.coordinator.core.kind import (
     EntryContext,
     Kind,
     LedgerTopic,
-    tells_all_their_assignment,
+    notify_all_of_assignment,
 )
 from fleetledger.coordinator.topics.lineages import entries
 from fleetledger.coordinator.topics.lineages.state import LineagesState, Span
@@ -120,14 +120,14 @@ LINEAGES = LedgerTopic(
             entries.BackboneImported,
             _take_backbone,
             _say_backbone,
-            tells_all_their_assignment,
+            notify_all_of_assignment,
             reorders=True,
         ),
         Kind(
             entries.NetworkImported,
             _take_network,
             _say_network,
-            tells_all_their_assignment,
+            notify_all_of_assignment,
             reorders=True,
         ),
         Kind(entries.VariantsMade, _make_variants, _say_variants),

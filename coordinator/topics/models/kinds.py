@@ -12,7 +12,7 @@ from fleetledger.coordinator.core.kind import (
     Follows,
     Kind,
     LedgerTopic,
-    Telling,
+    Notification,
 )
 from fleetledger.coordinator.topics.classes.entries import ClassMerged, ClassNamed, ClassRenamed
 from fleetledger.coordinator.topics.contributions.entries import (
@@ -166,8 +166,8 @@ def _say_desired(body: entries.ModelDesired, _: EntryContext) -> str:
     return f"Model {body.version} is to {what} on {whom}: {body.reason}."
 
 
-def _tells_of_desired(body: entries.ModelDesired) -> Telling:
-    return Telling("desired" if body.group is None else "offered", body.devices)
+def _notify_of_desired(body: entries.ModelDesired) -> Notification:
+    return Notification("desired" if body.group is None else "offered", body.devices)
 
 
 def _pin(models: state.ModelsState, body: entries.DevicePinned, at: EntryContext) -> None:
@@ -327,9 +327,12 @@ MODELS: LedgerTopic[state.ModelsState] = LedgerTopic(
         Kind(entries.ModelImported, _import, _say_imported),
         Kind(entries.ModelExported, _export, _say_exported),
         Kind(entries.ModelFailed, _fail, _say_failed, worth=logging.WARNING, trouble=True),
-        Kind(entries.ModelDesired, _desire, _say_desired, _tells_of_desired),
+        Kind(entries.ModelDesired, _desire, _say_desired, _notify_of_desired),
         Kind(
-            entries.DevicePinned, _pin, _say_pinned, lambda body: Telling("desired", body.devices)
+            entries.DevicePinned,
+            _pin,
+            _say_pinned,
+            lambda body: Notification("desired", body.devices),
         ),
         Kind(entries.ModelsHeld, _hold, _say_held),
         Kind(entries.ModelWithheld, _withhold, _say_withheld, worth=TOLD, trouble=True),

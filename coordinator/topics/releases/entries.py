@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.formatting import names_of
-from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Telling
+from fleetledger.coordinator.core.kind import EntryContext, Follows, Kind, LedgerTopic, Notification
 from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.coordinator.topics.releases.state import Released, Trust
 from fleetledger.schemas.releases import SignedRelease
@@ -82,11 +82,11 @@ def _say_release(body: ReleaseSigned, _: EntryContext) -> str:
     )
 
 
-def _tells_of_release(body: ReleaseSigned) -> Telling:
+def _notify_of_release(body: ReleaseSigned) -> Notification:
     release = body.signed.release
     if release.share is None:
-        return Telling("released", release.devices)
-    return Telling("released", action=body.action)
+        return Notification("released", release.devices)
+    return Notification("released", action=body.action)
 
 
 def _hold_still(trust: Trust, body: DevicePinned, _at: EntryContext) -> None:
@@ -97,12 +97,12 @@ def _hold_still(trust: Trust, body: DevicePinned, _at: EntryContext) -> None:
 RELEASES = LedgerTopic(
     "releases",
     kinds=(
-        Kind(RootPublished, _take_root, _say_root, lambda _: Telling("released")),
+        Kind(RootPublished, _take_root, _say_root, lambda _: Notification("released")),
         Kind(
             ReleaseSigned,
             _release,
             _say_release,
-            _tells_of_release,
+            _notify_of_release,
         ),
     ),
     follows=(Follows(DevicePinned, _hold_still),),

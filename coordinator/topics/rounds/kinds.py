@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.kind import (
     Follows,
     Kind,
     LedgerTopic,
-    Telling,
+    Notification,
     changes_nothing,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
@@ -324,19 +324,19 @@ def _move_times(rounds: state.RoundsState, body: ClockCorrected, _at: EntryConte
 ROUNDS: LedgerTopic[state.RoundsState] = LedgerTopic(
     "rounds",
     kinds=(
-        Kind(entries.RoundOpened, _open, _say_opened, lambda _: Telling("round")),
+        Kind(entries.RoundOpened, _open, _say_opened, lambda _: Notification("round")),
         Kind(
             entries.CohortContinued,
             _continue,
             _say_continued,
-            lambda body: Telling("round", body.devices),
+            lambda body: Notification("round", body.devices),
             worth=logging.DEBUG,
         ),
         Kind(
             entries.RoundClosed,
             _close,
             _say_closed,
-            lambda _: Telling("round"),
+            lambda _: Notification("round"),
             trouble="json_array_length(body, '$.counted') = 0",
         ),
         Kind(entries.WeightsAveraged, _average, _say_averaged, reorders=True),

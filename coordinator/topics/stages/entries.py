@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.kind import (
     Follows,
     Kind,
     LedgerTopic,
-    tells_all_their_assignment,
+    notify_all_of_assignment,
 )
 from fleetledger.coordinator.topics.clock.entries import ClockCorrected
 from fleetledger.coordinator.topics.lineages.entries import LINEAGE_KINDS, Lineage
@@ -158,7 +158,7 @@ def _move_times(stages: StagesState, body: ClockCorrected, _at: EntryContext) ->
 STAGES = LedgerTopic(
     "stages",
     kinds=(
-        Kind(StageOpened, _open, _say_opened, tells_all_their_assignment),
+        Kind(StageOpened, _open, _say_opened, notify_all_of_assignment),
         Kind(
             StageClosed,
             _close,
