@@ -19,10 +19,10 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, signer_of_notes
 from fleetledger.coordinator.ledger.mirror_notes import mirror_problems
 from fleetledger.coordinator.live.file import LiveFile
+from fleetledger.coordinator.making.job_runner import JobRunner, ThreadJobRunner
 from fleetledger.coordinator.making.kept_sums import KeptSums
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.making.payload_check import PayloadCheck
-from fleetledger.coordinator.making.workshop import ModelWorkshop, Workshop
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.broker_folders import certificate_watch
 from fleetledger.coordinator.serving.engine import LedgerEngine
@@ -70,7 +70,7 @@ class CoordinatorSurroundings:
         connect(party.role, None), party.topics, party.sender
     )
     """Makes the exchange of blocks, not yet at work."""
-    workshop: Callable[[Callable[[], None]], ModelWorkshop] = Workshop
+    job_runner: Callable[[Callable[[], None]], JobRunner] = ThreadJobRunner
     inbox: Callable[[Path], CommandInbox] = OperatorInbox
     clock: Clock = SYSTEM_CLOCK
     boot: BootId = field(default_factory=BootId.fresh)
@@ -172,9 +172,9 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         party = Party(topics, Sender(topics.fleet, name, around.boot))
         exchange = around.exchange(around.connect, party)
         stack.callback(exchange.stop)
-        workshop = around.workshop(control.wake)
-        stack.callback(workshop.stop)
-        exchange.on_failure = workshop.fail
+        job_runner = around.job_runner(control.wake)
+        stack.callback(job_runner.stop)
+        exchange.on_failure = job_runner.fail
         live = None
         if around.live is not None:
             live = LiveWriter(
@@ -186,7 +186,7 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
         if around.snapshots:
             keeper = _keeper(office)
             stack.callback(keeper.close)
-        links = _Links(sender, control, exchange, workshop, inbox, live, keeper)
+        links = _Links(sender, control, exchange, job_runner, inbox, live, keeper)
         shell = Shell(_parts(office, links, around.clock))
         return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
 
@@ -211,7 +211,7 @@ class _Links:
     sender: Sender
     control: Connection
     exchange: BlockExchange
-    workshop: ModelWorkshop
+    job_runner: JobRunner
     inbox: CommandInbox
     live: LiveWriter | None
     snapshots: SnapshotKeeper | None
@@ -227,7 +227,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
     topics, invitations = FleetTopics(settings.fleet), Invitations(home)
     desk = IntakeDesk(
         links.exchange,
-        links.workshop,
+        links.job_runner,
         office.store,
         home / "incoming",
         PayloadCheck(),
@@ -245,7 +245,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         connection=links.control,
         engine=engine,
         inbox=links.inbox,
-        workshop=links.workshop,
+        job_runner=links.job_runner,
         desk=desk,
         maker=office.maker,
         files=files,
@@ -275,7 +275,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
 
 def _looks(links: _Links) -> Iterator[Look]:
     """Yield what says of each part that may wait without end what is wrong with it."""
-    yield links.workshop.problems
+    yield links.job_runner.problems
     yield partial(_of_blocks, links.control, links.exchange)
     if isinstance(links.control, SharedConnection):
         yield links.control.problems

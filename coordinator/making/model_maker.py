@@ -19,12 +19,12 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.adapters import adapter_of
 from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.making.job_runner import Finished
 from fleetledger.coordinator.making.judging import Judgement, SummedParts, disproved, judged
 from fleetledger.coordinator.making.kept_sums import KeptSum, KeptSums
 from fleetledger.coordinator.making.network_maker import NetworkMaker
 from fleetledger.coordinator.making.packing import facts_of, handed_over, packed
 from fleetledger.coordinator.making.variants import variants_of
-from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.contributions.entries import ContributionsSetAside
 from fleetledger.coordinator.topics.lineages.entries import BackboneImported, NetworkImported
@@ -82,7 +82,7 @@ class _Parts:
 
 
 class ModelMaker:
-    """Solves and exports, on the workshop's model thread."""
+    """Solves and exports, on the job runner's model thread."""
 
     def __init__(self, home: Path, store: BlobStore, sums: KeptSums | None = None) -> None:
         self.networks = NetworkMaker(home, store)

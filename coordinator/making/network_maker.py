@@ -17,10 +17,10 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.backbones import lineage_of
 from fleetledger.coordinator.making.fingerprint import fingerprint_of
+from fleetledger.coordinator.making.job_runner import Finished
 from fleetledger.coordinator.making.offering import offer_of
 from fleetledger.coordinator.making.packing import facts_of, handed_over
 from fleetledger.coordinator.making.round_sum import RoundSum
-from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported
 from fleetledger.coordinator.topics.models.kinds import not_made
@@ -62,7 +62,7 @@ class _Told:
 
 
 class NetworkMaker:
-    """Works on the workshop's threads; `check` on that of payloads, the rest on that of models."""
+    """Runs on the job runner's threads: `check` on that of payloads, the rest on that of models."""
 
     def __init__(self, home: Path, store: BlobStore) -> None:
         self._ledger = ledger_path(home)

@@ -18,8 +18,8 @@ from fleetledger.coordinator.ledger.blobs import Blobs
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.making.fingerprint import fingerprint_of, trains_here
 from fleetledger.coordinator.making.held_parts import HeldParts
+from fleetledger.coordinator.making.job_runner import Finished
 from fleetledger.coordinator.making.model_maker import ModelMaker
-from fleetledger.coordinator.making.workshop import Finished
 from fleetledger.coordinator.reading.reports import ReplayState
 from fleetledger.coordinator.replay import comparing
 from fleetledger.coordinator.replay.judging import judged_again, proven

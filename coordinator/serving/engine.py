@@ -36,7 +36,7 @@ from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.entries import EntryDraft, settled
 from fleetledger.coordinator.ledger.keys import note_signer
 from fleetledger.coordinator.ledger.store import Ledger, SignNote
-from fleetledger.coordinator.making.workshop import Finished
+from fleetledger.coordinator.making.job_runner import Finished
 from fleetledger.coordinator.paths import blob_folder, ledger_path
 from fleetledger.coordinator.serving.operator import AnswersCommands, CommandAnswer, OperatorInbox
 from fleetledger.coordinator.settings import CoordinatorSettings, load

@@ -18,8 +18,8 @@ from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.errors import BlobError
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.ledger.store import SMALL_BLOB_BYTES
+from fleetledger.coordinator.making.job_runner import Finished, JobRunner
 from fleetledger.coordinator.making.payload_check import CheckCost, PayloadVerdict, Verdicts
-from fleetledger.coordinator.making.workshop import Finished, ModelWorkshop
 from fleetledger.schemas.errors import FleetledgerError
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.offers import Offer
@@ -89,14 +89,14 @@ class IntakeDesk:
     def __init__(
         self,
         fetcher: Fetcher,
-        workshop: ModelWorkshop,
+        job_runner: JobRunner,
         store: BlobStore,
         folder: Path,
         check: Check,
         answers: AnswerDesk,
     ) -> None:
         self._fetcher = fetcher
-        self._workshop = workshop
+        self._job_runner = job_runner
         self._store = store
         self._folder = folder
         self._check = check
@@ -137,7 +137,7 @@ class IntakeDesk:
         self._missing[request.device] = _Missing(str(why), here, time.monotonic())
 
     def take(self, requests: Sequence[TakePayload]) -> None:
-        """Begin to take payloads in; the workshop's results tell how each ended."""
+        """Start to take payloads in; the job runner's results say how each ended."""
         # One job for all that came attached: handing a small payload to another thread alone
         # costs as much as its check.
         attached: list[TakePayload] = []
@@ -147,9 +147,9 @@ class IntakeDesk:
                 if verdict is None:
                     attached.append(request)
                 else:
-                    self._workshop.put(self._judge(request, request.attachment, verdict=verdict))
+                    self._job_runner.put(self._judge(request, request.attachment, verdict=verdict))
         if attached:
-            self._workshop.payload_job(
+            self._job_runner.payload_job(
                 lambda: [self._judge(request, request.attachment) for request in attached]
             )
         for request in requests:
@@ -164,7 +164,7 @@ class IntakeDesk:
 
     def _take_offered(self, request: TakePayload, offer: Offer) -> None:
         if self._store.has(offer.digest):
-            self._workshop.payload_job(
+            self._job_runner.payload_job(
                 lambda: [self._judge(request, self._store.get(offer.digest))]
             )
             return
@@ -178,12 +178,12 @@ class IntakeDesk:
             _warn("payload.not_fetched", request, error)
             self._lacks(request, error)
             missing = PayloadMissing(request.device, request.contribution, str(error))
-            self._workshop.put(Finished(missing))
+            self._job_runner.put(Finished(missing))
             return
         path = fetched.result()
         # The fetch has just hashed what lies there.
         file = _HashedFile(path, file_identity(path))
-        self._workshop.payload_job(lambda: [self._judge_file(request, file)])
+        self._job_runner.payload_job(lambda: [self._judge_file(request, file)])
 
     def _judge_file(self, request: TakePayload, file: _HashedFile) -> Finished:
         try:

@@ -36,8 +36,8 @@ from fleetledger.coordinator.core.work import (
 from fleetledger.coordinator.errors import BlobError, InboxError, LedgerError, LedgerWriteError
 from fleetledger.coordinator.ledger.blobs import BlobStore, prune_held
 from fleetledger.coordinator.live.meters import Meters
+from fleetledger.coordinator.making.job_runner import JobRunner
 from fleetledger.coordinator.making.model_maker import ModelMaker
-from fleetledger.coordinator.making.workshop import ModelWorkshop
 from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.gate import Authenticator
@@ -128,7 +128,7 @@ class CoordinatorParts:
     connection: Connection
     engine: LedgerEngine
     inbox: CommandInbox
-    workshop: ModelWorkshop
+    job_runner: JobRunner
     desk: IntakeDesk
     maker: ModelMaker
     files: FileServer
@@ -336,7 +336,7 @@ class Shell:
             if len(group.messages) >= GROUP_MESSAGES or clock.seconds() - began > seconds:
                 break
             event = self._parts.connection.next_event(0)
-        for finished in self._parts.workshop.results():
+        for finished in self._parts.job_runner.results():
             group.happenings.append(finished.happening)
             self._metering.worked(finished.happening)
             group.small_blobs.update(finished.small_blobs)
@@ -471,7 +471,7 @@ class Shell:
                 | FreezeNetwork()
                 | PrepareAdapter()
             ):
-                parts.workshop.model_job(lambda: [parts.maker.make(request)])
+                parts.job_runner.model_job(lambda: [parts.maker.make(request)])
             case PruneBlobs(digests):
                 self._prune(digests)
             case ForgetInvitation(invitation):

@@ -15,21 +15,21 @@ from fleetledger.coordinator.assembling import (
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.due import next_look
 from fleetledger.coordinator.core.state import State
-from fleetledger.coordinator.making.workshop import Job
+from fleetledger.coordinator.making.job_runner import Job
 from fleetledger.coordinator.serving.operator import OperatorInbox
 from fleetledger.coordinator.serving.shell import OPERATOR_SECONDS, TICK_SECONDS, CommandInbox
 from fleetledger.simulator.chaos.crashable import Crashable, FaultyWorld
 from fleetledger.simulator.virtual.coordinator import GROUP_SECONDS
+from fleetledger.simulator.virtual.job_runner import InlineJobRunner
 from fleetledger.simulator.virtual.loop import Endpoint
 from fleetledger.simulator.virtual.network import VirtualConnection
 from fleetledger.simulator.virtual.seeds import seeded_boot
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
-from fleetledger.simulator.virtual.workshop import InlineWorkshop
 from fleetledger.transport.interface import OutgoingMessage
 
 
-class SlowWorkshop(InlineWorkshop):
-    """A workshop whose two workers take their time."""
+class SlowJobRunner(InlineJobRunner):
+    """A job runner whose two workers are slow."""
 
     def __init__(
         self, on_finished: Callable[[], None], later: Callable[[str, Callable[[], None]], None]
@@ -56,7 +56,7 @@ class CrashableCoordinator(Crashable):
         self.home = home
         self._made: AssembledCoordinator | None = None
         self._inbox: CommandInbox | None = None
-        self._workshop: SlowWorkshop
+        self._job_runner: SlowJobRunner
         self._control: VirtualConnection
         self._endpoint: Endpoint | None = None
 
@@ -81,7 +81,7 @@ class CrashableCoordinator(Crashable):
             CoordinatorSurroundings(
                 connect=self._connect,
                 exchange=lambda _, party: self.exchange(party),
-                workshop=self._open_workshop,
+                job_runner=self._open_job_runner,
                 inbox=self._open_inbox,
                 clock=self.clock,
                 live=None,
@@ -118,9 +118,9 @@ class CrashableCoordinator(Crashable):
         self._control = self.connection(role, self._endpoint, will)
         return self._control
 
-    def _open_workshop(self, on_finished: Callable[[], None]) -> SlowWorkshop:
-        self._workshop = SlowWorkshop(on_finished, self._later_observed)
-        return self._workshop
+    def _open_job_runner(self, on_finished: Callable[[], None]) -> SlowJobRunner:
+        self._job_runner = SlowJobRunner(on_finished, self._later_observed)
+        return self._job_runner
 
     def _open_inbox(self, home: Path) -> CommandInbox:
         self._inbox = OperatorInbox(home)
@@ -131,7 +131,7 @@ class CrashableCoordinator(Crashable):
         moved = self._made.shell.step(0)
         now = self.world.loop.clock.now
         assert self._inbox is not None
-        if self._control.waits or not self._workshop.idle:
+        if self._control.waits or not self._job_runner.idle:
             return now
         if moved:
             return now + TICK_SECONDS

@@ -19,9 +19,9 @@ from fleetledger.schemas.envelope import COORDINATOR
 from fleetledger.schemas.values import BootId, Digest
 from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.inbox import MemoryInbox
+from fleetledger.simulator.virtual.job_runner import InlineJobRunner
 from fleetledger.simulator.virtual.loop import Endpoint
 from fleetledger.simulator.virtual.network import VirtualConnection
-from fleetledger.simulator.virtual.workshop import InlineWorkshop
 from fleetledger.simulator.virtual.world import VirtualWorld
 from fleetledger.transport.block_source import BlockSource
 from fleetledger.transport.interface import OutgoingMessage
@@ -35,14 +35,14 @@ class VirtualCoordinator:
     def __init__(self, world: VirtualWorld, home: Path, boot: BootId) -> None:
         self._world = world
         self._endpoint = Endpoint(world.loop, self._step, pause=GROUP_SECONDS)
-        self._workshop = InlineWorkshop(self._endpoint.ask, world.stopwatch)
+        self._job_runner = InlineJobRunner(self._endpoint.ask, world.stopwatch)
         self.inbox = MemoryInbox(self._endpoint.ask, boot)
         self._made = assemble(
             home,
             CoordinatorSurroundings(
                 connect=self._connect,
                 exchange=lambda _, party: VirtualExchange(world, party),
-                workshop=lambda _: self._workshop,
+                job_runner=lambda _: self._job_runner,
                 inbox=lambda _: self.inbox,
                 clock=world.loop.clock.readings,
                 live=None,
@@ -89,7 +89,7 @@ class VirtualCoordinator:
         moved = self._shell.step(0)
         ticked = self._shell.next_tick > next_tick
         now = self._world.loop.clock.now
-        if self._control.waits or not self._workshop.idle:
+        if self._control.waits or not self._job_runner.idle:
             return now
         if self.inbox.waiting():
             return now + OPERATOR_SECONDS

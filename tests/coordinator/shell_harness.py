@@ -19,10 +19,10 @@ from fleetledger.coordinator.ledger.blobs import Blobs, BlobStore
 from fleetledger.coordinator.ledger.keys import coordinator_key, note_signer
 from fleetledger.coordinator.live.meters import Meters
 from fleetledger.coordinator.making.backbones import prepare_backbone
+from fleetledger.coordinator.making.job_runner import ThreadJobRunner
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.making.offering import offer_of
 from fleetledger.coordinator.making.payload_check import PayloadCheck
-from fleetledger.coordinator.making.workshop import Workshop
 from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer
@@ -107,7 +107,7 @@ class MemoryCoordinator:
             Sender(FLEET, COORDINATOR, BootId.fresh()),
         )
         self._exchange.start()
-        self._workshop = Workshop(control.wake)
+        self._job_runner = ThreadJobRunner(control.wake)
         store = BlobStore(blob_folder(home))
         self.blobs = Blobs(self.engine.ledger, store)
         maker = ModelMaker(home, store)
@@ -122,10 +122,10 @@ class MemoryCoordinator:
                 connection=control,
                 engine=self.engine,
                 inbox=self._inbox,
-                workshop=self._workshop,
+                job_runner=self._job_runner,
                 desk=IntakeDesk(
                     self._exchange,
-                    self._workshop,
+                    self._job_runner,
                     store,
                     home / "incoming",
                     PayloadCheck(),
@@ -188,7 +188,7 @@ class MemoryCoordinator:
 
     def _let_go(self) -> None:
         self._exchange.stop()
-        self._workshop.stop()
+        self._job_runner.stop()
         self._inbox.close()
         self.engine.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetledger.coordinator.making.workshop import Finished, Workshop
+from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.workbench import ScoringBench
 from fleetledger.transport.errors import ThreadEndedError
@@ -38,16 +38,16 @@ def test_a_proxy_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread:
 @pytest.mark.parametrize("kind", ["payload_job", "model_job"])
 def test_a_job_that_breaks_is_raised_to_whoever_takes_results(kind: str) -> None:
     told = threading.Event()
-    workshop = Workshop(told.set)
+    job_runner = ThreadJobRunner(told.set)
 
     def job() -> Sequence[Finished]:
         raise OSError(28, "No space left on device")
 
-    getattr(workshop, kind)(job)
+    getattr(job_runner, kind)(job)
     assert told.wait(PATIENCE)
     with pytest.raises(ThreadEndedError, match="No space left"):
-        workshop.results()
-    workshop.stop()
+        job_runner.results()
+    job_runner.stop()
 
 
 def test_a_job_of_a_proxy_that_breaks_is_raised_to_its_loop() -> None:

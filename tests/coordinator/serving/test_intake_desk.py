@@ -1,4 +1,4 @@
-"""Taking payloads in, with a real store and workshop and a fetcher that the test drives."""
+"""Taking payloads in, with a real store and job runner and a fetcher that the test drives."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fleetledger.coordinator.core.inputs import PayloadMissing, PayloadStored, P
 from fleetledger.coordinator.core.work import TakePayload
 from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.blobs import BlobStore
+from fleetledger.coordinator.making.job_runner import Finished, Job, ThreadJobRunner
 from fleetledger.coordinator.making.payload_check import PayloadVerdict, settings_digest
-from fleetledger.coordinator.making.workshop import Finished, Job, Workshop
 from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.problems import PATIENCE_SECONDS
@@ -56,8 +56,8 @@ class HandDrivenFetcher:
 
 
 @pytest.fixture
-def workshop() -> Iterator[Workshop]:
-    made = Workshop(lambda: None)
+def job_runner() -> Iterator[ThreadJobRunner]:
+    made = ThreadJobRunner(lambda: None)
     yield made
     made.stop()
 
@@ -69,7 +69,7 @@ def offer() -> TakePayload:
     return TakePayload(DEVICE, offered, b"", BACKBONE)
 
 
-class PatientWorkshop(Workshop):
+class PatientJobRunner(ThreadJobRunner):
     """Does what it has been handed when the test says so."""
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ def check(_method: str, _settings: Mapping[str, Any], _payload: bytes) -> Mappin
     return {ClassName("cat"): 3}
 
 
-def results_of(workshop: Workshop, number: int) -> list[Finished]:
+def results_of(job_runner: ThreadJobRunner, number: int) -> list[Finished]:
     found: list[Finished] = []
     end = time.monotonic() + 300
     while len(found) < number:
         assert time.monotonic() < end, f"{len(found)} of {number} results came"
-        found += workshop.results()
+        found += job_runner.results()
     return found
 
 
@@ -109,32 +109,32 @@ class NoAnswers:
 
 
 def test_a_payload_offered_twice_at_once_is_taken_in_once(
-    tmp_path: Path, workshop: Workshop, offer: TakePayload
+    tmp_path: Path, job_runner: ThreadJobRunner, offer: TakePayload
 ) -> None:
     """A device that is born again offers again while the first fetch is still under way."""
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     desk.take([offer])
     desk.take([offer])
     fetcher.arrive()
-    happenings = [finished.happening for finished in results_of(workshop, 2)]
+    happenings = [finished.happening for finished in results_of(job_runner, 2)]
     assert {type(happening) for happening in happenings} == {PayloadStored, PayloadMissing}
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
 
 
 def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
-    tmp_path: Path, workshop: Workshop, offer: TakePayload, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, job_runner: ThreadJobRunner, offer: TakePayload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folder_store, "fsync_folder", refuse)
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     desk.take([offer])
     fetcher.arrive()
-    (finished,) = results_of(workshop, 1)
+    (finished,) = results_of(job_runner, 1)
     assert isinstance(finished.happening, PayloadMissing)
     assert "cannot be written" in finished.happening.reason
     (problem,) = desk.problems()
@@ -143,24 +143,24 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
     monkeypatch.undo()
     desk.take([offer])
     fetcher.arrive()
-    results_of(workshop, 1)
+    results_of(job_runner, 1)
     assert list(desk.problems()) == []
 
 
 def test_a_payload_that_does_not_come_is_a_problem_until_it_does(
-    tmp_path: Path, workshop: Workshop, offer: TakePayload
+    tmp_path: Path, job_runner: ThreadJobRunner, offer: TakePayload
 ) -> None:
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     desk.take([offer])
     fetcher.fail("camera-1 sends no block")
-    results_of(workshop, 1)
+    results_of(job_runner, 1)
     (problem,) = desk.problems()
     assert (problem.about, problem.patience) == ("payloads", PATIENCE_SECONDS)
     assert "sends no block" in problem.text
     desk.take([offer])
     fetcher.arrive()
-    results_of(workshop, 1)
+    results_of(job_runner, 1)
     assert list(desk.problems()) == []
 
 
@@ -174,10 +174,14 @@ def fetched(desk: IntakeDesk, fetcher: HandDrivenFetcher, offer: TakePayload) ->
 def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
     tmp_path: Path, offer: TakePayload
 ) -> None:
-    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    store, fetcher, job_runner = (
+        BlobStore(tmp_path / "blobs"),
+        HandDrivenFetcher(),
+        PatientJobRunner(),
+    )
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(desk, fetcher, offer).stat().st_ino
-    assert isinstance(workshop.work().happening, PayloadStored)
+    assert isinstance(job_runner.work().happening, PayloadStored)
     held = store.local_path(offer.contribution.payload)
     assert held is not None
     assert held.stat().st_ino == file
@@ -188,11 +192,15 @@ def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
 def test_a_fetched_file_that_is_damaged_before_it_is_judged_is_refused(
     tmp_path: Path, offer: TakePayload
 ) -> None:
-    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    store, fetcher, job_runner = (
+        BlobStore(tmp_path / "blobs"),
+        HandDrivenFetcher(),
+        PatientJobRunner(),
+    )
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     file = fetched(desk, fetcher, offer)
     file.write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
-    happening = workshop.work().happening
+    happening = job_runner.work().happening
     assert isinstance(happening, PayloadUnusable)
     assert "payload: promised" in happening.reason
     assert not store.has(offer.contribution.payload)
@@ -206,10 +214,14 @@ def test_a_fetched_file_that_is_damaged_after_it_was_read_is_not_what_is_stored(
         fetcher.under_way[0][1].write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
         return check(method, settings, payload)
 
-    store, fetcher, workshop = BlobStore(tmp_path / "blobs"), HandDrivenFetcher(), PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", damage, NoAnswers())
+    store, fetcher, job_runner = (
+        BlobStore(tmp_path / "blobs"),
+        HandDrivenFetcher(),
+        PatientJobRunner(),
+    )
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", damage, NoAnswers())
     fetched(desk, fetcher, offer)
-    assert isinstance(workshop.work().happening, PayloadStored)
+    assert isinstance(job_runner.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
 
 
@@ -217,10 +229,10 @@ def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
     tmp_path: Path, offer: TakePayload
 ) -> None:
     store, fetcher = BlobStore(f"memory://{tmp_path}/blobs"), HandDrivenFetcher()
-    workshop = PatientWorkshop()
-    desk = IntakeDesk(fetcher, workshop, store, tmp_path / "incoming", check, NoAnswers())
+    job_runner = PatientJobRunner()
+    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
     fetched(desk, fetcher, offer)
-    assert isinstance(workshop.work().happening, PayloadStored)
+    assert isinstance(job_runner.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
 
@@ -231,13 +243,13 @@ ATTACHED = b"few statistics"
 def judged(tmp_path: Path, verdict: PayloadVerdict) -> Finished:
     """Return what is said of an attached payload of which a verdict came from elsewhere."""
     request = TakePayload(DEVICE, contribution(ATTACHED.decode()), ATTACHED, BACKBONE)
-    store, workshop = BlobStore(tmp_path / "blobs"), PatientWorkshop()
+    store, job_runner = BlobStore(tmp_path / "blobs"), PatientJobRunner()
     desk = IntakeDesk(
-        HandDrivenFetcher(), workshop, store, tmp_path / "incoming", check, NoAnswers()
+        HandDrivenFetcher(), job_runner, store, tmp_path / "incoming", check, NoAnswers()
     )
     desk.believe(verdict)
     desk.take([request])
-    (finished,) = workshop.results() or [workshop.work()]
+    (finished,) = job_runner.results() or [job_runner.work()]
     return finished
 
 

@@ -20,7 +20,7 @@ from fleetledger.coordinator.core.inputs import Tick
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.making.workshop import Finished, Workshop
+from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.paths import ledger_path
 from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
 from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS
@@ -49,18 +49,18 @@ class Watched:
     def __init__(self, home: Path) -> None:
         write_home(home)
         self.home, self.time, self.broker = home, Leaping(), InMemoryBroker()
-        self.made: list[Workshop] = []
+        self.made: list[ThreadJobRunner] = []
         around = CoordinatorSurroundings(
             connect=lambda role, will: self.broker.connection(f"coordinator.{role}", will=will),
             clock=self.time.clock,
-            workshop=self.workshop,
+            job_runner=self.job_runner,
             snapshots=False,
         )
         self.coordinator: AssembledCoordinator = assemble(home, around)
         self.coordinator.start()
 
-    def workshop(self, wake: Callable[[], None]) -> Workshop:
-        self.made.append(Workshop(wake, self.time.clock.seconds))
+    def job_runner(self, wake: Callable[[], None]) -> ThreadJobRunner:
+        self.made.append(ThreadJobRunner(wake, self.time.clock.seconds))
         return self.made[0]
 
     def look(self) -> FleetNow:

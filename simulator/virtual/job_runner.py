@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from fleetledger.coordinator.core.work import HeadExported
-from fleetledger.coordinator.making.workshop import Finished, Job
+from fleetledger.coordinator.making.job_runner import Finished, Job
 from fleetledger.schemas.problems import OpenProblem
 from fleetledger.simulator.virtual.stopwatch import Stopwatch
 
 
-class InlineWorkshop:
-    """A workshop without threads; `on_finished` is told when there are results.
+class InlineJobRunner:
+    """A job runner without threads; `on_finished` is called when there are results.
 
     The stopwatch counts payloads as `intake`, and models as `solve` or `export`.
     """

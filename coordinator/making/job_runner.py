@@ -20,7 +20,7 @@ from fleetledger.schemas.progress import JobProgress
 from fleetledger.schemas.values import Digest
 from fleetledger.transport.errors import ThreadEndedError
 
-log = logging.getLogger("coordinator.making.workshop")
+log = logging.getLogger("coordinator.making.job_runner")
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Finished:
 
 
 LONG_JOB_SECONDS = 600.0
-"""After which a job is told though it gets on."""
+"""After which a job is reported although it progresses."""
 Job = Callable[[], Sequence[Finished]]
 
 
-class ModelWorkshop(Protocol):
-    """Whoever does the jobs."""
+class JobRunner(Protocol):
+    """Runs model and payload jobs."""
 
     def payload_job(self, job: Job) -> None:
         """Run a job about a payload."""
@@ -63,7 +63,7 @@ class ModelWorkshop(Protocol):
         """Drop what has not begun and wait for what has."""
 
 
-class Workshop:
+class ThreadJobRunner:
     """Two threads and a queue of results; `on_finished` wakes whoever waits for results."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Workshop:
             self.put(*job.result())
         else:
             log.error("a job failed", exc_info=error)
-            self.fail(ThreadEndedError("workshop", error))
+            self.fail(ThreadEndedError("jobs", error))
 
 
 def _worked(progress: JobProgress, name: str, job: Job) -> Sequence[Finished]:
