@@ -29,9 +29,9 @@ from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.file_urls import file_urls
 from fleetledger.coordinator.serving.gate import Authenticator
-from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.live_writer import LiveWriter, SnapshotFile
 from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.payload_intake import PayloadIntake
 from fleetledger.coordinator.serving.quotas import Quotas
 from fleetledger.coordinator.serving.shell import CommandInbox, CoordinatorParts, Shell
 from fleetledger.coordinator.serving.snapshotting import SnapshotKeeper
@@ -225,7 +225,7 @@ def _keeper(office: BackOffice) -> SnapshotKeeper:
 def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
     home, settings, engine = office.home, office.settings, office.engine
     topics, invitations = FleetTopics(settings.fleet), Invitations(home)
-    desk = IntakeDesk(
+    intake = PayloadIntake(
         links.exchange,
         links.job_runner,
         office.store,
@@ -246,7 +246,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         engine=engine,
         inbox=links.inbox,
         job_runner=links.job_runner,
-        desk=desk,
+        intake=intake,
         maker=office.maker,
         files=files,
         store=office.store,
@@ -265,7 +265,7 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         snapshots=links.snapshots,
         looks=[
             *_looks(links),
-            desk.problems,
+            intake.problems,
             files.problems,
             lambda: mirror_problems(home, engine.core.state.size, clock.time_ns()),
             certificate_watch(home, settings, clock).look,

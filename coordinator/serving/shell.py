@@ -42,11 +42,11 @@ from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.gate import Authenticator
 from fleetledger.coordinator.serving.hearing import Hearing
-from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.journal import Journal
 from fleetledger.coordinator.serving.live_writer import LiveWriter
 from fleetledger.coordinator.serving.metering import Metering
 from fleetledger.coordinator.serving.operator import AnswersCommands, WaitingCommand
+from fleetledger.coordinator.serving.payload_intake import PayloadIntake
 from fleetledger.coordinator.serving.quotas import Quotas
 from fleetledger.coordinator.serving.receipting import told_otherwise, with_proof
 from fleetledger.coordinator.serving.refusing_disk import RefusingDisk
@@ -129,7 +129,7 @@ class CoordinatorParts:
     engine: LedgerEngine
     inbox: CommandInbox
     job_runner: JobRunner
-    desk: IntakeDesk
+    intake: PayloadIntake
     maker: ModelMaker
     files: FileServer
     store: BlobStore
@@ -323,7 +323,7 @@ class Shell:
             self._metering.took(item, since)
             if item.contribution.offer is not None:
                 self._hearing.charge(item.device, item.contribution.payload_bytes)
-        self._parts.desk.take(wanted)
+        self._parts.intake.take(wanted)
 
     def _gather(self, seconds: float) -> _Group:
         group = _Group()
@@ -390,7 +390,7 @@ class Shell:
                     group.happenings.append(happening)
                 if isinstance(happening, inputs.DeviceMessage):
                     if isinstance(event, CheckedMessage) and event.verdict is not None:
-                        self._parts.desk.believe(event.verdict)
+                        self._parts.intake.believe(event.verdict)
                     group.happenings.extend(self._doubts(happening))
 
     def _hear_rival(self, message: IncomingMessage) -> None:

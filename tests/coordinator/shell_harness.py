@@ -27,8 +27,8 @@ from fleetledger.coordinator.paths import blob_folder
 from fleetledger.coordinator.serving.engine import LedgerEngine
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.gate import Authenticator
-from fleetledger.coordinator.serving.intake_desk import IntakeDesk
 from fleetledger.coordinator.serving.operator import OperatorInbox
+from fleetledger.coordinator.serving.payload_intake import PayloadIntake
 from fleetledger.coordinator.serving.quotas import Quotas
 from fleetledger.coordinator.serving.shell import CoordinatorParts, Shell
 from fleetledger.coordinator.settings import CoordinatorSettings, MethodSection, write_new
@@ -123,7 +123,7 @@ class MemoryCoordinator:
                 engine=self.engine,
                 inbox=self._inbox,
                 job_runner=self._job_runner,
-                desk=IntakeDesk(
+                intake=PayloadIntake(
                     self._exchange,
                     self._job_runner,
                     store,

@@ -169,7 +169,7 @@ def test_bytes_that_are_no_envelope_are_answered_with_what_is_wrong(
 def test_a_payload_that_never_comes_is_asked_for_later(
     coordinator: MemoryCoordinator, device: ScriptedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleetledger.coordinator.serving.intake_desk.FETCH_SECONDS", 0.3)
+    monkeypatch.setattr("fleetledger.coordinator.serving.payload_intake.FETCH_SECONDS", 0.3)
     body, _ = contribution_of(coordinator, *samples(4, 10, 40))
     missing = b"x" * 70_000
     offered = body.model_copy(

@@ -1,4 +1,4 @@
-"""Takes payloads in: fetches what is offered, has the method check it, and stores it.
+"""Intake of payloads: fetches an offer, lets the method check it, and stores it.
 
 Nothing is stored before the digest, the size and the method's own checks are right.
 """
@@ -39,8 +39,8 @@ Check = Callable[[str, Mapping[str, Any], bytes], Mapping[ClassName, int]]
 """A method's check of a payload: (method, settings, payload) to its samples per class name."""
 
 
-class AnswerDesk(Protocol):
-    """Who knows what answers to rounds are."""
+class AnswerIntake(Protocol):
+    """Checks and adds answers to rounds."""
 
     def check(self, request: TakePayload, payload: bytes) -> None:
         """Raise what is wrong with an answer."""
@@ -83,8 +83,8 @@ class _Missing:
     """When that was tried last."""
 
 
-class IntakeDesk:
-    """Fetching, checking and storing of payloads."""
+class PayloadIntake:
+    """Fetches, checks and stores payloads."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class IntakeDesk:
         store: BlobStore,
         folder: Path,
         check: Check,
-        answers: AnswerDesk,
+        answers: AnswerIntake,
     ) -> None:
         self._fetcher = fetcher
         self._job_runner = job_runner

@@ -16,7 +16,7 @@ from fleetledger.coordinator.ledger import folder_store
 from fleetledger.coordinator.ledger.blobs import BlobStore
 from fleetledger.coordinator.making.job_runner import Finished, Job, ThreadJobRunner
 from fleetledger.coordinator.making.payload_check import PayloadVerdict, settings_digest
-from fleetledger.coordinator.serving.intake_desk import IntakeDesk
+from fleetledger.coordinator.serving.payload_intake import PayloadIntake
 from fleetledger.schemas.offers import Offer
 from fleetledger.schemas.problems import PATIENCE_SECONDS
 from fleetledger.schemas.values import ClassName, DeviceId, Digest
@@ -113,9 +113,9 @@ def test_a_payload_offered_twice_at_once_is_taken_in_once(
 ) -> None:
     """A device that is born again offers again while the first fetch is still under way."""
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    desk.take([offer])
-    desk.take([offer])
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    intake.take([offer])
+    intake.take([offer])
     fetcher.arrive()
     happenings = [finished.happening for finished in results_of(job_runner, 2)]
     assert {type(happening) for happening in happenings} == {PayloadStored, PayloadMissing}
@@ -131,42 +131,42 @@ def test_a_payload_that_the_disk_does_not_take_is_asked_for_again(
 
     monkeypatch.setattr(folder_store, "fsync_folder", refuse)
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    desk.take([offer])
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    intake.take([offer])
     fetcher.arrive()
     (finished,) = results_of(job_runner, 1)
     assert isinstance(finished.happening, PayloadMissing)
     assert "cannot be written" in finished.happening.reason
-    (problem,) = desk.problems()
+    (problem,) = intake.problems()
     assert problem.hinders
     assert "cannot be written" in problem.text
     monkeypatch.undo()
-    desk.take([offer])
+    intake.take([offer])
     fetcher.arrive()
     results_of(job_runner, 1)
-    assert list(desk.problems()) == []
+    assert list(intake.problems()) == []
 
 
 def test_a_payload_that_does_not_come_is_a_problem_until_it_does(
     tmp_path: Path, job_runner: ThreadJobRunner, offer: TakePayload
 ) -> None:
     store, fetcher = BlobStore(tmp_path / "blobs"), HandDrivenFetcher()
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    desk.take([offer])
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    intake.take([offer])
     fetcher.fail("camera-1 sends no block")
     results_of(job_runner, 1)
-    (problem,) = desk.problems()
+    (problem,) = intake.problems()
     assert (problem.about, problem.patience) == ("payloads", PATIENCE_SECONDS)
     assert "sends no block" in problem.text
-    desk.take([offer])
+    intake.take([offer])
     fetcher.arrive()
     results_of(job_runner, 1)
-    assert list(desk.problems()) == []
+    assert list(intake.problems()) == []
 
 
-def fetched(desk: IntakeDesk, fetcher: HandDrivenFetcher, offer: TakePayload) -> Path:
+def fetched(intake: PayloadIntake, fetcher: HandDrivenFetcher, offer: TakePayload) -> Path:
     """Have what is offered fetched; return where it lies until it is judged."""
-    desk.take([offer])
+    intake.take([offer])
     fetcher.arrive()
     return fetcher.under_way[0][1]
 
@@ -179,8 +179,8 @@ def test_a_fetched_payload_is_moved_into_the_store_and_not_written_again(
         HandDrivenFetcher(),
         PatientJobRunner(),
     )
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    file = fetched(desk, fetcher, offer).stat().st_ino
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    file = fetched(intake, fetcher, offer).stat().st_ino
     assert isinstance(job_runner.work().happening, PayloadStored)
     held = store.local_path(offer.contribution.payload)
     assert held is not None
@@ -197,8 +197,8 @@ def test_a_fetched_file_that_is_damaged_before_it_is_judged_is_refused(
         HandDrivenFetcher(),
         PatientJobRunner(),
     )
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    file = fetched(desk, fetcher, offer)
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    file = fetched(intake, fetcher, offer)
     file.write_bytes(PAYLOAD.replace(b"statistics", b"stationery", 1))
     happening = job_runner.work().happening
     assert isinstance(happening, PayloadUnusable)
@@ -219,8 +219,8 @@ def test_a_fetched_file_that_is_damaged_after_it_was_read_is_not_what_is_stored(
         HandDrivenFetcher(),
         PatientJobRunner(),
     )
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", damage, NoAnswers())
-    fetched(desk, fetcher, offer)
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", damage, NoAnswers())
+    fetched(intake, fetcher, offer)
     assert isinstance(job_runner.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
 
@@ -230,8 +230,8 @@ def test_a_store_that_is_no_folder_gets_the_bytes_of_what_was_fetched(
 ) -> None:
     store, fetcher = BlobStore(f"memory://{tmp_path}/blobs"), HandDrivenFetcher()
     job_runner = PatientJobRunner()
-    desk = IntakeDesk(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
-    fetched(desk, fetcher, offer)
+    intake = PayloadIntake(fetcher, job_runner, store, tmp_path / "incoming", check, NoAnswers())
+    fetched(intake, fetcher, offer)
     assert isinstance(job_runner.work().happening, PayloadStored)
     assert store.get(offer.contribution.payload) == PAYLOAD
     assert list((tmp_path / "incoming").iterdir()) == []
@@ -244,11 +244,11 @@ def judged(tmp_path: Path, verdict: PayloadVerdict) -> Finished:
     """Return what is said of an attached payload of which a verdict came from elsewhere."""
     request = TakePayload(DEVICE, contribution(ATTACHED.decode()), ATTACHED, BACKBONE)
     store, job_runner = BlobStore(tmp_path / "blobs"), PatientJobRunner()
-    desk = IntakeDesk(
+    intake = PayloadIntake(
         HandDrivenFetcher(), job_runner, store, tmp_path / "incoming", check, NoAnswers()
     )
-    desk.believe(verdict)
-    desk.take([request])
+    intake.believe(verdict)
+    intake.take([request])
     (finished,) = job_runner.results() or [job_runner.work()]
     return finished
 
