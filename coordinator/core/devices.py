@@ -447,7 +447,7 @@ class Devices:
     def _holds_otherwise(self, device: DeviceId, heartbeat: Heartbeat) -> bool:
         """Whether other parts are held than the device knows.
 
-        Letters of an earlier installation may arrive after the birth of the one that is here.
+        Messages of an earlier installation may arrive after the birth of the one that is here.
         """
         here = self._state.devices.admitted[device].installation
         own = self._state.contributions.of(device).own_digest(here)

@@ -57,7 +57,7 @@ class GradientsIntake:
         self._fetching: dict[Name, HeldGradients] = {}
         self._checking: set[Name] = set()
         self._early: set[Name] = set()
-        """Letters of another network that came after the newest order."""
+        """Messages of another network that came after the newest order."""
 
     @property
     def under_way(self) -> bool:

@@ -59,7 +59,7 @@ class BrokerWatch:
                 continue
             line = event.payload.decode("utf-8", "replace")
             with self._lock:
-                first = self._watch.hear(line, self._clock.time_ns())
+                first = self._watch.read(line, self._clock.time_ns())
             if first is not None:
                 said = LogEvent("broker.password_misused", first.user)
                 text = f"{first.sentence}: its password may be stolen, or a copy of it runs"

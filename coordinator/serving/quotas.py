@@ -32,7 +32,7 @@ from fleetledger.schemas.values import DeviceId
 _MINUTE = 60.0
 _MIB = 1 << 20
 _UNDER_WAY = 16.0
-"""Letters that an agent has under way."""
+"""Messages that an agent has under way."""
 _BURSTS = 30.0
 """A thirtieth of a minute's allowance may come at once."""
 _LONGEST = 3600.0

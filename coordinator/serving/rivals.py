@@ -97,7 +97,7 @@ class Rivals:
             "left: stop the one that should not run"
         )
 
-    def hear(self, message: IncomingMessage) -> bool:
+    def observe(self, message: IncomingMessage) -> bool:
         """Take what came on the topic of coordinators; return whether to announce this one anew."""
         try:
             envelope = decode(message.payload)

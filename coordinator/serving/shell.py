@@ -41,9 +41,9 @@ from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.serving.engine import LedgerEngine, answer_operator
 from fleetledger.coordinator.serving.file_server import FileServer
 from fleetledger.coordinator.serving.gate import Authenticator
-from fleetledger.coordinator.serving.hearing import Hearing
 from fleetledger.coordinator.serving.journal import Journal
 from fleetledger.coordinator.serving.live_writer import LiveWriter
+from fleetledger.coordinator.serving.message_reader import MessageReader
 from fleetledger.coordinator.serving.metering import Metering
 from fleetledger.coordinator.serving.operator import AnswersCommands, WaitingCommand
 from fleetledger.coordinator.serving.payload_intake import PayloadIntake
@@ -166,7 +166,7 @@ class Shell:
 
     def __init__(self, parts: CoordinatorParts) -> None:
         self._parts = parts
-        self._hearing = Hearing(parts.topics, parts.gate, parts.quotas, parts.clock)
+        self._reader = MessageReader(parts.topics, parts.gate, parts.quotas, parts.clock)
         self._metering = Metering(parts.meters)
         self._journal = Journal(parts.clock, parts.engine.core.live)
         parts.engine.on_commit = self._journal.committed
@@ -322,7 +322,7 @@ class Shell:
         for item in wanted:
             self._metering.took(item, since)
             if item.contribution.offer is not None:
-                self._hearing.charge(item.device, item.contribution.payload_bytes)
+                self._reader.charge(item.device, item.contribution.payload_bytes)
         self._parts.intake.take(wanted)
 
     def _gather(self, seconds: float) -> _Group:
@@ -341,7 +341,7 @@ class Shell:
             self._metering.worked(finished.happening)
             group.small_blobs.update(finished.small_blobs)
             if isinstance(finished.happening, _ABOUT_PAYLOADS):
-                self._hearing.charge_json(finished.happening.device, finished.json_bytes)
+                self._reader.charge_json(finished.happening.device, finished.json_bytes)
         group.happenings.extend(self._commands())
         group.happenings.extend(self._tick())
         return group
@@ -379,7 +379,7 @@ class Shell:
             case IncomingMessage() if event.topic == self._parts.topics.coordinator_state:
                 self._hear_rival(event)
             case IncomingMessage():
-                happening, within_quota = self._hearing.hear(event)
+                happening, within_quota = self._reader.read(event)
                 size = len(event.payload)
                 self._metering.came(happening, size, within_quota=within_quota)
                 if within_quota:
@@ -395,7 +395,7 @@ class Shell:
 
     def _hear_rival(self, message: IncomingMessage) -> None:
         self._parts.connection.acknowledge(message)
-        if self._rivals.hear(message):
+        if self._rivals.observe(message):
             self._answer_rivals()
 
     def _answer_rivals(self) -> None:

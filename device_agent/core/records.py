@@ -370,7 +370,7 @@ class PutOff:
 
 @dataclass(frozen=True)
 class Sending:
-    """Letters that were sent in this connection and have no receipt yet."""
+    """Messages that were sent in this connection and have no receipt yet."""
 
     tries: Mapping[OutboxKey, Try] = field(default_factory=dict)
     put_off: Mapping[OutboxKey, PutOff] = field(default_factory=dict)

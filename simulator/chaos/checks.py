@@ -99,7 +99,7 @@ class SeenMeanwhile:
     receipts: Sequence[tuple[DeviceId, Receipt]]
     """Every receipt that the coordinator sent."""
     installed_anew: frozenset[DeviceId] = frozenset()
-    """Devices that lost their disks. Letters that the earlier installation sent may arrive late,
+    """Devices that lost their disks. Messages that the earlier installation sent may arrive late,
     and have the same key as one of the new installation, which is then refused and mended."""
 
 

@@ -112,7 +112,7 @@ class VirtualDevice:
     def __init__(self, context: VirtualContext, name: DeviceId) -> None:
         self.name = name
         self.unanswered = 0
-        """Letters without a receipt, when it was last stepped."""
+        """Messages without a receipt, when it was last stepped."""
         self.busy_until = -math.inf
         """When the device takes messages again."""
         gear = context.rollout

@@ -223,7 +223,7 @@ def hostile_message() -> bytes:
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     found = Reading()
     monkeypatch.setattr("fleetledger.coordinator.serving.gate.decode", found.read)
-    monkeypatch.setattr("fleetledger.coordinator.serving.hearing.decode", found.read)
+    monkeypatch.setattr("fleetledger.coordinator.serving.message_reader.decode", found.read)
     return found
 
 

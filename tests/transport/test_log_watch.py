@@ -21,7 +21,7 @@ def came(client_id: str, user: str) -> str:
 def seen(lines: list[str], gap_ns: int = SECOND) -> tuple[PasswordMisuse, ...]:
     watch = LogWatch()
     for number, line in enumerate(lines):
-        watch.hear(line, number * gap_ns)
+        watch.read(line, number * gap_ns)
     return watch.found(len(lines) * gap_ns)
 
 
@@ -71,10 +71,10 @@ def test_many_connections_in_ten_minutes_are_a_sign() -> None:
 
 def test_the_first_sign_of_a_user_is_told_and_it_is_over_a_day_after_the_last() -> None:
     watch, day = LogWatch(), 86_400 * SECOND
-    first = watch.hear(came("coordinator", "dev-1"), 0)
+    first = watch.read(came("coordinator", "dev-1"), 0)
     assert first is not None
     assert first.user == "dev-1"
-    assert watch.hear(came("coordinator", "dev-1"), SECOND) is None
+    assert watch.read(came("coordinator", "dev-1"), SECOND) is None
     assert [one.foreign for one in watch.found(day)] == [2]
     assert watch.found(day + 2 * SECOND) == ()
 

@@ -85,7 +85,7 @@ class LogWatch:
         self._owners: OrderedDict[str, str] = OrderedDict()
         """User of each client id that is connected."""
 
-    def hear(self, line: str, now_ns: int) -> PasswordMisuse | None:
+    def read(self, line: str, now_ns: int) -> PasswordMisuse | None:
         """Take a line; return what is known of a user of whom it is the first sign."""
         opened = _OPENED.fullmatch(line)
         if opened is None:

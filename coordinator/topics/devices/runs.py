@@ -101,7 +101,7 @@ class RunWatch:
             self.runs = {boot: item for boot, item in self.runs.items() if item in kept}
         return self.runs.setdefault(run.boot, run)
 
-    def hear(self, run: DeviceRun, sign: Sign, announcements: int, now_ns: int) -> Verdict:
+    def observe(self, run: DeviceRun, sign: Sign, announcements: int, now_ns: int) -> Verdict:
         """Judge a message of a run that is known; `announcements` counts our births so far."""
         assert self.last is not None
         if run is self.last:

@@ -49,7 +49,7 @@ class Twins:
         if run is None or known.doubled is not None or self._is_shut(known, run):
             return Decision()
         sign = Sign(_is_welcomed(header), self._announcement(header))
-        match watch.hear(run, sign, self._live.announcements, now_ns):
+        match watch.observe(run, sign, self._live.announcements, now_ns):
             case "asked":
                 return ask(AnnounceCoordinator(self._state.size))
             case "doubled":

@@ -1,4 +1,4 @@
-"""Letters that an earlier installation sent may arrive after this one was born."""
+"""Messages that an earlier installation sent may arrive after this one was born."""
 
 from __future__ import annotations
 

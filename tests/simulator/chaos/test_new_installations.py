@@ -1,4 +1,4 @@
-"""A device that is installed anew while letters of the former installation are still under way."""
+"""A device that is installed anew while messages of the former installation are still under way."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fleetledger.simulator.chaos.running import run_troubles
 from fleetledger.simulator.chaos.trials import Trials
 
 FLEET = 1
-"""It has many parts, so that letters of the former installation use numbers of the new one."""
+"""It has many parts, so that messages of the former installation use numbers of the new one."""
 POINTS = range(10, 42, 4)
 
 
 def broken(trials: Trials, folder: Path) -> Iterator[Broken]:
-    """Take a device's disk after some of its letters were sent; half of the messages are late."""
+    """Take a device's disk after some of its messages were sent; half of the messages are late."""
     material, undisturbed = trials.prepared(FLEET)
     for after in POINTS:
         network_faults = NetworkFaults(

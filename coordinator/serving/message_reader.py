@@ -1,4 +1,4 @@
-"""What a message means for the rules: within its device's quota, readable, and to be believed."""
+"""Reading of messages: quota, form and signature, before the rules decide."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fleetledger.transport.interface import IncomingMessage
 log = logging.getLogger("coordinator")
 
 _LONGEST_ANSWERED = 16 * 1024
-"""Bytes of the header line of what is told "later". Letters have some thousand; a longer one is
-left out in silence, and comes again."""
+"""Bytes of the header line of a message that is answered "later"; most have some thousand.
+A longer one is left out in silence, and comes again."""
 
 
-class Hearing:
+class MessageReader:
     """Reads what arrives; the quota is asked first, because reading is what costs.
 
     What is beyond the quota is not read, except for the few short messages that may be answered.
@@ -41,7 +41,7 @@ class Hearing:
         self.unreadable: Counter[DeviceId] = Counter()
         """Messages that are no envelopes of ours, since the start."""
 
-    def hear(self, message: IncomingMessage) -> tuple[inputs.Input | None, bool]:
+    def read(self, message: IncomingMessage) -> tuple[inputs.Input | None, bool]:
         """Return what a message means, None for nothing, and whether it was within the quota."""
         try:
             spoken = self._topics.parse(message.topic)
