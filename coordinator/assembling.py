@@ -1,7 +1,7 @@
 """Putting a coordinator together: what lies in its home, and what it runs on, become a shell.
 
 The real program and the simulators' are put together here. They differ in their surroundings
-alone. One that speaks to nobody has the part of it that needs no network: its back office.
+alone. The part that needs no network is a local coordinator, which replays and measures.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class CoordinatorSurroundings:
 
 
 @dataclass(frozen=True)
-class BackOffice:
-    """What a coordinator has without a network: its core on its ledger, files, maker of models."""
+class LocalCoordinator:
+    """Parts of a coordinator without a network: core, ledger, files and the maker of models."""
 
     home: Path
     settings: CoordinatorSettings
@@ -114,9 +114,9 @@ class BackOffice:
 
 @dataclass(frozen=True)
 class AssembledCoordinator:
-    """A coordinator that has not begun yet, and what it is made of."""
+    """Coordinator that has not started, with its parts."""
 
-    office: BackOffice
+    local: LocalCoordinator
     shell: Shell
     exchange: BlockExchange
     close: Callable[[], None]
@@ -128,9 +128,9 @@ class AssembledCoordinator:
         self.shell.start()
 
 
-def open_office(
+def open_local(
     home: Path, clock: Clock, rules: Callable[[CoordinatorSettings], Rules] = rules_of_serving
-) -> BackOffice:
+) -> LocalCoordinator:
     """Open the ledger of the coordinator that lives in `home`; its settings must be there.
 
     Raises `SettingsError`, `KeyFileError`, and what `LedgerEngine.open` raises.
@@ -148,26 +148,24 @@ def open_office(
     )
     store = BlobStore(settings.blobs or blob_folder(home))
     maker = ModelMaker(home, store, KeptSums(engine.ledger.path, key))
-    return BackOffice(home, settings, decides_by, key, engine, store, maker)
+    return LocalCoordinator(home, settings, decides_by, key, engine, store, maker)
 
 
 def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinator:
     """Put the coordinator that lives in `home` together; its settings must be there.
 
-    Raises what `open_office` raises, and what making the connections does.
+    Raises what `open_local` raises, and what making the connections does.
     """
     with ExitStack() as stack:
-        office = open_office(home, around.clock, around.decides)
-        stack.callback(office.engine.close)
-        if office.engine.ahead_ns > CALENDAR_TOLERANCE_NS:
-            log.warning("%s", entries_ahead(office.engine.ahead_ns))
+        local = open_local(home, around.clock, around.decides)
+        stack.callback(local.engine.close)
+        if local.engine.ahead_ns > CALENDAR_TOLERANCE_NS:
+            log.warning("%s", entries_ahead(local.engine.ahead_ns))
         inbox = around.inbox(home)
         stack.callback(inbox.close)
-        topics, name = FleetTopics(office.settings.fleet), office.settings.broker.username
-        sender = Sender(topics.fleet, name, around.boot, signer=office.key, wire=around.wire)
-        control = _heard_by(
-            around.workers, around.connect("control", _will(topics, sender)), office
-        )
+        topics, name = FleetTopics(local.settings.fleet), local.settings.broker.username
+        sender = Sender(topics.fleet, name, around.boot, signer=local.key, wire=around.wire)
+        control = _heard_by(around.workers, around.connect("control", _will(topics, sender)), local)
         # Blocks are named by their digests in what is signed here, and need no signature.
         party = Party(topics, Sender(topics.fleet, name, around.boot))
         exchange = around.exchange(around.connect, party)
@@ -180,24 +178,26 @@ def assemble(home: Path, around: CoordinatorSurroundings) -> AssembledCoordinato
             live = LiveWriter(
                 partial(around.live, home), topics.fleet, around.clock, around.misused
             )
-            live.note(committed_ns=office.engine.last_ns)
+            live.note(committed_ns=local.engine.last_ns)
             stack.callback(live.close)
         keeper = None
         if around.snapshots:
-            keeper = _keeper(office)
+            keeper = _keeper(local)
             stack.callback(keeper.close)
         links = _Links(sender, control, exchange, job_runner, inbox, live, keeper)
-        shell = Shell(_parts(office, links, around.clock))
-        return AssembledCoordinator(office, shell, exchange, stack.pop_all().close)
+        shell = Shell(_parts(local, links, around.clock))
+        return AssembledCoordinator(local, shell, exchange, stack.pop_all().close)
 
 
-def _heard_by(plans: Sequence[WorkerPlan], control: Connection, office: BackOffice) -> Connection:
+def _heard_by(
+    plans: Sequence[WorkerPlan], control: Connection, local: LocalCoordinator
+) -> Connection:
     """Return a connection whose messages of devices come by way of workers, if there are any."""
     if not plans:
         return control
-    engine = office.engine
+    engine = local.engine
     facts = Facts(
-        FleetTopics(office.settings.fleet),
+        FleetTopics(local.settings.fleet),
         key_of=lambda device: engine.core.state.keys.of(device).key,
         lineages=lambda: engine.core.state.lineages,
     )
@@ -217,25 +217,25 @@ class _Links:
     snapshots: SnapshotKeeper | None
 
 
-def _keeper(office: BackOffice) -> SnapshotKeeper:
-    engine, every = office.engine, office.settings.ledger.snapshot_every
+def _keeper(local: LocalCoordinator) -> SnapshotKeeper:
+    engine, every = local.engine, local.settings.ledger.snapshot_every
     return SnapshotKeeper(engine.ledger.path, every, engine.snapshot_size)
 
 
-def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
-    home, settings, engine = office.home, office.settings, office.engine
+def _parts(local: LocalCoordinator, links: _Links, clock: Clock) -> CoordinatorParts:
+    home, settings, engine = local.home, local.settings, local.engine
     topics, invitations = FleetTopics(settings.fleet), Invitations(home)
     intake = PayloadIntake(
         links.exchange,
         links.job_runner,
-        office.store,
+        local.store,
         home / "incoming",
         PayloadCheck(),
-        office.maker.networks,
+        local.maker.networks,
     )
     files = FileServer(
         links.exchange,
-        lambda: office.blobs,
+        lambda: local.blobs,
         file_urls(settings.files, clock.seconds),
         partial(_features_of, engine),
     )
@@ -247,9 +247,9 @@ def _parts(office: BackOffice, links: _Links, clock: Clock) -> CoordinatorParts:
         inbox=links.inbox,
         job_runner=links.job_runner,
         intake=intake,
-        maker=office.maker,
+        maker=local.maker,
         files=files,
-        store=office.store,
+        store=local.store,
         invitations=invitations,
         gate=Authenticator(
             topics,

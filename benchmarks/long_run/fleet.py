@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.contribution_rate.load import CLASSES, PREPROCESSING
-from fleetledger.coordinator.assembling import BackOffice, open_office
+from fleetledger.coordinator.assembling import LocalCoordinator, open_local
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.folding import folded, keep_snapshot, snapshots_of
 from fleetledger.coordinator.core.inputs import (
@@ -123,7 +123,7 @@ class Fleet:
         (self._home / "pixels.onnx").write_bytes(scaling_backbone(PREPROCESSING))
         (self._home / "pixels.json").write_text(PREPROCESSING.model_dump_json(), encoding="utf-8")
         files = (self._home / "pixels.onnx", self._home / "pixels.json")
-        self.office = self._opened()
+        self.local = self._opened()
         backbone = prepare_backbone(self._home, *files, trusted=True)
         for name in self.names:
             self.command(AdmitDevice(device=name))
@@ -132,15 +132,15 @@ class Fleet:
         self._lineage = backbone
         self.reconnect()
 
-    def _opened(self) -> BackOffice:
-        office = open_office(self._home, self.clock.readings, lambda settings: settings.rules)
-        office.engine.ledger.db.execute("PRAGMA synchronous=OFF")
-        return office
+    def _opened(self) -> LocalCoordinator:
+        local = open_local(self._home, self.clock.readings, lambda settings: settings.rules)
+        local.engine.ledger.db.execute("PRAGMA synchronous=OFF")
+        return local
 
     @property
     def size(self) -> int:
         """Number of entries."""
-        return self.office.engine.ledger.size
+        return self.local.engine.ledger.size
 
     def command(self, command: Command) -> None:
         """Carry a command out; raise `AssertionError` where it is refused."""
@@ -210,7 +210,7 @@ class Fleet:
     ) -> list[Request]:
         """Commit a group, and all that follows from it; return its requests."""
         before, began = self.size, time.process_time()
-        requests = self.office.engine.process(happenings, blobs)
+        requests = self.local.engine.process(happenings, blobs)
         self.quarter.deciding += time.process_time() - began
         self.quarter.groups += 1
         self._note(before)
@@ -225,7 +225,7 @@ class Fleet:
         if not isinstance(request, SolveHead | ExportHead):
             return
         began = time.process_time()
-        finished = self.office.maker.make(request)
+        finished = self.local.maker.make(request)
         used = time.process_time() - began
         if isinstance(request, SolveHead):
             self.quarter.solving.append(used)
@@ -284,13 +284,13 @@ class Fleet:
     def _note(self, before: int) -> None:
         self.quarter.entries += self.size - before
         largest = self.quarter.largest
-        for _, _, kind, _, _, body, *_ in self.office.engine.ledger.rows(before):
+        for _, _, kind, _, _, body, *_ in self.local.engine.ledger.rows(before):
             largest[kind] = max(largest[kind], len(body.encode()))
 
     def keep_state(self) -> None:
         """Keep the state beside the ledger, as often as the program's settings say."""
-        engine = self.office.engine
-        if engine.ledger.size - self._kept_size >= self.office.settings.ledger.snapshot_every:
+        engine = self.local.engine
+        if engine.ledger.size - self._kept_size >= self.local.settings.ledger.snapshot_every:
             began = time.process_time()
             keep_snapshot(engine.ledger, folded(engine.ledger).state)
             self.quarter.keeping += time.process_time() - began
@@ -302,13 +302,13 @@ class Fleet:
 
     def restart(self) -> None:
         """End the coordinator and start it again."""
-        self.office.engine.close()
+        self.local.engine.close()
         self._start()
 
     def _start(self) -> None:
         began = time.process_time()
-        self.office = self._opened()
-        kept = snapshots_of(self.office.engine.ledger).files()
+        self.local = self._opened()
+        kept = snapshots_of(self.local.engine.ledger).files()
         self._kept_size, self._greeted = int(kept[0].stem) if kept else 0, 0
         self.reconnect()
         self.starts.append(time.process_time() - began)
@@ -335,7 +335,7 @@ class Fleet:
         read_note = note_reader(self._home, FLEET)
         assert read_note is not None
         with ledger_of(self._home) as ledger:
-            blobs = Blobs(ledger, self.office.store)
+            blobs = Blobs(ledger, self.local.store)
             for _ in Mirror(mirror, read_note, Prunings).steps(ledger, blobs):
                 pass
         self._since_backup = []
@@ -347,7 +347,7 @@ class Fleet:
         """
         key = public_key(self._home)
         assert key is not None
-        self.office.engine.close()
+        self.local.engine.close()
         home.mkdir()
         shutil.copytree(self._home / "keys", home / "keys")
         shutil.copy(self._home / FILE_NAME, home / FILE_NAME)
@@ -359,7 +359,7 @@ class Fleet:
 
     def close(self) -> None:
         """Close the ledger."""
-        self.office.engine.close()
+        self.local.engine.close()
 
 
 def _birth() -> Birth:

@@ -95,7 +95,7 @@ def _events(days: int, fleet: Fleet, folder: Path) -> dict[int, list[Callable[[]
 
 
 def _found(fleet: Fleet) -> dict[str, Any]:
-    engine = fleet.office.engine
+    engine = fleet.local.engine
     state = engine.core.state
     stages = Counter(rollout.stage for rollout in state.rollouts.by_number.values())
     return {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fleetledger.coordinator.assembling import (
     AssembledCoordinator,
-    BackOffice,
     CoordinatorSurroundings,
+    LocalCoordinator,
     assemble,
 )
 from fleetledger.coordinator.core.commands import Command
@@ -63,14 +63,14 @@ class CrashableCoordinator(Crashable):
     @property
     def state(self) -> State | None:
         """What the program knows of the ledger; None while it is off."""
-        return self._made.office.engine.core.state if self.on and self._made is not None else None
+        return self._made.local.engine.core.state if self.on and self._made is not None else None
 
     @property
     def idle(self) -> bool:
         """Whether no model is being made, and nothing waits for the disk."""
         if not self.on or self._made is None:
             return False
-        engine = self._made.office.engine
+        engine = self._made.local.engine
         return not engine.waits and not engine.core.live.making_model
 
     def begin(self) -> None:
@@ -98,7 +98,7 @@ class CrashableCoordinator(Crashable):
     def let_go(self) -> None:
         """Close the databases and give the ledger's lock back."""
         if self._made is not None:
-            self._made.office.engine.close()
+            self._made.local.engine.close()
         if self._inbox is not None:
             self._inbox.close()
         self._made = self._inbox = None
@@ -137,12 +137,12 @@ class CrashableCoordinator(Crashable):
             return now + TICK_SECONDS
         if self._inbox.waiting():
             return now + OPERATOR_SECONDS
-        return self._next_look(self._made.office)
+        return self._next_look(self._made.local)
 
-    def _next_look(self, office: BackOffice) -> float:
-        engine = office.engine
+    def _next_look(self, local: LocalCoordinator) -> float:
+        engine = local.engine
         now_ns = self.clock.time_ns() + engine.ahead_ns
-        moment = next_look(office.rules, engine.core.state, engine.core.live, now_ns)
+        moment = next_look(local.rules, engine.core.state, engine.core.live, now_ns)
         seconds = math.inf if moment is None else (moment - now_ns) / 1e9
         return self.world.loop.clock.now + seconds
 

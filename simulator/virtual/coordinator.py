@@ -53,7 +53,7 @@ class VirtualCoordinator:
             ),
         )
         self._shell, self._exchange = self._made.shell, self._made.exchange
-        self.engine, self.blobs = self._made.office.engine, self._made.office.blobs
+        self.engine, self.blobs = self._made.local.engine, self._made.local.blobs
 
     def _connect(self, role: str, will: OutgoingMessage | None) -> VirtualConnection:
         self._control = self._world.network.connection(f"{COORDINATOR}.{role}", will=will)
@@ -99,6 +99,6 @@ class VirtualCoordinator:
 
     def _next_look(self) -> float:
         clock = self._world.loop.clock
-        rules = self._made.office.rules
+        rules = self._made.local.rules
         moment = next_look(rules, self.state, self.live, clock.time_ns())
         return clock.at(moment) if moment is not None else math.inf

@@ -39,11 +39,11 @@ def give(fleet: Fleet, hour: int) -> None:
 
 
 def sums_of(fleet: Fleet) -> Path:
-    return fleet.office.home / "ledger" / "sums"
+    return fleet.local.home / "ledger" / "sums"
 
 
 def newest(fleet: Fleet) -> ModelSolved:
-    return fleet.office.engine.core.state.models.all_learned[-1].solved
+    return fleet.local.engine.core.state.models.all_learned[-1].solved
 
 
 def test_after_a_start_only_newer_parts_are_added(
@@ -62,7 +62,7 @@ def test_after_a_start_only_newer_parts_are_added(
     version = newest(fleet).version
     give(fleet, 9)
     assert newest(fleet).version == version + 1
-    counted = fleet.office.engine.core.state.contributions.counted
+    counted = fleet.local.engine.core.state.contributions.counted
     assert len(counted) == 15
     older = {item.payload for index, item in counted.items() if index < kept}
     assert len(older) >= 9
@@ -72,8 +72,8 @@ def test_after_a_start_only_newer_parts_are_added(
 
 def aggregate_of_all(fleet: Fleet) -> object:
     """Return the digest of the sum of all payloads, without what is kept."""
-    office = fleet.office
-    state, solved = office.engine.core.state, newest(fleet)
+    local = fleet.local
+    state, solved = local.engine.core.state, newest(fleet)
     assert state.lineages.backbone is not None
     request = SolveHead(
         version=solved.version,
@@ -82,7 +82,7 @@ def aggregate_of_all(fleet: Fleet) -> object:
         class_names=solved.class_names,
         resolution=state.classes.resolution(),
     )
-    made = ModelMaker(office.home, office.store).solve(request).happening
+    made = ModelMaker(local.home, local.store).solve(request).happening
     assert isinstance(made, HeadSolved)
     return made.solved.aggregate
 
@@ -100,7 +100,7 @@ def test_a_kept_sum_that_is_not_the_coordinators_own_is_not_read(
             data = data[:-1] + b"?"
         path.write_bytes(head + b"\n" + data)
     if spoiled == "key":
-        (fleet.office.home / "keys" / "coordinator.pem").rename(folder / "gone")
+        (fleet.local.home / "keys" / "coordinator.pem").rename(folder / "gone")
     fleet.restart()
     give(fleet, 9)
     assert aggregate_of_all(fleet) == newest(fleet).aggregate

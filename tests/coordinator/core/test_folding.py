@@ -235,7 +235,7 @@ def test_a_coordinator_that_serves_has_its_state_kept(tmp_path: Path) -> None:
     while not kept.exists():
         coordinator.shell.step(0.02)
         assert time.monotonic() < deadline
-    state = write_state(coordinator.office.engine.core.state)
+    state = write_state(coordinator.local.engine.core.state)
     inbox.close()
     coordinator.close()
     assert opened(tmp_path) == (state, 6)

@@ -88,7 +88,7 @@ def test_all_are_told_once_a_second_at_most_however_many_lost_their_births(
 ) -> None:
     office = Office(tmp_path)
     assert office.turn(2.0) == 1
-    engine = office.coordinator.office.engine
+    engine = office.coordinator.local.engine
     engine.process([OperatorCommand("admit", AdmitDevice(device=DEVICE))])
     announced = 0
     for _ in range(50):

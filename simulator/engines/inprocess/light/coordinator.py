@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fleetledger.coordinator.assembling import open_office
+from fleetledger.coordinator.assembling import open_local
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.due import next_look
@@ -32,16 +32,16 @@ class LightCoordinator:
     """A coordinator that lives in `home`; what it would tell devices, nobody hears."""
 
     def __init__(self, home: Path, clock: VirtualClock, boot: BootId, stopwatch: Stopwatch) -> None:
-        office = open_office(home, clock.readings, lambda settings: settings.rules)
-        self.engine, self.blobs, self.maker = office.engine, office.blobs, office.maker
-        self.fleet = office.settings.fleet
+        local = open_local(home, clock.readings, lambda settings: settings.rules)
+        self.engine, self.blobs, self.maker = local.engine, local.blobs, local.maker
+        self.fleet = local.settings.fleet
         self.average: Average | None = None
         """Who averages a round, since answers are not kept."""
         self.on_receipt: Callable[[DeviceId, Receipt], None] = lambda _device, _receipt: None
         """Told what devices are answered that wait for it."""
         self.on_proxy: Callable[[Message], None] = lambda _body: None
         """Told what the proxy is sent."""
-        self._rules = office.rules
+        self._rules = local.rules
         self._clock = clock
         self._stopwatch = stopwatch
         self._inbox = MemoryInbox(lambda: None, boot)
