@@ -16,7 +16,7 @@ from fleetledger.schemas.values import ClassName, DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.cohort import (
     Cohort,
     CohortResources,
-    DatasetLookup,
+    DeviceHoldings,
     Member,
 )
 from fleetledger.simulator.engines.inprocess.light.hashing import (
@@ -170,13 +170,13 @@ class AnsweredHere:
     def __init__(
         self,
         task: RoundTask,
-        lookup: DatasetLookup,
+        holdings: DeviceHoldings,
         place: CohortResources,
         hasher: AnswerHasher,
         stopwatch: Stopwatch,
     ) -> None:
         self._adding = Adding(task, place, stopwatch)
-        self._lookup = lookup
+        self._holdings = holdings
         self._hasher = hasher
         self._stopwatch = stopwatch
         self._devices: Sequence[DeviceId] = ()
@@ -195,7 +195,7 @@ class AnsweredHere:
         """Yield what comes of the devices, lot by lot."""
         lot: list[Added] = []
         size = 0
-        for one in self._adding.train(map(self._lookup.member, self._devices)):
+        for one in self._adding.train(map(self._holdings.member, self._devices)):
             self._stopwatch.spent("training", one.seconds)
             lot.append(one)
             size += 0 if one.body is None else len(one.body)

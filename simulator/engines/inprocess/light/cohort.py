@@ -73,8 +73,8 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DatasetLookup:
-    """What devices have, as far as a round asks for it."""
+class DeviceHoldings:
+    """Samples and memory of devices, as far as a round asks for them."""
 
     data: Callable[[DeviceId], LocalData | None]
     samples: Callable[[DeviceId], HeldSamples | LocalData | None]

@@ -35,7 +35,7 @@ from fleetledger.simulator.engines.inprocess.light.batches import (
     Answering,
     Said,
 )
-from fleetledger.simulator.engines.inprocess.light.cohort import DatasetLookup, looks
+from fleetledger.simulator.engines.inprocess.light.cohort import DeviceHoldings, looks
 from fleetledger.simulator.engines.inprocess.light.context import (
     LightContext,
     TrainingContext,
@@ -67,10 +67,10 @@ class LightRound:
         self._key = PartKey(stage=opened.stage, part=opened.number)
         self._method, self._lineage = network.method, network.digest
         self._kind = descriptor(network.method).kind_of(opened.phase)
-        self._lookup = lookup = _lookup(training, task)
+        self._holdings = holdings = _holdings(training, task)
         self._answers: list[CountedUpdate] = []
         """Of a round whose models are compared with what comes of them."""
-        self._answering = self._made_answering(lookup)
+        self._answering = self._made_answering(holdings)
         self._summed: list[Digest] = []
         self._sizes: dict[Digest, int] = {}
         self._done = 0
@@ -124,11 +124,11 @@ class LightRound:
             return Finished(RoundNotAveraged(request.opened.number, reason))
         return networks.average(request, self._answering.total())
 
-    def _made_answering(self, lookup: DatasetLookup) -> Answering:
+    def _made_answering(self, holdings: DeviceHoldings) -> Answering:
         task, training, stopwatch = self._task, self._training, self._context.stopwatch
         if training.pool is not None:
-            return AnsweredByWorkers(task, lookup, training.pool, stopwatch)
-        here = AnsweredHere(task, lookup, training.place, training.hasher, stopwatch)
+            return AnsweredByWorkers(task, holdings, training.pool, stopwatch)
+        here = AnsweredHere(task, holdings, training.place, training.hasher, stopwatch)
         if training.compare is not None:
             here.tell(self._keep)
         return here
@@ -171,14 +171,14 @@ class LightRound:
     def _tell_withheld(self, device: DeviceId) -> Iterator[inputs.Input]:
         """Say once, as an agent does that has something to train on, what its policy withholds."""
         told, text = self._training.told, self._training.withheld
-        if text and device not in told and self._lookup.data(device) is not None:
+        if text and device not in told and self._holdings.data(device) is not None:
             told.add(device)
             yield device_message(self._context, device, problem("policy", text))
 
     def _look(self, devices: Sequence[DeviceId]) -> Iterator[inputs.Input]:
         """Yield what devices say that only look; what they see does not depend on who trains."""
         context, opened, training = self._context, self._opened, self._training
-        seen_by_each = looks(self._task, map(self._lookup.member, devices), training.place)
+        seen_by_each = looks(self._task, map(self._holdings.member, devices), training.place)
         for name in devices:
             context.traffic.asked(name)
             with context.stopwatch.phase("looking"):
@@ -270,10 +270,10 @@ class LightRound:
         return device_message(context, device, nothing)
 
 
-def _lookup(training: TrainingContext, task: RoundTask) -> DatasetLookup:
+def _holdings(training: TrainingContext, task: RoundTask) -> DeviceHoldings:
     holdings = training.holdings
     rows = HeldRows.of(task.instruction.round, holdings.class_names)
-    return DatasetLookup(
+    return DeviceHoldings(
         partial(holdings.data, rows=rows),
         partial(holdings.samples, rows=rows),
         training.memories.newest,

@@ -19,7 +19,7 @@ from fleetledger.methods.training import Partial, Summing
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.values import DeviceId, Digest
 from fleetledger.simulator.engines.inprocess.light.batches import Adding, Done
-from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DatasetLookup
+from fleetledger.simulator.engines.inprocess.light.cohort import CohortResources, DeviceHoldings
 from fleetledger.simulator.engines.inprocess.light.task import RoundTask
 from fleetledger.simulator.engines.inprocess.light.workers.interface import (
     LotMember,
@@ -154,10 +154,10 @@ class AnsweredByWorkers:
     """Trains with a pool of workers; an `Answering`."""
 
     def __init__(
-        self, task: RoundTask, lookup: DatasetLookup, pool: WorkerPool, stopwatch: Stopwatch
+        self, task: RoundTask, holdings: DeviceHoldings, pool: WorkerPool, stopwatch: Stopwatch
     ) -> None:
         self._task = task
-        self._lookup = lookup
+        self._holdings = holdings
         self._stopwatch = stopwatch
         self._pool = pool
         self._adding = Adding(task, pool.place, stopwatch)
@@ -234,8 +234,8 @@ class AnsweredByWorkers:
         return sum(not lot.pending.is_ready() for lot in lots[-_LOTS_AT_ONCE:])
 
     def _give(self, worker: Worker, devices: Sequence[DeviceId]) -> None:
-        lookup = self._lookup
-        members = [LotMember(one, lookup.samples(one), lookup.memory(one)) for one in devices]
+        holdings = self._holdings
+        members = [LotMember(one, holdings.samples(one), holdings.memory(one)) for one in devices]
         self._begin(worker)
         lot = _Lot(members, worker.train(members))
         self._given[worker].append(lot)
@@ -274,7 +274,7 @@ class AnsweredByWorkers:
     def _done_here(self, devices: Sequence[DeviceId]) -> Sequence[Done]:
         began = time.perf_counter()
         with self._stopwatch.phase("training"):
-            done = self._adding.carry_out(map(self._lookup.member, devices))
+            done = self._adding.carry_out(map(self._holdings.member, devices))
         self._pool.seconds = (time.perf_counter() - began) / len(devices)
         return done
 
