@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from fleetledger.device_agent.bench import AgentWorkbench, Bench
 from fleetledger.device_agent.capabilities import find_capabilities
 from fleetledger.device_agent.core.records import EnrollingState
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity, LedgerTrust
+from fleetledger.device_agent.device_jobs import DeviceJobs, LocalDeviceJobs
 from fleetledger.device_agent.file_urls import https_rules, told_capabilities
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.health.telling import HealthReader, TextfileWriter
@@ -70,9 +70,9 @@ class AgentSurroundings:
     connect: Connect
     exchange: Callable[[Connect, Party], Exchange] = exchange_over
     """Makes an exchange of blocks, not yet at work."""
-    bench: Callable[
-        [AgentHome, BlobFolder, ModelSlots, Traffic, Machine | None], AgentWorkbench
-    ] = Bench
+    jobs: Callable[[AgentHome, BlobFolder, ModelSlots, Traffic, Machine | None], DeviceJobs] = (
+        LocalDeviceJobs
+    )
     worker: Callable[[Answer, Callable[[], None]], AgentWorker] = WorkerThread
     slots: Callable[[Path], ModelSlots] = slots_in
     """Makes the slots in a state folder."""
@@ -107,7 +107,7 @@ class AgentRun:
     exchange: Exchange
     proxy: ProxyBlocks
     mail: AgentMail
-    bench: AgentWorkbench
+    jobs: DeviceJobs
     worker: AgentWorker
     traffic: Traffic
     """Of all its connections."""
@@ -160,7 +160,7 @@ def assemble(
         control=run.control,
         exchange=run.exchange,
         mail=run.mail,
-        bench=run.bench,
+        jobs=run.jobs,
         worker=run.worker,
         status_file=home.status_file if around.tells_status else None,
         clock=around.clock,
@@ -206,8 +206,8 @@ def _begun(
     def traffic() -> Counts:
         return control.meter.total() + blocks.traffic() + proxy.traffic()
 
-    bench = around.bench(home, blobs, slots, traffic, around.machine)
-    worker = around.worker(bench.answer, control.wake)
+    jobs = around.jobs(home, blobs, slots, traffic, around.machine)
+    worker = around.worker(jobs.answer, control.wake)
     blocks.on_failure = worker.fail
     return AgentRun(
         identity=DeviceIdentity(
@@ -226,7 +226,7 @@ def _begun(
             around.clock,
             signing=Signing(keys.signer_for, settings.coordinator_key),
         ),
-        bench=bench,
+        jobs=jobs,
         worker=worker,
         traffic=traffic,
     )

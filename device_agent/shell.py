@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fleetledger.device_agent.bench import WORK, AgentWorkbench
 from fleetledger.device_agent.core import heard, inputs
 from fleetledger.device_agent.core.changes.durable import Durable
 from fleetledger.device_agent.core.records import ActiveModel, OutboxKey
@@ -39,6 +38,7 @@ from fleetledger.device_agent.core.requests import (
 from fleetledger.device_agent.core.session import turn
 from fleetledger.device_agent.core.standing import left_out
 from fleetledger.device_agent.core.state import AgentRecords, AgentState
+from fleetledger.device_agent.device_jobs import WORK, DeviceJobs
 from fleetledger.device_agent.errors import DamagedError, HeldError, StoreError
 from fleetledger.device_agent.execution.providers import CPU
 from fleetledger.device_agent.features.cache import cache_bytes
@@ -135,7 +135,7 @@ class AgentParts:
     control: Connection
     exchange: Exchange
     mail: AgentMail
-    bench: AgentWorkbench
+    jobs: DeviceJobs
     worker: AgentWorker
     status_file: Path | None
     """Where the agent says how it is; None where nobody looks."""
@@ -364,10 +364,10 @@ class Agent:
                 mail.send("hb", self._health(self._parts.health))
 
     def _health(self, reader: HealthReader) -> DeviceHealth:
-        bench = self._parts.bench
-        left = bench.left if bench.provider == CPU else ()
+        jobs = self._parts.jobs
+        left = jobs.left if jobs.provider == CPU else ()
         problems = hindered(self._watch.book.current, left, self._parts.clock.time_ns())
-        return reader.health(bench.provider, bench.inferences, problems)
+        return reader.health(jobs.provider, jobs.inferences, problems)
 
     def _conditions(self) -> str:
         reader = self._parts.health
@@ -380,7 +380,7 @@ class Agent:
         state = self._parts.state
         numbers = AgentNumbers(
             health=self._health(reader),
-            inferences=self._parts.bench.inferences,
+            inferences=self._parts.jobs.inferences,
             outbox=len(state.records.outbox),
             version=state.models.active.version if state.models.active else None,
         )
@@ -491,10 +491,10 @@ class Agent:
             coordinator=state.presence.welcomed,
             stage=records.assignment.stage if records.assignment else None,
             method=records.assignment.method if records.assignment else "",
-            provider=self._parts.bench.provider,
-            left_providers=self._parts.bench.left,
-            building=self._parts.bench.building,
-            inference_p95_seconds=self._parts.bench.inferences.p95_seconds,
+            provider=self._parts.jobs.provider,
+            left_providers=self._parts.jobs.left,
+            building=self._parts.jobs.building,
+            inference_p95_seconds=self._parts.jobs.inferences.p95_seconds,
             conditions=self._conditions(),
             active_version=active.version if active else None,
             active_manifest=active.manifest if active else None,

@@ -30,7 +30,7 @@ _JOBS: dict[type[object], str] = {
     requests.Evaluate: "evaluation on held-out samples",
     requests.Measure: "measuring of new samples",
 }
-"""Requests of the workbench, in words."""
+"""Requests of the device jobs, in words."""
 
 log = logging.getLogger("device_agent")
 

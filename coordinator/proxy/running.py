@@ -17,6 +17,7 @@ from fleetledger.coordinator.ledger.lock import WriterLock
 from fleetledger.coordinator.proxy.core import ProxyCore
 from fleetledger.coordinator.proxy.gradients import ProxyLimits
 from fleetledger.coordinator.proxy.mail import ProxyMail
+from fleetledger.coordinator.proxy.scoring_worker import ScoringThread, ScoringWorker
 from fleetledger.coordinator.proxy.settings import (
     FILE_NAME,
     MEGABYTE,
@@ -26,7 +27,6 @@ from fleetledger.coordinator.proxy.settings import (
 )
 from fleetledger.coordinator.proxy.shell import ProxyParts, ProxyProgram
 from fleetledger.coordinator.proxy.store import ProxyStore
-from fleetledger.coordinator.proxy.workbench import ScoringBench, ScoringWorker
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.home_identity import remember
 from fleetledger.schemas.installing import pip_install
@@ -57,7 +57,7 @@ class ProxySurroundings:
     control: Connection
     ordinary: Exchange
     branch: Exchange
-    workbench: ScoringWorker
+    scoring: ScoringWorker
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -139,16 +139,16 @@ def build(home: Path, settings: ProxyHomeSettings, connect: Connect) -> ProxyPro
     # A sender is for one thread, so each exchange has its own.
     senders = (Sender(fleet, PROXY, boot) for _ in range(3))
     control = connect("control")
-    workbench = ScoringBench(control.wake)
+    scoring = ScoringThread(control.wake)
     ordinary = BlockExchange(connect("data"), FleetTopics(fleet), next(senders), device=PROXY)
     branch = BlockExchange(connect("branch"), FleetTopics(fleet, "proxy"), next(senders))
-    ordinary.on_failure = branch.on_failure = workbench.fail
+    ordinary.on_failure = branch.on_failure = scoring.fail
     around = ProxySurroundings(
         sender=next(senders),
         control=control,
         ordinary=ordinary,
         branch=branch,
-        workbench=workbench,
+        scoring=scoring,
     )
     return proxy_of(home, settings, around)
 
@@ -173,7 +173,7 @@ def proxy_of(home: Path, settings: ProxyHomeSettings, around: ProxySurroundings)
             control=around.control,
             ordinary=around.ordinary,
             branch=around.branch,
-            workbench=around.workbench,
+            scoring=around.scoring,
             incoming=incoming,
             device=settings.device,
             clock=around.clock,

@@ -27,8 +27,8 @@ from fleetledger.coordinator.proxy.requests import (
     Tell,
 )
 from fleetledger.coordinator.proxy.scoring import Fresh, check, score
+from fleetledger.coordinator.proxy.scoring_worker import ScoringWorker
 from fleetledger.coordinator.proxy.store import ProxyStore
-from fleetledger.coordinator.proxy.workbench import ScoringWorker
 from fleetledger.schemas.envelope import PROXY
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.log_lines import about
@@ -65,7 +65,7 @@ class ProxyParts:
     """With the coordinator, as a device."""
     branch: Exchange
     """With devices, as their coordinator has one."""
-    workbench: ScoringWorker
+    scoring: ScoringWorker
     incoming: Path
     """Folder of what is being fetched."""
     device: str = "cpu"
@@ -108,7 +108,7 @@ class ProxyProgram:
         parts.control.stop()
         parts.ordinary.stop()
         parts.branch.stop()
-        parts.workbench.stop()
+        parts.scoring.stop()
         self.close()
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class ProxyProgram:
         happened = event is not None
         if event is not None:
             self._take(event)
-        for result in parts.workbench.collect():
+        for result in parts.scoring.collect():
             happened = True
             self._give(result)
         return self._do_what_is_due() or happened
@@ -183,7 +183,7 @@ class ProxyProgram:
                 self._fetch_weights(request)
             case Check(order, name):
                 fresh = self._fresh(name)
-                parts.workbench.submit(lambda: check(order, fresh))
+                parts.scoring.submit(lambda: check(order, fresh))
             case Score():
                 self._score(request)
 
@@ -203,14 +203,14 @@ class ProxyProgram:
                 data = future.result().read_bytes()
                 path.unlink()
             except (BlockError, OSError) as error:
-                parts.workbench.put(inputs.PayloadLost(name, str(error)))
+                parts.scoring.put(inputs.PayloadLost(name, str(error)))
             else:
-                parts.workbench.put(inputs.PayloadFetched(name, data))
+                parts.scoring.put(inputs.PayloadFetched(name, data))
 
         try:
             fetched = parts.branch.fetch(request.offer, path, request.device, seconds=FETCH_SECONDS)
         except BlockError as error:
-            parts.workbench.put(inputs.PayloadLost(name, str(error)))
+            parts.scoring.put(inputs.PayloadLost(name, str(error)))
         else:
             fetched.add_done_callback(finished)
 
@@ -220,17 +220,17 @@ class ProxyProgram:
         def finished(future: Future[Path]) -> None:
             error = future.exception()
             if error is None:
-                parts.workbench.put(inputs.WeightsFetched(offer.digest))
+                parts.scoring.put(inputs.WeightsFetched(offer.digest))
                 return
             _warn_of_weights(request, error)
-            parts.workbench.put(inputs.WeightsLost(offer.digest))
+            parts.scoring.put(inputs.WeightsLost(offer.digest))
 
         try:
             path = self._weights_path(offer.digest)
             fetched = parts.ordinary.fetch(offer, path, PROXY, seconds=FETCH_SECONDS)
         except BlockError as error:
             _warn_of_weights(request, error)
-            parts.workbench.put(inputs.WeightsLost(offer.digest))
+            parts.scoring.put(inputs.WeightsLost(offer.digest))
         else:
             fetched.add_done_callback(finished)
 
@@ -252,7 +252,7 @@ class ProxyProgram:
                 return inputs.OrderFailed(order.action, text)
             return score(order, state, fresh, weights, self._parts.device)
 
-        self._parts.workbench.submit(job)
+        self._parts.scoring.submit(job)
 
     def _fresh(self, name: Name) -> Fresh:
         return Fresh(name, self._parts.store.payload(name))

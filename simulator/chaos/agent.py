@@ -1,4 +1,4 @@
-"""A device's agent that may end at any instant: the real one, with its files and its workbench."""
+"""A device's agent that may end at any instant: the real one, with its files and its jobs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from fleetledger.coordinator.topics.models.entries import ImportedFiles
 from fleetledger.coordinator.topics.rollouts.commands import PlanRollout
 from fleetledger.coordinator.topics.rollouts.state import Rollout
 from fleetledger.coordinator.topics.stages.commands import OpenStage
-from fleetledger.device_agent import bench, host
+from fleetledger.device_agent import device_jobs, host
 from fleetledger.device_agent.sources.cache import DigestCache
 from fleetledger.device_agent.store.store import AgentStore
 from fleetledger.schemas.envelope import decode
@@ -107,7 +107,7 @@ class ChaosFleet:
             stack.callback(shutil.rmtree, self._shadows)
             stack.enter_context(self.points)
             # Returning memory to the system takes longer than all other work of a small fleet.
-            for module in (bench, host):
+            for module in (device_jobs, host):
                 stack.enter_context(patch.object(module, "give_back", lambda: None))
             disk = stack.enter_context(Disk([program.drive for program in self.programs]))
             stack.callback(self._stop)

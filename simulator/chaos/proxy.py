@@ -1,4 +1,4 @@
-"""A proxy that may end at any instant: the real one, with its store and its workbench."""
+"""A proxy that may end at any instant: the real one, with its store and its scoring."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.scoring_worker import Job
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
 from fleetledger.coordinator.proxy.shell import ProxyProgram
-from fleetledger.coordinator.proxy.workbench import Job
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import FleetId
@@ -19,8 +19,8 @@ from fleetledger.simulator.virtual.seeds import seeded_boot
 from fleetledger.transport.transfer import Party
 
 
-class SlowWorkbench:
-    """A workbench that takes its time, so that anything may happen before it has done."""
+class SlowScoring:
+    """Slow scoring, so that anything may happen before it ends."""
 
     def __init__(
         self, wake: Callable[[], None], later: Callable[[Callable[[], None]], None]
@@ -68,8 +68,8 @@ class CrashableProxy(Crashable):
         control = self.connection("control", endpoint)
         ordinary = self.exchange(Party(FleetTopics(self._fleet), sender(), PROXY))
         branch = self.exchange(Party(FleetTopics(self._fleet, "proxy"), sender()))
-        bench = SlowWorkbench(control.wake, lambda act: self.later("scoring", act))
-        around = ProxySurroundings(sender(), control, ordinary, branch, bench, self.clock)
+        scoring = SlowScoring(control.wake, lambda act: self.later("scoring", act))
+        around = ProxySurroundings(sender(), control, ordinary, branch, scoring, self.clock)
         self._shell = shell = proxy_of(self._home, ProxyHomeSettings(fleet=self._fleet), around)
         for exchange in (ordinary, branch):
             exchange.start()

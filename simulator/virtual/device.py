@@ -27,7 +27,7 @@ from fleetledger.schemas.presence import Capabilities
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId, DeviceId
 from fleetledger.simulator.rollouts.held_out import FOLDER, HeldOut, RolloutFleet
-from fleetledger.simulator.virtual.bench import DeviceBench, Equipment, Resources
+from fleetledger.simulator.virtual.device_jobs import Equipment, Resources, VirtualDeviceJobs
 from fleetledger.simulator.virtual.exchange import VirtualExchange
 from fleetledger.simulator.virtual.files import SharedFiles, SharingExchange
 from fleetledger.simulator.virtual.loop import Endpoint
@@ -103,8 +103,8 @@ class VirtualDevice:
         "_life",
         "_runs",
         "_spent",
-        "bench",
         "busy_until",
+        "jobs",
         "name",
         "unanswered",
     )
@@ -117,7 +117,7 @@ class VirtualDevice:
         """When the device takes messages again."""
         gear = context.rollout
         failing = gear is not None and name in gear.fleet.failing
-        self.bench = DeviceBench(context.resources, failing=failing)
+        self.jobs = VirtualDeviceJobs(context.resources, failing=failing)
         self._context = context
         self._spent = Counts()
         self._runs = 0
@@ -194,7 +194,7 @@ class VirtualDevice:
         life = _Life(awake.run, exchange, endpoint)
         control.on_event = life.endpoint.ask
         control.may_wait = self._may_wait
-        self.bench.deliver = awake.run.worker.put
+        self.jobs.deliver = awake.run.worker.put
         return life
 
     def _assembled(self, boot: BootId, run: AgentRun | None = None) -> AssembledAgent:
@@ -204,7 +204,7 @@ class VirtualDevice:
             settings = context.rollout.settings(settings, self.name)
         home = AgentHome(context.agents / self.name, settings)
         self._awake = awake = assemble(home, self._surroundings(boot), run)
-        self.bench.equipment = Equipment.of(awake.parts, context.resources.models)
+        self.jobs.equipment = Equipment.of(awake.parts, context.resources.models)
         return awake
 
     def _surroundings(self, boot: BootId) -> AgentSurroundings:
@@ -212,7 +212,7 @@ class VirtualDevice:
         return AgentSurroundings(
             connect=self._connect,
             exchange=self._exchange,
-            bench=lambda *_: self.bench,
+            jobs=lambda *_: self.jobs,
             worker=InlineWorker,
             slots=QuickSlots.within,
             clock=context.world.loop.clock.readings,
@@ -289,7 +289,7 @@ class VirtualDevice:
             exchange.receive(self.name, clock.now)
 
     def _sleep(self) -> None:
-        self._awake = self.bench.equipment = None
+        self._awake = self.jobs.equipment = None
         self._context.swapper.forget(self)
 
     def _leave(self) -> None:

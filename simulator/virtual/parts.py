@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetledger.device_agent.bench import part_computed
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.requests import ComputePart
+from fleetledger.device_agent.device_jobs import part_computed
 from fleetledger.device_agent.store.blobs import OffersPayloads
 from fleetledger.device_agent.work import Extracted
 from fleetledger.learning.errors import LearningError

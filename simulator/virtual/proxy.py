@@ -13,8 +13,8 @@ from pathlib import Path
 from fleetledger.coordinator.proxy import inputs
 from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.scoring_worker import Job
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.coordinator.proxy.workbench import Job
 from fleetledger.schemas.envelope import PROXY, Sender
 from fleetledger.schemas.topics import FleetTopics
 from fleetledger.schemas.values import BootId
@@ -30,8 +30,8 @@ WORK_SECONDS = 1.0
 """Of a score, and of a look at gradients, by the fleet's clock."""
 
 
-class InlineWorkbench:
-    """A workbench without a thread; `wake` is told when there are results."""
+class InlineScoring:
+    """Scoring without a thread; `wake` is called when there are results."""
 
     def __init__(self, world: VirtualWorld, wake: Callable[[], None]) -> None:
         self._world = world
@@ -98,7 +98,7 @@ class VirtualProxy:
             Sender(fleet, PROXY, boot),
             self._control,
             *self._exchanges,
-            InlineWorkbench(world, self._endpoint.ask),
+            InlineScoring(world, self._endpoint.ask),
             world.loop.clock.readings,
         )
         self._shell = proxy_of(home, settings, around)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.comparison import comparer
 from fleetledger.device_agent.comparison.counts import EntropyTally, latency_bin
 from fleetledger.device_agent.comparison.images import held_out, unlabelled
@@ -22,6 +21,7 @@ from fleetledger.device_agent.core.requests import (
     ReadThrottling,
     ShadowModel,
 )
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.inference import InstalledModel
 from fleetledger.device_agent.probation import COMPARISONS_FILE, MAX_COMPARISONS, comparisons_in
@@ -55,7 +55,7 @@ def with_striped(version: int) -> ExportedModel:
 
 
 class Shop:
-    """A bench that runs one model and may compare others with it."""
+    """Jobs that run one model and may compare others with it."""
 
     def __init__(self, folder: Path, machine: Machine | None = None) -> None:
         self.home = write_settings(folder)
@@ -68,7 +68,7 @@ class Shop:
         assert self.labelled is not None
 
     def start(self) -> None:
-        self.bench = Bench(self.home, self.blobs, self.slots, Counts, self.machine)
+        self.jobs = LocalDeviceJobs(self.home, self.blobs, self.slots, Counts, self.machine)
 
     def set(self, **values: Any) -> None:
         """Start anew with other settings of models."""
@@ -78,12 +78,12 @@ class Shop:
         self.start()
 
     def install(self, model: ExportedModel) -> inputs.ModelInstalled:
-        (event,) = self.bench.answer(InstallModel(models.store_model(self.blobs, model)))
+        (event,) = self.jobs.answer(InstallModel(models.store_model(self.blobs, model)))
         assert isinstance(event, inputs.ModelInstalled)
         return event
 
     def shadow(self, model: ExportedModel) -> PendingComparison:
-        (event,) = self.bench.answer(ShadowModel(models.store_model(self.blobs, model)))
+        (event,) = self.jobs.answer(ShadowModel(models.store_model(self.blobs, model)))
         active = self.slots.active()
         assert isinstance(event, inputs.CandidateKept), event
         assert active is not None
@@ -93,7 +93,7 @@ class Shop:
         """Compare up to the end; nothing but pieces and the end may come."""
         names = frozenset(ClassName(name) for name in waiting)
         while True:
-            (event,) = self.bench.answer(Compare(pending, names))
+            (event,) = self.jobs.answer(Compare(pending, names))
             if isinstance(event, inputs.Compared):
                 assert event.pending == pending
                 return ModelComparison.model_validate_json(event.comparison.model_dump_json())
@@ -227,7 +227,7 @@ def test_a_candidate_that_does_not_answer_fails(
     models.put_pictures(shop.labelled, "dark", 1)
     pending = shop.shadow(FLIPPED)
     break_answers(monkeypatch, 2)
-    (event,) = shop.bench.answer(Compare(pending))
+    (event,) = shop.jobs.answer(Compare(pending))
     assert event == inputs.ComparisonFailed(pending, "comparison: scores: NaN")
 
 
@@ -237,7 +237,7 @@ def test_what_the_active_model_cannot_answer_is_no_fault_of_the_candidate(
     models.put_pictures(shop.labelled, "dark", 1)
     pending = shop.shadow(FLIPPED)
     break_answers(monkeypatch, 1)
-    noticed, event = shop.bench.answer(Compare(pending))
+    noticed, event = shop.jobs.answer(Compare(pending))
     assert isinstance(noticed, inputs.Noticed)
     assert isinstance(event, inputs.Compared)
     assert event.comparison.classes == {}
@@ -250,7 +250,7 @@ def test_a_candidate_that_ends_the_agent_again_and_again_is_not_compared_for_eve
     counted = comparisons_in(shop.slots.folder)
     for _ in range(MAX_COMPARISONS - 1):
         assert counted.begin(pending.candidate.manifest) == ""
-    (event,) = shop.bench.answer(Compare(pending))
+    (event,) = shop.jobs.answer(Compare(pending))
     assert isinstance(event, inputs.ComparisonFailed)
     assert "ended 5 times while it compared this model" in event.reason
     shop.compare(shop.shadow(models.exported(3)))
@@ -267,7 +267,7 @@ def test_the_machine_is_asked_before_and_after(tmp_path: Path) -> None:
     found = shop.compare(pending)
     assert (found.throttled, found.celsius) == (0, 61.5)
     assert shop.install(FLIPPED).throttled == 3
-    (read,) = shop.bench.answer(ReadThrottling(pending.candidate))
+    (read,) = shop.jobs.answer(ReadThrottling(pending.candidate))
     assert read == inputs.ThrottlingRead(pending.candidate, 3)
 
 

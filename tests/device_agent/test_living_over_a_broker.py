@@ -154,7 +154,7 @@ def test_a_bug_in_the_work_ends_the_agent_with_a_sentence_and_its_traceback_in_t
     def broken(*_arguments):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("fleetledger.device_agent.bench.extract", broken)
+    monkeypatch.setattr("fleetledger.device_agent.device_jobs.extract", broken)
     running = RunningAgent(broker, home)
     greet(coordinator)
     coordinator.assign(stsa_assignment()[0])

@@ -1,4 +1,4 @@
-"""The workbench looks at pictures with a method's device side, and keeps what it remembers."""
+"""Device jobs look at pictures with a method's device side, and keep what it remembers."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from fleetledger.device_agent.training import read_images
 from fleetledger.schemas.models import of_pictures
 from tests.device_agent import models, watching_method
 from tests.device_agent.making import GREY_8, part_key, round_order, training
-from tests.device_agent.test_workbench import Workshop
+from tests.device_agent.test_device_jobs import Workshop
 
 WEIGHTS = b"the fleet's model"
 
@@ -31,7 +31,7 @@ class Observatory(Workshop):
         ).model_copy(update={"method": method})
         job = TrainingJob(part_key(1, 3), "train", method, asked.lineage, observes=True)
         chosen = self.images() if images is None else images
-        return self.bench.answer(Train(job, asked, chosen, memory))
+        return self.jobs.answer(Train(job, asked, chosen, memory))
 
 
 @pytest.fixture

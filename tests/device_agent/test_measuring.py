@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Evaluate, InstallModel, Measure
 from fleetledger.device_agent.core.state import AgentRules, AgentState, DeviceIdentity
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.status import describe_detection
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
@@ -49,7 +49,7 @@ def exported(told: ScoreNovelty | None) -> ExportedModel:
 
 
 class Desk:
-    """A bench with two pictures of each class to learn and to be measured on."""
+    """Jobs with two pictures of each class to learn and to be measured on."""
 
     def __init__(self, folder: Path, model: ExportedModel) -> None:
         self.home = write_settings(folder)
@@ -57,8 +57,10 @@ class Desk:
             models.put_pictures(place, "dark", 1, 2)
             models.put_pictures(place, "light", 3, 4)
         blobs = BlobFolder(self.home.state_folder / "blobs")
-        self.bench = Bench(self.home, blobs, ModelSlots(self.home.state_folder / "slots"), Counts)
-        (installed,) = self.bench.answer(InstallModel(models.store_model(blobs, model)))
+        self.jobs = LocalDeviceJobs(
+            self.home, blobs, ModelSlots(self.home.state_folder / "slots"), Counts
+        )
+        (installed,) = self.jobs.answer(InstallModel(models.store_model(blobs, model)))
         assert isinstance(installed, inputs.ModelInstalled), installed
         self.active = installed.active
 
@@ -70,12 +72,12 @@ class Desk:
         )
 
     def measured(self, rules: DetectionRules) -> list[float]:
-        (event,) = self.bench.answer(Measure(self.active, self.images(), None, rules))
+        (event,) = self.jobs.answer(Measure(self.active, self.images(), None, rules))
         assert isinstance(event, inputs.UncertaintyMeasured), event
         return list(event.values)
 
     def evaluated(self, rules: DetectionRules) -> list[float]:
-        (event,) = self.bench.answer(Evaluate(self.active, rules, None))
+        (event,) = self.jobs.answer(Evaluate(self.active, rules, None))
         assert isinstance(event, inputs.Evaluated), event
         return list(event.uncertainties)
 
@@ -102,7 +104,7 @@ def test_the_sequential_rule_gets_the_novelty_that_the_model_tells(tmp_path: Pat
 
 def test_status_says_that_it_is_novelty(tmp_path: Path) -> None:
     desk = Desk(tmp_path, exported(novelty()))
-    (event,) = desk.bench.answer(Measure(desk.active, desk.images(), None, SEQUENTIAL))
+    (event,) = desk.jobs.answer(Measure(desk.active, desk.images(), None, SEQUENTIAL))
     assert event.head.measure == "novelty"
     identity = DeviceIdentity(BootId("0" * 16), BootId("1" * 16), CAPABILITIES)
     state = AgentState(AgentRules(detection=SEQUENTIAL), identity)

@@ -31,7 +31,7 @@ from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.making import GREY_8
 from tests.device_agent.serving.homes import ServingHome
-from tests.device_agent.test_workbench import Workshop
+from tests.device_agent.test_device_jobs import Workshop
 
 
 def fails_on(bad: float):
@@ -99,7 +99,7 @@ def exported(version: int = 1) -> ExportedModel:
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
-    """A bench with four pictures and a black one, whose frozen model makes NaN of that."""
+    """Jobs with four pictures and a black one, whose frozen model makes NaN of that."""
     made = Workshop(tmp_path)
     (made.home.data_folder / "dark" / "black.png").write_bytes(models.flat_picture())
     made.blobs.put(LINEAGE().frozen)
@@ -112,7 +112,7 @@ def workshop(tmp_path: Path) -> Workshop:
 
 def install(workshop: Workshop) -> ActiveModel:
     desired = models.store_model(workshop.blobs, exported())
-    (installed,) = workshop.bench.answer(InstallModel(desired))
+    (installed,) = workshop.jobs.answer(InstallModel(desired))
     assert isinstance(installed, inputs.ModelInstalled), installed
     return installed.active
 
@@ -136,7 +136,7 @@ def test_an_evaluation_measures_the_others_and_names_it(workshop: Workshop) -> N
     models.put_pictures(test, "dark", 1, 2)
     (test / "dark" / "black.png").write_bytes(models.flat_picture())
     (test / "dark" / "torn.png").write_bytes(b"")
-    torn, black, event = workshop.bench.answer(Evaluate(install(workshop)))
+    torn, black, event = workshop.jobs.answer(Evaluate(install(workshop)))
     assert black.problem.text == (
         f"{test}/dark/black.png: the model gives NaN or infinity for it; left out until it or the "
         "model changes"
@@ -149,14 +149,14 @@ def test_an_evaluation_on_such_samples_alone_has_nothing_to_measure(workshop: Wo
     test = workshop.home.folder / "test" / "dark"
     test.mkdir(parents=True)
     (test / "black.png").write_bytes(models.flat_picture())
-    told, event = workshop.bench.answer(Evaluate(install(workshop)))
+    told, event = workshop.jobs.answer(Evaluate(install(workshop)))
     assert "black.png" in told.problem.text
     assert event.evaluation is None
 
 
 def test_detection_measures_the_others_and_names_it(workshop: Workshop) -> None:
     active, images = install(workshop), workshop.images()
-    told, event = workshop.bench.answer(Measure(active, images, None, DetectionRules()))
+    told, event = workshop.jobs.answer(Measure(active, images, None, DetectionRules()))
     assert "dark/black.png: the model gives NaN or infinity" in told.problem.text
     assert (len(event.images), len(event.values)) == (5, 4)
 
@@ -166,15 +166,15 @@ def test_a_comparison_leaves_it_out_and_names_it(workshop: Workshop) -> None:
     models.put_pictures(workshop.home.folder / "test", "dark", 1, 2)
     (workshop.home.folder / "test" / "dark" / "black.png").write_bytes(models.flat_picture())
     candidate = models.store_model(workshop.blobs, exported(2))
-    (kept,) = workshop.bench.answer(ShadowModel(candidate))
+    (kept,) = workshop.jobs.answer(ShadowModel(candidate))
     pending = PendingComparison(1, 1, "shadow", kept.candidate, active)
-    *told, event = workshop.bench.answer(Compare(pending))
+    *told, event = workshop.jobs.answer(Compare(pending))
     assert {"black.png" in item.problem.text for item in told} == {True}
     assert event.comparison.classes["dark"].both == 2
 
 
 def test_a_black_picture_of_this_device_refuses_no_model(workshop: Workshop) -> None:
-    workshop.bench.answer(Scan())  # the first sample of class `dark` is the black one
+    workshop.jobs.answer(Scan())  # the first sample of class `dark` is the black one
     install(workshop)
 
 

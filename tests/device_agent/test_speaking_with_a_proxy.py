@@ -69,8 +69,8 @@ def method(monkeypatch: pytest.MonkeyPatch) -> watching_method.WatchingDevice:
     ) -> Observed | None:
         return side.observe(None, instruction, data, memory, None)
 
-    monkeypatch.setattr("fleetledger.device_agent.bench.train", train)
-    monkeypatch.setattr("fleetledger.device_agent.bench.check_novelty", look)
+    monkeypatch.setattr("fleetledger.device_agent.device_jobs.train", train)
+    monkeypatch.setattr("fleetledger.device_agent.device_jobs.check_novelty", look)
     return side
 
 

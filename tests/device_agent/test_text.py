@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ImageToCount, Job
 from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.doctor import _folders
 from fleetledger.device_agent.images import PictureFile, read_picture
 from fleetledger.device_agent.slots import ModelSlots
@@ -49,7 +49,7 @@ def exported() -> ExportedModel:
 
 
 class Workshop:
-    """A bench over a home with two texts of each class."""
+    """Jobs over a home with two texts of each class."""
 
     def __init__(self, folder: Path) -> None:
         self.home = write_settings(folder, samples="text")
@@ -58,7 +58,7 @@ class Workshop:
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         self.blobs.put(lineage().frozen)
         slots = ModelSlots(self.home.state_folder / "slots")
-        self.bench = Bench(self.home, self.blobs, slots, Counts)
+        self.jobs = LocalDeviceJobs(self.home, self.blobs, slots, Counts)
         self.own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, WIDTH)
 
     def compute(self) -> inputs.Input:
@@ -77,7 +77,7 @@ class Workshop:
             for p in sorted(folder.rglob("*.txt"))
         )
         job = Job(part_key(), 0, assignment.method, assignment.lineage)
-        (event,) = self.bench.answer(ComputePart(job, assignment, files))
+        (event,) = self.jobs.answer(ComputePart(job, assignment, files))
         return event
 
 
@@ -96,7 +96,7 @@ def workshop(tmp_path: Path) -> Workshop:
 
 def test_txt_files_are_the_samples_and_pictures_are_left_alone(workshop: Workshop) -> None:
     models.put_pictures(workshop.home.data_folder, "a", 1)
-    (event,) = workshop.bench.answer(Scan())
+    (event,) = workshop.jobs.answer(Scan())
     assert isinstance(event, inputs.Scanned)
     assert [image.path for image in event.images] == [
         "a/0.txt",
@@ -108,7 +108,7 @@ def test_txt_files_are_the_samples_and_pictures_are_left_alone(workshop: Worksho
 
 def test_a_class_folder_without_texts_says_which_files_count(workshop: Workshop) -> None:
     models.put_pictures(workshop.home.data_folder, "only-pictures", 1)
-    (event,) = workshop.bench.answer(Scan())
+    (event,) = workshop.jobs.answer(Scan())
     assert isinstance(event, inputs.Scanned)
     assert "put some in (.txt)" in event.problems[0].text
 
@@ -146,11 +146,11 @@ def test_a_model_is_installed_and_measured_on_texts(workshop: Workshop) -> None:
     put(test, "a", "rub", "bib", "so")
     put(test, "space", "no")
     (test / "space" / "broken.txt").write_bytes(b"\xff")
-    workshop.bench.answer(Scan())
+    workshop.jobs.answer(Scan())
     desired = models.store_model(workshop.blobs, exported())
-    (installed,) = workshop.bench.answer(InstallModel(desired))
+    (installed,) = workshop.jobs.answer(InstallModel(desired))
     assert isinstance(installed, inputs.ModelInstalled), installed
-    left_out, event = workshop.bench.answer(Evaluate(installed.active))
+    left_out, event = workshop.jobs.answer(Evaluate(installed.active))
     assert "space/broken.txt" in left_out.problem.text
     found = event.evaluation.results
     assert {name: (r.correct, r.total) for name, r in found.items()} == {

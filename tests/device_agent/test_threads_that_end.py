@@ -12,9 +12,10 @@ from fleetledger.schemas.exit_codes import ExitCode
 from tests.device_agent.scripted import write_settings
 from tests.threads_that_end import BREAKING, assert_ended_with_a_sentence, run_broken
 
-_BENCH = (
-    "import fleetledger.device_agent.__main__ as program, fleetledger.device_agent.bench as bench;"
-    "bench.Bench.answer = broken"
+_JOBS = (
+    "import fleetledger.device_agent.__main__ as program;"
+    "from fleetledger.device_agent.device_jobs import LocalDeviceJobs;"
+    "LocalDeviceJobs.answer = broken"
 )
 
 
@@ -22,7 +23,7 @@ _BENCH = (
 def test_an_agent_does_not_outlive_a_thread_that_it_needs(tmp_path: Path, thread: str) -> None:
     home = write_settings(tmp_path / "home", "[broker]\nhost = '127.0.0.1'\nport = 9\n")
     # The command makes way for `python -m fleetledger.device_agent`, which would not be broken.
-    breaking = {**BREAKING, "worker": _BENCH}[thread] + (
+    breaking = {**BREAKING, "worker": _JOBS}[thread] + (
         "; import os, fleetledger.device_agent.__main__ as agent"
         "; os.execv = lambda _program, words: sys.exit(agent.main(words[-1:]))"
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import TrainingJob
 from fleetledger.device_agent.core.requests import Train
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder, file_digest
 from fleetledger.device_agent.training import TrainingDone
@@ -19,7 +19,7 @@ from fleetledger.transport.meter import Counts
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
 from tests.device_agent.scripted import write_settings
-from tests.device_agent.test_workbench import Workshop
+from tests.device_agent.test_device_jobs import Workshop
 
 ANSWER = ClientUpdate(
     payload=b"weights",
@@ -38,7 +38,7 @@ class Trainee(Workshop):
         super().__init__(folder)
         self.given: list[LocalData] = []
         self.weights = self.blobs.put(b"first weights")
-        monkeypatch.setattr("fleetledger.device_agent.bench.train", self._train)
+        monkeypatch.setattr("fleetledger.device_agent.device_jobs.train", self._train)
 
     def _train(self, request, order, data, memory, settings) -> TrainingDone:
         self.given.append(data)
@@ -50,12 +50,14 @@ class Trainee(Workshop):
         asked = training(order).model_copy(update={"backbone": backbone})
         job = TrainingJob(part_key(1, 1), "train", "rounds", asked.lineage)
         chosen = self.images() if images is None else images
-        return self.bench.answer(Train(job, asked, chosen, None))
+        return self.jobs.answer(Train(job, asked, chosen, None))
 
     def start_again(self, settings: str = "") -> None:
         self.home = write_settings(self.home.folder, settings)
         blobs = BlobFolder(self.home.state_folder / "blobs")
-        self.bench = Bench(self.home, blobs, ModelSlots(self.home.state_folder / "slots"), Counts)
+        self.jobs = LocalDeviceJobs(
+            self.home, blobs, ModelSlots(self.home.state_folder / "slots"), Counts
+        )
 
 
 @pytest.fixture

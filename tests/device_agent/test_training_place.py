@@ -57,10 +57,10 @@ def test_a_training_computes_as_the_home_says(school, monkeypatch):
 
     train_alone = loop.train_alone
     monkeypatch.setattr(loop, "train_alone", watched)
-    home = school.bench._home
+    home = school.jobs._home
     chosen = AgentTrainingSettings(device="cpu", bfloat16=True)
     changed = home.settings.model_copy(update={"training": chosen})
-    monkeypatch.setattr(school.bench, "_home", AgentHome(home.folder, changed))
+    monkeypatch.setattr(school.jobs, "_home", AgentHome(home.folder, changed))
     answer = school.ask(1, None, publishes=False)
     assert isinstance(answer, inputs.TrainingFinished)
     assert [(one.device, one.autocast) for one in seen] == [("cpu", True)]

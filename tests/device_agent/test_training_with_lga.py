@@ -1,4 +1,4 @@
-"""LGA's device side in the agent's workbench: a look, a training, gradients for the proxy."""
+"""LGA's device side among the device jobs: a look, a training, gradients for the proxy."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from fleetledger.methods.lga.recovery import recover_label
 from fleetledger.schemas.values import Digest
 from tests.device_agent import models
 from tests.device_agent.making import part_key, round_order, training
-from tests.device_agent.test_workbench import Workshop
+from tests.device_agent.test_device_jobs import Workshop
 from tests.methods.lga.making import assignment
 
 pytestmark = pytest.mark.torch
@@ -44,7 +44,7 @@ class School(Workshop):
             }
         )
         job = TrainingJob(part_key(1, number), "train", "lga", asked.lineage, observes)
-        (event,) = self.bench.answer(Train(job, asked, self.images(), memory, publishes))
+        (event,) = self.jobs.answer(Train(job, asked, self.images(), memory, publishes))
         return event
 
 

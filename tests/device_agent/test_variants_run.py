@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import guards_of
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ActiveModel
+from fleetledger.device_agent.device_jobs import guards_of
 from fleetledger.device_agent.errors import MissingError, SelfTestError
 from fleetledger.device_agent.host import ModelHost
 from fleetledger.device_agent.inference import SessionSettings

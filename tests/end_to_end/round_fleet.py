@@ -32,7 +32,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._held: dict[tuple[str, int], Event] = {}
         self._waiting: set[tuple[str, int]] = set()
-        monkeypatch.setattr("fleetledger.device_agent.bench.train", self._train)
+        monkeypatch.setattr("fleetledger.device_agent.device_jobs.train", self._train)
 
     def hold(self, device: str, number: int) -> None:
         self._held[device, number] = Event()

@@ -82,7 +82,7 @@ class InProcessEngine(StageEngine):
         if came:
             self._settle(came)
         for name in online:
-            self._fleet.device(name).bench.delivered = delivered(self._plan, name, stage.number)
+            self._fleet.device(name).jobs.delivered = delivered(self._plan, name, stage.number)
         self._arrived_ns = self._fleet.world.loop.clock.time_ns()
 
     def _settle(self, came: list[DeviceId]) -> None:

@@ -25,10 +25,10 @@ from fleetledger.simulator.engines.inprocess.home import (
 from fleetledger.simulator.engines.interface import Prepared
 from fleetledger.simulator.errors import EngineError
 from fleetledger.simulator.rollouts.held_out import HeldOut, RolloutFleet
-from fleetledger.simulator.virtual.bench import Resources
 from fleetledger.simulator.virtual.clock import VirtualClock
 from fleetledger.simulator.virtual.coordinator import VirtualCoordinator
 from fleetledger.simulator.virtual.device import RolloutGear, VirtualContext, VirtualDevice
+from fleetledger.simulator.virtual.device_jobs import Resources
 from fleetledger.simulator.virtual.files import BlobCache, SharedFiles
 from fleetledger.simulator.virtual.models import SharedModels
 from fleetledger.simulator.virtual.parts import Delivery, Indices, Lister
@@ -95,7 +95,7 @@ class Fleet:
     def switch_on(self, name: DeviceId, delivered: Sequence[Delivery]) -> bool:
         """Give a device its data and switch it on; return whether it was off."""
         device = self.device(name)
-        device.bench.delivered = delivered
+        device.jobs.delivered = delivered
         if device.on:
             return False
         device.start()
@@ -117,7 +117,7 @@ class Fleet:
 
     def computing(self) -> dict[DeviceId, float]:
         """Return the seconds that each device has computed."""
-        return {name: device.bench.compute_seconds for name, device in self.devices.items()}
+        return {name: device.jobs.compute_seconds for name, device in self.devices.items()}
 
     def proxy_traffic(self) -> ProxyTraffic | None:
         """Return what the proxy has sent and received; None without one."""

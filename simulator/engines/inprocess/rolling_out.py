@@ -127,7 +127,7 @@ def _pursue(task: RolloutTask) -> None:
 def _gather(task: RolloutTask) -> None:
     """Switch on who was silent, and wait until every device runs what it is to run."""
     for name in sorted(task.taking_part.silent):
-        task.fleet.switch_on(name, task.fleet.device(name).bench.delivered)
+        task.fleet.switch_on(name, task.fleet.device(name).jobs.delivered)
     settled = _HOPE_SECONDS + task.settings.plan.settle_seconds
     _wait(task, lambda: all(map(_runs(task), task.taking_part.devices)), settled, "peace")
 

@@ -10,7 +10,7 @@ import pytest
 
 from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.proxy.inputs import Input
-from fleetledger.coordinator.proxy.workbench import ScoringBench
+from fleetledger.coordinator.proxy.scoring_worker import ScoringThread
 from fleetledger.transport.errors import ThreadEndedError
 from tests.threads_that_end import BREAKING, PATIENCE, assert_ended_with_a_sentence, run_broken
 
@@ -52,7 +52,7 @@ def test_a_job_that_breaks_is_raised_to_whoever_takes_results(kind: str) -> None
 
 def test_a_job_of_a_proxy_that_breaks_is_raised_to_its_loop() -> None:
     told = threading.Event()
-    workbench = ScoringBench(told.set)
+    workbench = ScoringThread(told.set)
 
     def job() -> Input:
         raise OSError(28, "No space left on device")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent import bench, inference
+from fleetledger.device_agent import device_jobs, inference
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.execution.engines import (
     RECORD,
@@ -314,7 +314,7 @@ def test_the_agent_goes_on_with_the_former_model_while_an_engine_is_built(
     gate = tmp_path / "gate"
     gate.touch()
     monkeypatch.setenv("TRT_FAKE_GATE", str(gate))
-    monkeypatch.setattr(bench, "Trial", partial(Trial, command=CHILD))
+    monkeypatch.setattr(device_jobs, "Trial", partial(Trial, command=CHILD))
 
     def settings(folder: Path) -> AgentHome:
         made = write_settings(folder)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import PendingComparison
 from fleetledger.device_agent.core.requests import Compare, InstallModel, ShadowModel
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.slots import ModelSlots
 from fleetledger.device_agent.store.blobs import BlobFolder
 from fleetledger.export.package import ExportedModel
@@ -25,19 +25,19 @@ def compared(folder: Path, active: ExportedModel, candidate: ExportedModel) -> M
     """Compare two models on three held-out scenes and two others."""
     home = write_settings(folder, samples="scenes")
     blobs = BlobFolder(home.state_folder / "blobs")
-    bench = Bench(home, blobs, ModelSlots(home.state_folder / "slots"), Counts)
+    jobs = LocalDeviceJobs(home, blobs, ModelSlots(home.state_folder / "slots"), Counts)
     assert home.evaluation_folder is not None
     for root in (home.evaluation_folder, home.data_folder):
         dense.name_classes(root)
         put_scene(root, "both", blocks(0, 1, 2))
         put_scene(root, "red", blocks(0, 1))
     put_scene(home.evaluation_folder, "mistaken", blocks(0, 2), picture=blocks(0, 1))
-    (installed,) = bench.answer(InstallModel(models.store_model(blobs, active)))
-    (kept,) = bench.answer(ShadowModel(models.store_model(blobs, candidate)))
+    (installed,) = jobs.answer(InstallModel(models.store_model(blobs, active)))
+    (kept,) = jobs.answer(ShadowModel(models.store_model(blobs, candidate)))
     assert isinstance(installed, inputs.ModelInstalled)
     assert isinstance(kept, inputs.CandidateKept)
     pending = PendingComparison(4, 1, "shadow", kept.candidate, installed.active)
-    (event,) = bench.answer(Compare(pending))
+    (event,) = jobs.answer(Compare(pending))
     assert isinstance(event, inputs.Compared), event
     return event.comparison
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ImageToCount
 from fleetledger.device_agent.core.requests import Evaluate, InstallModel, Measure, Scan
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.inference import InstalledModel, PixelScores
 from fleetledger.device_agent.measuring import OF_PIXELS
 from fleetledger.device_agent.slots import ModelSlots
@@ -34,13 +34,13 @@ BATCHES = DetectionRules(mode="baseline", min_images=2)
 
 
 class Darkroom:
-    """A bench of a device with scenes, and held-out ones beside them."""
+    """Jobs of a device with scenes, and held-out ones beside them."""
 
     def __init__(self, folder: Path) -> None:
         self.home = write_settings(folder, samples="scenes")
         self.blobs = BlobFolder(self.home.state_folder / "blobs")
         slots = ModelSlots(self.home.state_folder / "slots")
-        self.bench = Bench(self.home, self.blobs, slots, Counts)
+        self.jobs = LocalDeviceJobs(self.home, self.blobs, slots, Counts)
         self.test = folder / "test"
         for root in (self.test, self.home.data_folder):
             dense.name_classes(root)
@@ -50,10 +50,10 @@ class Darkroom:
 
     def install(self, exported: ExportedModel) -> InstalledModel:
         desired = models.store_model(self.blobs, exported)
-        (event,) = self.bench.answer(InstallModel(desired))
+        (event,) = self.jobs.answer(InstallModel(desired))
         assert isinstance(event, inputs.ModelInstalled), event
         self.active = event.active
-        model = self.bench._installer.active()
+        model = self.jobs._installer.active()
         assert model is not None
         return model
 
@@ -62,7 +62,7 @@ class Darkroom:
 
     def told(self, request) -> Any:
         """Return the answer to a request; `left_out` has what was told of samples."""
-        *told, event = self.bench.answer(request)
+        *told, event = self.jobs.answer(request)
         self.left_out = [item.problem.text for item in told]
         return event
 
@@ -73,7 +73,7 @@ class Darkroom:
 
     def images(self) -> tuple[ImageToCount, ...]:
         settle(self.home.data_folder)
-        (scanned,) = self.bench.answer(Scan())
+        (scanned,) = self.jobs.answer(Scan())
         assert isinstance(scanned, inputs.Scanned)
         return tuple(
             ImageToCount(image.path, image.digest, image.class_name) for image in scanned.images

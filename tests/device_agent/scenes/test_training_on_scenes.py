@@ -1,4 +1,4 @@
-"""The workbench gives scenes to a method that segments, and tells what is wrong with them."""
+"""Device jobs give scenes to a method that segments, and report what is wrong with them."""
 
 import sys
 from dataclasses import replace
@@ -25,7 +25,7 @@ FOX = ClassName("fox")
 
 
 class School(Darkroom):
-    """A bench that is asked to look at its scenes with a method that segments."""
+    """Jobs that are asked to look at its scenes with a method that segments."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(folder)
@@ -58,7 +58,7 @@ class School(Darkroom):
             update={"method": watching_method.NAME, "preprocessing": COLOUR}
         )
         job = TrainingJob(part_key(1, 3), "train", asked.method, asked.lineage, observes=True)
-        return self.bench.answer(Train(job, asked, self.images(), None))
+        return self.jobs.answer(Train(job, asked, self.images(), None))
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_self_test_runs_on_pictures_of_scenes(tmp_path: Path) -> None:
     darkroom = Darkroom(tmp_path)
     darkroom.images()
     model = darkroom.install(dense.exported())
-    samples = darkroom.bench._samples(COLOUR)
+    samples = darkroom.jobs._samples(COLOUR)
     folder = darkroom.home.data_folder
     assert len(samples) == 2
     expected = preprocess((folder / "images" / "large.png").read_bytes(), COLOUR)

@@ -37,7 +37,7 @@ def train(darkroom: Darkroom, *names: str) -> tuple[inputs.Input, ...]:
         }
     )
     job = TrainingJob(part_key(1, 1), "train", "fbl", asked.lineage)
-    return darkroom.bench.answer(Train(job, asked, darkroom.images(), None))
+    return darkroom.jobs.answer(Train(job, asked, darkroom.images(), None))
 
 
 @pytest.mark.torch

@@ -116,7 +116,7 @@ def test_a_device_is_charged_once_for_the_features_of_an_image(tmp_path: Path) -
     engine = InProcessEngine(what, tmp_path, Watching())
     engine.learn(what.plan.stages[0])
     for device in engine._fleet.devices.values():
-        assert len(device.bench._seen) == 8
+        assert len(device.jobs._seen) == 8
     engine.close()
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.proxy.inputs import Input
 from fleetledger.coordinator.proxy.running import ProxySurroundings, proxy_of
+from fleetledger.coordinator.proxy.scoring_worker import Job
 from fleetledger.coordinator.proxy.settings import ProxyHomeSettings
-from fleetledger.coordinator.proxy.workbench import Job
 from fleetledger.device_agent.core.records import OutboxKey
 from fleetledger.device_agent.core.sending import refusal_problem
 from fleetledger.schemas.envelope import COORDINATOR, PROXY, Sender, decode, encode
@@ -135,8 +135,8 @@ class HandedFiles:
         """End nothing: all is here."""
 
 
-class DirectBench:
-    """A workbench that does a job when it is submitted, counted as `proxy`."""
+class DirectScoring:
+    """Scoring that runs a job when it is submitted, counted as `proxy`."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
@@ -187,7 +187,7 @@ class LightProxy:
                 control=self._mailbox,
                 ordinary=self._files,
                 branch=self._gradients,
-                workbench=DirectBench(context.stopwatch),
+                scoring=DirectScoring(context.stopwatch),
                 clock=context.clock.readings,
             ),
         )

@@ -1,4 +1,4 @@
-"""The workbench: everything that takes long, done on one thread, a request at a time.
+"""Jobs of the device: everything that takes long, on one thread, a request at a time.
 
 Each request is answered by inputs for the rules. What goes wrong with data or models is such an
 input too; what is left is a bug, and ends the agent (see `worker`).
@@ -81,7 +81,7 @@ from fleetledger.schemas.reports import Evaluation
 from fleetledger.schemas.values import ClassName, Digest
 from fleetledger.transport.meter import Counts
 
-log = logging.getLogger("device_agent.bench")
+log = logging.getLogger("device_agent.device_jobs")
 MOST_TOLD = 20
 """Samples that are left out of a measurement, of which each is told."""
 
@@ -99,11 +99,11 @@ WORK = (
     Evaluate,
     Measure,
 )
-"""Requests that the workbench answers."""
+"""Requests that the jobs answer."""
 
 
-class AgentWorkbench(Protocol):
-    """Whatever answers the requests in `WORK`."""
+class DeviceJobs(Protocol):
+    """Answers the requests in `WORK`."""
 
     @property
     def provider(self) -> str | None:
@@ -125,7 +125,7 @@ class AgentWorkbench(Protocol):
         """Do what is asked and return the inputs that tell about it."""
 
 
-class Bench:
+class LocalDeviceJobs:
     """Answers requests; everything it opens, it opens on the thread that calls `answer`."""
 
     def __init__(

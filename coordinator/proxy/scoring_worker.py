@@ -17,7 +17,7 @@ Job = Callable[[], Input]
 
 
 class ScoringWorker(Protocol):
-    """Whoever does the work of a proxy."""
+    """Runs the scoring jobs of a proxy."""
 
     def submit(self, job: Job) -> None:
         """Do a job, after those before it."""
@@ -32,8 +32,8 @@ class ScoringWorker(Protocol):
         """Drop what has not begun and wait for what has."""
 
 
-class ScoringBench:
-    """One thread, on which torch runs; `wake` tells whoever waits that there is a result."""
+class ScoringThread:
+    """One thread, on which torch runs; `wake` wakes the shell for a result."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

@@ -1,4 +1,4 @@
-"""The workbench of a virtual device: real rules, real mathematics, cached features.
+"""Jobs of a virtual device: real rules, real mathematics, cached features.
 
 A scan lists what the plan has delivered. Features come from the bank instead of from pictures;
 what is computed from them is the method's own device side, with the context that a real agent of
@@ -92,7 +92,7 @@ class Equipment:
         return cls(parts.home, parts.blobs, parts.slots, installer)
 
 
-class DeviceBench:
+class VirtualDeviceJobs:
     """Answers the requests of one device; `delivered` is what has reached it.
 
     `equipment` is there while the agent is awake, which it is when it asks.

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fleetledger.device_agent.bench import Bench
 from fleetledger.device_agent.core import inputs
 from fleetledger.device_agent.core.records import ActiveModel, ImageToCount, Job
 from fleetledger.device_agent.core.requests import ComputePart, Evaluate, InstallModel, Scan
+from fleetledger.device_agent.device_jobs import LocalDeviceJobs
 from fleetledger.device_agent.errors import MissingError
 from fleetledger.device_agent.health.machine import Machine
 from fleetledger.device_agent.home import AgentHome
@@ -28,7 +28,7 @@ from tests.device_agent.scripted import write_settings
 
 
 class Workshop:
-    """A bench over a home with four pictures, and the frozen model in its blob folder."""
+    """Jobs over a home with four pictures, and the frozen model in its blob folder."""
 
     def __init__(self, folder: Path, machine: Machine | None = None) -> None:
         self.home = write_settings(folder)
@@ -38,7 +38,7 @@ class Workshop:
         self.blobs.put(models.lineage().frozen)
         slots = ModelSlots(self.home.state_folder / "slots")
         counts = Counts(bytes_up=5, bytes_down=6)
-        self.bench = Bench(self.home, self.blobs, slots, lambda: counts, machine)
+        self.jobs = LocalDeviceJobs(self.home, self.blobs, slots, lambda: counts, machine)
         own = statistics_coordinator("stsa").assign({"map": "none", "form": "exact"}, 64)
         self.own = own
         self.assignment = models.assignment().model_copy(
@@ -57,7 +57,7 @@ class Workshop:
     def compute(self, assignment: Assignment | None = None, images=None):
         told = assignment or self.assignment
         job = Job(part_key(), 0, told.method, told.lineage)
-        return self.bench.answer(ComputePart(job, told, images or self.images()))
+        return self.jobs.answer(ComputePart(job, told, images or self.images()))
 
 
 @pytest.fixture
@@ -143,14 +143,14 @@ def test_too_little_memory_is_told_with_the_way_out(
     def full(*_):
         raise MemoryError
 
-    monkeypatch.setattr("fleetledger.device_agent.bench.extract", full)
+    monkeypatch.setattr("fleetledger.device_agent.device_jobs.extract", full)
     (event,) = workshop.compute()
     assert "smaller max_samples_per_part" in event.reason
 
 
 def test_a_folder_that_is_gone_is_a_failed_scan(workshop: Workshop) -> None:
     workshop.home.data_folder.rename(workshop.home.folder / "elsewhere")
-    (event,) = workshop.bench.answer(Scan())
+    (event,) = workshop.jobs.answer(Scan())
     assert isinstance(event, inputs.ScanFailed)
     assert "data.folder" in event.reason
 
@@ -164,9 +164,9 @@ def test_accuracy_is_counted_per_class_over_all_rows_of_the_head(workshop: Works
     models.put_pictures(test, "owl", 6)
     model = models.exported()
     desired = models.store_model(workshop.blobs, model)
-    (installed,) = workshop.bench.answer(InstallModel(desired))
+    (installed,) = workshop.jobs.answer(InstallModel(desired))
     assert isinstance(installed, inputs.ModelInstalled)
-    left_out, event = workshop.bench.answer(Evaluate(installed.active))
+    left_out, event = workshop.jobs.answer(Evaluate(installed.active))
     assert "light/broken.png" in left_out.problem.text
     found = event.evaluation
     assert {name: (r.correct, r.total) for name, r in found.results.items()} == {
@@ -186,24 +186,24 @@ def test_an_evaluation_says_how_the_machine_was_meanwhile(tmp_path: Path) -> Non
     workshop = Workshop(tmp_path, machine)
     models.put_pictures(workshop.home.folder / "test", "dark", 1)
     desired = models.store_model(workshop.blobs, models.exported())
-    (installed,) = workshop.bench.answer(InstallModel(desired))
-    (event,) = workshop.bench.answer(Evaluate(installed.active))
+    (installed,) = workshop.jobs.answer(InstallModel(desired))
+    (event,) = workshop.jobs.answer(Evaluate(installed.active))
     found = event.evaluation
     assert (found.power_mode, found.celsius, found.throttled) == ("15W", 61.5, None)
 
 
 def test_an_evaluation_without_pictures_says_which_folder(workshop: Workshop) -> None:
     desired = models.store_model(workshop.blobs, models.exported())
-    (installed,) = workshop.bench.answer(InstallModel(desired))
-    (event,) = workshop.bench.answer(Evaluate(installed.active))
+    (installed,) = workshop.jobs.answer(InstallModel(desired))
+    (event,) = workshop.jobs.answer(Evaluate(installed.active))
     assert event.evaluation is None
     assert "data.evaluation_folder" in event.reason
 
 
 def test_an_evaluation_of_a_model_that_was_replaced_measures_nothing(workshop: Workshop) -> None:
     desired = models.store_model(workshop.blobs, models.exported())
-    workshop.bench.answer(InstallModel(desired))
-    (event,) = workshop.bench.answer(Evaluate(ActiveModel(9, workshop.assignment.lineage)))
+    workshop.jobs.answer(InstallModel(desired))
+    (event,) = workshop.jobs.answer(Evaluate(ActiveModel(9, workshop.assignment.lineage)))
     assert event.evaluation is None
 
 
@@ -239,7 +239,7 @@ def test_noise_is_the_same_for_a_revision_and_another_one_for_the_next(workshop:
     one, again = workshop.compute(told)[0], workshop.compute(told)[0]
     assert one == again
     request = ComputePart(Job(part_key(), 1, "stsa", told.lineage), told, workshop.images())
-    assert workshop.bench.answer(request)[0].payload != one.payload
+    assert workshop.jobs.answer(request)[0].payload != one.payload
     secret = workshop.home.state_folder / "secret"
     assert secret.stat().st_mode & 0o777 == 0o600
     secret.write_bytes(bytes(32))
@@ -265,17 +265,17 @@ def test_a_form_that_the_fleet_does_not_allow_fails_with_the_forms_there_are(
 ) -> None:
     path = workshop.home.folder / "agent.toml"
     path.write_text('contribution_form = "estimated"\n' + path.read_text())
-    bench = Bench(
+    jobs = LocalDeviceJobs(
         AgentHome.open(workshop.home.folder),
         workshop.blobs,
         ModelSlots(workshop.home.state_folder / "slots"),
         Counts,
     )
     job = Job(part_key(), 0, "stsa", workshop.assignment.lineage)
-    (event,) = bench.answer(ComputePart(job, workshop.assignment, workshop.images()))
+    (event,) = jobs.answer(ComputePart(job, workshop.assignment, workshop.images()))
     assert event.reason == "form: 'estimated' is not allowed in this fleet; choose exact"
     told = settings_of(workshop, form="exact", forms=["estimated"])
-    (event,) = bench.answer(ComputePart(job, told, workshop.images()))
+    (event,) = jobs.answer(ComputePart(job, told, workshop.images()))
     own = statistics_coordinator("stsa").read_assignment(told.settings)
     assert statistics_coordinator("stsa").check(own, event.attached).form == "estimated"
 
