@@ -9,7 +9,7 @@ import typer
 from fleetledger.coordinator import completing
 from fleetledger.coordinator.cli.common import command
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.reading.reports import ClassesReport
+from fleetledger.coordinator.reports.reports import ClassesReport
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.schemas.showing import AsJson, show

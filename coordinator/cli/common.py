@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.foretold import foretold_push
+from fleetledger.coordinator.reports.command_previews import foretold_push
 from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in

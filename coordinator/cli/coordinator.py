@@ -21,7 +21,7 @@ from fleetledger.coordinator.errors import QuestionError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.provisioning.broker_access import open_access
 from fleetledger.coordinator.proxy import settings as proxy_settings
-from fleetledger.coordinator.reading.reports import RoundsReport, StagesReport
+from fleetledger.coordinator.reports.reports import RoundsReport, StagesReport
 from fleetledger.coordinator.settings import (
     CoordinatorBrokerSettings,
     CoordinatorSettings,

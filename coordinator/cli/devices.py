@@ -21,8 +21,8 @@ from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.provisioning.broker_access import close_access
-from fleetledger.coordinator.reading.fleet import fleet_now, narrowed
-from fleetledger.coordinator.reading.reports import DeviceReport, DevicesReport, ListedDevice
+from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reports.reports import DeviceReport, DevicesReport, ListedDevice
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import RetireDevice, TagDevices

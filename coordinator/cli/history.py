@@ -17,7 +17,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.reports import ReplayedResult, ReplayReport
+from fleetledger.coordinator.reports.reports import ReplayedResult, ReplayReport
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.contributions.commands import CountIn, RetractContributions
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice

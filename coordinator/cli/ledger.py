@@ -38,15 +38,15 @@ from fleetledger.coordinator.ledger.proving import Proven
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import VerificationReport
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading import explorer
-from fleetledger.coordinator.reading.reports import (
+from fleetledger.coordinator.reports import explorer
+from fleetledger.coordinator.reports.reports import (
     AuditReport,
     EntriesReport,
     EntryReport,
     ShownEntry,
     VerifyReport,
 )
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.serving.verifying import VerifiedHome, verify_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice

@@ -20,15 +20,15 @@ from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.rollouts.finding import one_rollout, summaries
-from fleetledger.coordinator.reading.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
-from fleetledger.coordinator.reading.rollouts.preview import RolloutPreview, preview
-from fleetledger.coordinator.reading.rollouts.report import (
+from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summaries
+from fleetledger.coordinator.reports.rollouts.plan_words import Approver, OnFail, ShadowIn, plan_of
+from fleetledger.coordinator.reports.rollouts.preview import RolloutPreview, preview
+from fleetledger.coordinator.reports.rollouts.report import (
     RolloutAnswer,
     RolloutByDevices,
     RolloutsReport,
 )
-from fleetledger.coordinator.reading.rollouts.rollout_waits import foretold_waits
+from fleetledger.coordinator.reports.rollouts.rollout_waits import foretold_waits
 from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,

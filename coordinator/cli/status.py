@@ -14,11 +14,11 @@ from fleetledger.coordinator.cli.common import Tagged
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.reading.answers import (
+from fleetledger.coordinator.reports.answers import (
     FleetNow,
 )
-from fleetledger.coordinator.reading.fleet import fleet_now, narrowed
-from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.reports.fleet import fleet_now, narrowed
+from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.settings import FILE_NAME, load
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in

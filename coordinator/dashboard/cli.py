@@ -12,7 +12,7 @@ import typer
 from fleetledger.coordinator.dashboard.serving import DEFAULT_PORT, link, serve
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
-from fleetledger.coordinator.reading.reports import ListedToken, TokensReport
+from fleetledger.coordinator.reports.reports import ListedToken, TokensReport
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.log_lines import LogFormat, LogLevel

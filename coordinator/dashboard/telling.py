@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fleetledger.coordinator.dashboard import addresses
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 

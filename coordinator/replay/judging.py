@@ -12,7 +12,7 @@ from math import isclose
 
 from fleetledger.coordinator.core.work import Judging
 from fleetledger.coordinator.making.judging import SummedParts, judged, vector_of
-from fleetledger.coordinator.reading.reports import ReplayState
+from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.coordinator.topics.contributions.entries import (
     MAX_TOLD,
     ContributionsSetAside,

@@ -20,7 +20,6 @@ from fleetledger.coordinator.making.fingerprint import fingerprint_of, trains_he
 from fleetledger.coordinator.making.held_parts import HeldParts
 from fleetledger.coordinator.making.job_runner import Finished
 from fleetledger.coordinator.making.model_maker import ModelMaker
-from fleetledger.coordinator.reading.reports import ReplayState
 from fleetledger.coordinator.replay import comparing
 from fleetledger.coordinator.replay.judging import judged_again, proven
 from fleetledger.coordinator.replay.keeping import KeepingStore
@@ -32,6 +31,7 @@ from fleetledger.coordinator.replay.recipes import (
     SolvedRecipe,
     TakenRecipe,
 )
+from fleetledger.coordinator.reports.reports import ReplayState
 from fleetledger.learning.errors import LearningError
 from fleetledger.methods.registry import training_coordinator
 from fleetledger.methods.solved_heads import decode_head

@@ -26,10 +26,10 @@ from pydantic import Field
 from fleetledger.coordinator.errors import LedgerError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.reading.absence import PATIENCE_NS
-from fleetledger.coordinator.reading.answers import Need
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.reports.absence import PATIENCE_NS
+from fleetledger.coordinator.reports.answers import Need
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.coordinator.settings import WebhookSection
 from fleetledger.schemas.log_lines import about
 from fleetledger.schemas.message import Strict

@@ -29,7 +29,7 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.model_maker import ModelMaker
 from fleetledger.coordinator.paths import blob_folder, ledger_path
-from fleetledger.coordinator.reading.rollouts.story import RolloutStory
+from fleetledger.coordinator.reports.rollouts.story import RolloutStory
 from fleetledger.coordinator.topics.rounds.entries import WeightsAveraged
 from fleetledger.device_agent.keys import KeyRing
 from fleetledger.device_agent.slots import ModelSlots

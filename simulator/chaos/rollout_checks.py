@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.reports.rollouts.story import RolloutStory, told
 from fleetledger.coordinator.topics.rollouts.scope import Scope
 from fleetledger.coordinator.topics.rollouts.state import RolloutStage
 from fleetledger.coordinator.topics.rollouts.verifying import StoredReport, differences

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from fleetledger.coordinator.ledger.entries import Entry
-from fleetledger.coordinator.reading.rollouts.story import RolloutStory, told
+from fleetledger.coordinator.reports.rollouts.story import RolloutStory, told
 from fleetledger.coordinator.topics.rollouts.state import Rollout, RolloutStage
 from fleetledger.schemas.rollouts import place_of
 from fleetledger.schemas.values import DeviceId

@@ -34,8 +34,8 @@ from tests.coordinator.dashboard.chromium.fleets import FLEETS
 from tests.coordinator.dashboard.metrics.scraping import NOW_NS
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
 from tests.coordinator.every_kind.facts import LATER_NS, unpack
-from tests.coordinator.reading.rollouts import stories
-from tests.coordinator.reading.rollouts.tales import Tale
+from tests.coordinator.reports.rollouts import stories
+from tests.coordinator.reports.rollouts.tales import Tale
 
 HOUR_NS = 3600 * 10**9
 MOST = 6

@@ -10,10 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from fleetledger.coordinator.reading import reports
-from fleetledger.coordinator.reading.answers import FleetNow
-from fleetledger.coordinator.reading.rollouts.preview import RolloutPreview
-from fleetledger.coordinator.reading.rollouts.report import (
+from fleetledger.coordinator.reports import reports
+from fleetledger.coordinator.reports.answers import FleetNow
+from fleetledger.coordinator.reports.rollouts.preview import RolloutPreview
+from fleetledger.coordinator.reports.rollouts.report import (
     RolloutAnswer,
     RolloutReport,
     RolloutsReport,

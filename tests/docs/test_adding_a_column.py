@@ -11,7 +11,7 @@ from tests.test_architecture import ROOT
 PAGE = ROOT / "docs" / "adding-a-column.md"
 SHOW = """
 import sys
-from fleetledger.coordinator.reading.answers import (
+from fleetledger.coordinator.reports.answers import (
     CoordinatorRun, FleetDevice, FleetNow, LedgerNow, ModelsNow
 )
 from fleetledger.schemas.showing import show
@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository in which the page has been followed."""
     copy = copy_repository(tmp_path_factory.mktemp("copy"))
     files = [str(path.relative_to(copy)) for path in follow(PAGE, copy)]
-    assert files == ["coordinator/reading/answers.py"]
+    assert files == ["coordinator/reports/answers.py"]
     (copy / "show.py").write_text(SHOW)
     return copy
 

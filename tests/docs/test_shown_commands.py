@@ -29,7 +29,7 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
 
 def test_every_command_that_the_program_shows_can_be_typed() -> None:
     shown = list(in_program())
-    assert {"coordinator/reading/needs.py", "coordinator/dashboard/templates/trust.html"} <= {
+    assert {"coordinator/reports/needs.py", "coordinator/dashboard/templates/trust.html"} <= {
         one.place for one in shown
     }
     assert not faults(shown)

@@ -12,8 +12,8 @@ from fleetledger.coordinator.dashboard.parts.filtering import chosen
 from fleetledger.coordinator.ledger.reader import LedgerReader, ledger_of
 from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.answers import FleetDevice
-from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
+from fleetledger.coordinator.reports.answers import FleetDevice
+from fleetledger.coordinator.reports.fleet import FleetNow, fleet_now
 from fleetledger.coordinator.topics.models.entries import ModelImported
 from fleetledger.device_agent.home import AgentHome
 from fleetledger.transport.access import fresh_client_id

@@ -11,7 +11,7 @@ import pytest
 
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.topics.contributions.entries import ContributionWithdrawn
 from fleetledger.coordinator.topics.devices.entries import DeviceRetired
 from fleetledger.coordinator.topics.stages.entries import StageClosed

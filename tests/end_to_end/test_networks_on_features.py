@@ -20,7 +20,7 @@ from fleetledger.coordinator.ledger.verify import verify
 from fleetledger.coordinator.making.backbones import prepare_backbone
 from fleetledger.coordinator.making.joined import joined_model
 from fleetledger.coordinator.making.networks import prepare_network
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone, ImportNetwork
 from fleetledger.coordinator.topics.lineages.entries import NetworkImported

@@ -12,7 +12,7 @@ import torch
 
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.verify import verify
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.coordinator.topics.contributions.entries import (
     ContributionAccepted,
     NothingReported,

@@ -19,9 +19,13 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
-from fleetledger.coordinator.reading.foretold import foretold_back, foretold_push, foretold_rollout
-from fleetledger.coordinator.reading.rollouts.plan_words import plan_of
-from fleetledger.coordinator.reading.rollouts.preview import preview
+from fleetledger.coordinator.reports.command_previews import (
+    foretold_back,
+    foretold_push,
+    foretold_rollout,
+)
+from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
+from fleetledger.coordinator.reports.rollouts.preview import preview
 from fleetledger.coordinator.topics.classes.commands import MergeClasses, RenameClass
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice

@@ -12,8 +12,8 @@ from prometheus_client.core import Metric
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.dashboard.metrics.families import counter, gauge, gauges
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading.old_and_new import correct_ratios
-from fleetledger.coordinator.reading.rollouts.finding import unfinished
+from fleetledger.coordinator.reports.old_and_new_classes import correct_ratios
+from fleetledger.coordinator.reports.rollouts.lookup import unfinished
 from fleetledger.coordinator.topics.rollouts.state import OPEN
 
 _STATES = ("held", "answer", "late", "replaced", "withdrawn", "retracted")

@@ -6,8 +6,12 @@ from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.plotting import scale_from
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.coordinator.reading.contributions import ClassFacts, class_facts
-from fleetledger.coordinator.reading.old_and_new import class_counts, first_stages, newest_classes
+from fleetledger.coordinator.reports.contributions import ClassFacts, class_facts
+from fleetledger.coordinator.reports.old_and_new_classes import (
+    class_counts,
+    first_stages,
+    newest_classes,
+)
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 

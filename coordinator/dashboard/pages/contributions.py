@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.coordinator.reading.contributions import (
+from fleetledger.coordinator.reports.contributions import (
     ContributionFacts,
     ContributionFilter,
     CountsOverTime,
@@ -13,8 +13,8 @@ from fleetledger.coordinator.reading.contributions import (
     given,
     over_time,
 )
-from fleetledger.coordinator.reading.model_waits import contributions_wait
-from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.reports.model_waits import contributions_wait
+from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.contributions.state import GivenAmount
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural

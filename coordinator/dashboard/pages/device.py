@@ -12,15 +12,15 @@ from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sour
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.day import health_points
 from fleetledger.coordinator.live.snapshot import HealthPoint
-from fleetledger.coordinator.reading.answers import FleetDevice, FleetNow
-from fleetledger.coordinator.reading.class_accuracy import (
+from fleetledger.coordinator.reports.answers import FleetDevice, FleetNow
+from fleetledger.coordinator.reports.class_accuracy import (
     AccuracyByClass,
     ClassThere,
     accuracy_by_class,
 )
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.presence import PresenceDay, PresenceSpan
-from fleetledger.coordinator.reading.rollouts.finding import rollout_of
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.presence import PresenceDay, PresenceSpan
+from fleetledger.coordinator.reports.rollouts.lookup import rollout_of
 from fleetledger.coordinator.topics.devices import views as device_views
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.presence import Capabilities

@@ -12,12 +12,12 @@ from fleetledger.coordinator.dashboard.parts.remarks import heard, needs_look, r
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.live.day import fleet_heat
 from fleetledger.coordinator.live.snapshot import FleetHeat
-from fleetledger.coordinator.reading.answers import FleetDevice, FleetNow
-from fleetledger.coordinator.reading.contributions import given_since
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.presence import FleetPresence, PresenceDay
-from fleetledger.coordinator.reading.stage_accuracy import StageAccuracy, stage_accuracies
-from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
+from fleetledger.coordinator.reports.answers import FleetDevice, FleetNow
+from fleetledger.coordinator.reports.contributions import given_since
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.presence import FleetPresence, PresenceDay
+from fleetledger.coordinator.reports.stage_accuracy import StageAccuracy, stage_accuracies
+from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
 from fleetledger.schemas.counted import count_of
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import in_words, plural

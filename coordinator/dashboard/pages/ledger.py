@@ -12,7 +12,7 @@ from fleetledger.coordinator.errors import KeyFileError
 from fleetledger.coordinator.ledger.entries import Entry
 from fleetledger.coordinator.ledger.keys import public_key
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading.history import GROUPS, troubles
+from fleetledger.coordinator.reports.history import GROUPS, troubles
 from fleetledger.coordinator.settings import load
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.proofs.inclusion import InclusionProof

@@ -12,19 +12,19 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.plotting import scale_from
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading import models
-from fleetledger.coordinator.reading.contributions import contributors
-from fleetledger.coordinator.reading.model_waits import version_wait
-from fleetledger.coordinator.reading.models import ClassPair
-from fleetledger.coordinator.reading.old_and_new import (
+from fleetledger.coordinator.reports import models
+from fleetledger.coordinator.reports.contributions import contributors
+from fleetledger.coordinator.reports.model_waits import version_wait
+from fleetledger.coordinator.reports.models import ClassPair
+from fleetledger.coordinator.reports.old_and_new_classes import (
     ClassCount,
     class_counts,
     correct_ratios,
     newest_classes,
 )
-from fleetledger.coordinator.reading.rollouts.finding import summaries
-from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
-from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.reports.rollouts.lookup import summaries
+from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
+from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.models.stack import earlier
 from fleetledger.coordinator.topics.models.state import MeasuredAll, ModelVersion
 from fleetledger.coordinator.topics.releases.views import releases

@@ -7,10 +7,10 @@ from collections import Counter
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.coordinator.reading.model_waits import model_waits
-from fleetledger.coordinator.reading.models import newest_models
-from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, version_accuracies
-from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.reports.model_waits import model_waits
+from fleetledger.coordinator.reports.models import newest_models
+from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, version_accuracies
+from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.models.state import ModelsState, ModelVersion
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import percent, plural

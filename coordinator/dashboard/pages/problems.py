@@ -7,8 +7,8 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.doing import NeedHere, with_doing
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
 from fleetledger.coordinator.dashboard.telling import EntryLine, line_of
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.history import trouble_count, troubles
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.history import trouble_count, troubles
 from fleetledger.transport.pages.words import plural
 
 SHOWN = 30

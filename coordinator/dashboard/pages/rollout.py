@@ -7,8 +7,8 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.parts.rollout_buttons import RolloutButton, buttons
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.errors import CommandError
-from fleetledger.coordinator.reading.rollouts.finding import one_rollout
-from fleetledger.coordinator.reading.rollouts.report import (
+from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
+from fleetledger.coordinator.reports.rollouts.report import (
     DEVICE_STAGES,
     EvidenceCurve,
     GateLine,

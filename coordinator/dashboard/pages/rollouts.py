@@ -5,8 +5,8 @@ from __future__ import annotations
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.coordinator.reading.rollouts.finding import summaries, unfinished
-from fleetledger.coordinator.reading.rollouts.report import RolloutSummary
+from fleetledger.coordinator.reports.rollouts.lookup import summaries, unfinished
+from fleetledger.coordinator.reports.rollouts.report import RolloutSummary
 
 SHOWN = 20
 """Rollouts of a page."""

@@ -11,8 +11,8 @@ from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stage import RoundLine, round_line
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading import stages
-from fleetledger.coordinator.reading.stages import AnswerRow
+from fleetledger.coordinator.reports import stages
+from fleetledger.coordinator.reports.stages import AnswerRow
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.coordinator.topics.rounds.views import opening
 from fleetledger.schemas.message import Strict

@@ -7,11 +7,11 @@ from fleetledger.coordinator.dashboard.asking import count_of, number_in_path
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.pages.stages import StageLine, open_title, stage_line
 from fleetledger.coordinator.dashboard.sources import Asked, NotThereError, Sources
-from fleetledger.coordinator.reading import stages
-from fleetledger.coordinator.reading.answers import FleetNow
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.stages import StageFacts
-from fleetledger.coordinator.reading.waits import Wait
+from fleetledger.coordinator.reports import stages
+from fleetledger.coordinator.reports.answers import FleetNow
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.stages import StageFacts
+from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.rounds.state import RoundFacts
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fleetledger.coordinator.dashboard.asking import count_of
 from fleetledger.coordinator.dashboard.page import PageModel
 from fleetledger.coordinator.dashboard.sources import Asked, Sources
-from fleetledger.coordinator.reading.answers import FleetNow, StageNow
-from fleetledger.coordinator.reading.fleet import fleet_now
-from fleetledger.coordinator.reading.stages import StageFacts, newest_stages
+from fleetledger.coordinator.reports.answers import FleetNow, StageNow
+from fleetledger.coordinator.reports.fleet import fleet_now
+from fleetledger.coordinator.reports.stages import StageFacts, newest_stages
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import plural
 

@@ -13,8 +13,8 @@ from fleetledger.coordinator.dashboard.addresses import (
     fleet_url,
     rollout_url,
 )
-from fleetledger.coordinator.reading.answers import Need
-from fleetledger.coordinator.reading.needs import at_home
+from fleetledger.coordinator.reports.answers import Need
+from fleetledger.coordinator.reports.needs import at_home
 from fleetledger.schemas.message import Strict
 from fleetledger.transport.pages.words import in_words
 

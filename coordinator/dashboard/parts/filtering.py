@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from fleetledger.coordinator.dashboard.parts.remarks import needs_look
-from fleetledger.coordinator.reading.answers import FleetDevice
+from fleetledger.coordinator.reports.answers import FleetDevice
 from fleetledger.schemas.errors import SchemaError
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue, all_fit
 

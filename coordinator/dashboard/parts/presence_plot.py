@@ -14,7 +14,7 @@ from fleetledger.coordinator.dashboard.parts.plotting import (
     ValueAxis,
 )
 from fleetledger.coordinator.dashboard.parts.timeline import Happened
-from fleetledger.coordinator.reading.presence import FleetPresence, PresenceSpan
+from fleetledger.coordinator.reports.presence import FleetPresence, PresenceSpan
 from fleetledger.transport.pages.words import clock, long, percent, plural, time_ticks
 
 _STRIP = PlotFrame(width=372, height=52, left=1, right=371, top=2, bottom=28)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetledger.coordinator.reading.answers import FleetDevice, Trouble
+from fleetledger.coordinator.reports.answers import FleetDevice, Trouble
 from fleetledger.schemas.counted import agree, count_of
 from fleetledger.transport.pages.words import ago, long
 

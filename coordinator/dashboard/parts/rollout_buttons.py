@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetledger.coordinator.dashboard.actions.registry import ACTIONS
-from fleetledger.coordinator.reading.rollouts.report import RolloutReport, RolloutSummary
+from fleetledger.coordinator.reports.rollouts.report import RolloutReport, RolloutSummary
 from fleetledger.coordinator.topics.rollouts.state import OPEN
 from fleetledger.schemas.message import Strict
 

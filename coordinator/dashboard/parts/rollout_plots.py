@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fleetledger.coordinator.dashboard.parts.plotting import LABEL, PlotLabel, round_step
-from fleetledger.coordinator.reading.rollouts.report import EvidenceCurve, EvidencePoint, Exposure
+from fleetledger.coordinator.reports.rollouts.report import EvidenceCurve, EvidencePoint, Exposure
 from fleetledger.transport.pages.words import plural, time_ticks
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 386.0, 14.0, 190.0

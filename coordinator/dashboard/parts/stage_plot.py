@@ -12,7 +12,7 @@ from fleetledger.coordinator.dashboard.parts.plotting import (
     PlotPath,
     ValueAxis,
 )
-from fleetledger.coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
+from fleetledger.coordinator.reports.stage_accuracy import AccuracySpread, StageAccuracy
 
 _APART = 0.03
 """Between the marks of old and new classes of a stage, of the plot's width."""

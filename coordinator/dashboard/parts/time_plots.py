@@ -14,7 +14,7 @@ from fleetledger.coordinator.dashboard.parts.plotting import (
 from fleetledger.coordinator.dashboard.parts.remarks import HOT_CELSIUS
 from fleetledger.coordinator.live.day import POINT_SECONDS, SECOND_NS
 from fleetledger.coordinator.live.snapshot import FleetHeat, TrafficPoint
-from fleetledger.coordinator.reading.contributions import CountsOverTime
+from fleetledger.coordinator.reports.contributions import CountsOverTime
 from fleetledger.transport.pages import words
 from fleetledger.transport.pages.words import clock, plural, short_time, time_ticks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetledger.coordinator.ledger.describe import explain
 from fleetledger.coordinator.ledger.reader import LedgerReader
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.times import IsoTime
 

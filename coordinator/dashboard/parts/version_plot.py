@@ -12,7 +12,7 @@ from fleetledger.coordinator.dashboard.parts.plotting import (
     PlotLine,
     ValueAxis,
 )
-from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion
+from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion
 
 _MARKED = 20
 """Versions of which each has marks; of more, lines alone are drawn."""

@@ -15,7 +15,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from tests.coordinator.core.harness import FLEET
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
 from tests.docs.command_schemas import schema_of
 

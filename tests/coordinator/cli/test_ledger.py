@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fleetledger.coordinator.cli import ledger as cli
 from fleetledger.coordinator.ledger.entries import EntryDraft
 from fleetledger.coordinator.ledger.store import Ledger
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.schemas.values import Digest
 from tests.coordinator.ledger.support import LARGE, draft, fill, open_store, tampering
 

@@ -20,7 +20,7 @@ from fleetledger.schemas.reports import ClassResult, Evaluation
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core import harness
 from tests.coordinator.core.harness import exported, names
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
 from tests.coordinator.topics.releases.test_releases import ReleasingBench
 from tests.schemas import signing

@@ -14,7 +14,7 @@ from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.stages import views as stage_views
 from tests.coordinator.cli.test_models import run
 from tests.coordinator.core.harness import Bench, contribution
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.stages.test_opening_is_asked import report
 from tests.schemas import signing
 

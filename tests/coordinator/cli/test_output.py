@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fleetledger import command_line
-from fleetledger.coordinator.reading import reports
+from fleetledger.coordinator.reports import reports
 from fleetledger.schemas.message import Strict
 from fleetledger.schemas.shown import OUTPUT_VARIABLE, Column, Report, as_tsv, tsv_columns
 from fleetledger.schemas.tables import drawn

@@ -17,7 +17,7 @@ from fleetledger.coordinator.errors import AuditError, CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.ledger.tiles import export
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.rollouts.plan_words import plan_of
+from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
 from fleetledger.coordinator.settings import CoordinatorSettings, write_new
 from fleetledger.coordinator.topics.rollouts.entries import RolloutMeasured
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
@@ -25,7 +25,7 @@ from fleetledger.coordinator.trust.key_files import make_key
 from fleetledger.schemas.rollouts import LocalHours
 from fleetledger.schemas.shown import OUTPUT_VARIABLE
 from tests.coordinator.core.harness import FLEET
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.releases.test_shares import ReleasedBench, key_file
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, RolloutBench
 from tests.docs.command_schemas import schema_of

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from tests.coordinator.core.harness import Bench
 from tests.coordinator.dashboard.served import browser, settled
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 
 
 def home_of(folder: Path, bench: Bench) -> Path:

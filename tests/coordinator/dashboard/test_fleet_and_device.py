@@ -12,7 +12,7 @@ from fleetledger.coordinator.dashboard.parts.device_map import MOST_GROUPS
 from fleetledger.coordinator.dashboard.parts.doing import with_doing
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import DeviceNow, LiveSnapshot
-from fleetledger.coordinator.reading.answers import Need
+from fleetledger.coordinator.reports.answers import Need
 from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.commands import TagDevices
 from fleetledger.coordinator.topics.stages.commands import CloseStage
@@ -23,8 +23,8 @@ from fleetledger.transport.pages.people import Role
 from tests.coordinator.core.harness import Bench, contribution
 from tests.coordinator.dashboard.metrics.scraping import COORDINATOR, LIVE, NOW_NS, make_home
 from tests.coordinator.dashboard.served import a_fleet, browser, settled
-from tests.coordinator.reading.test_fleet import evaluation, two_stages
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_fleet import evaluation, two_stages
+from tests.coordinator.reports.test_views import write
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 

@@ -11,8 +11,8 @@ from tests.coordinator.core.harness import Bench, exported
 from tests.coordinator.dashboard.asked import home_of, page_of, told
 from tests.coordinator.dashboard.served import browser
 from tests.coordinator.dashboard.test_links import every_kind
-from tests.coordinator.reading.test_old_and_new import evaluate, two_stages
-from tests.coordinator.reading.test_views import RULES
+from tests.coordinator.reports.test_old_and_new_classes import evaluate, two_stages
+from tests.coordinator.reports.test_views import RULES
 
 
 def measured_again(orange: int) -> Bench:

@@ -13,8 +13,8 @@ from tests.coordinator.core.harness import Bench, contribution, names
 from tests.coordinator.dashboard.asked import home_of, page_of, told
 from tests.coordinator.dashboard.served import a_fleet, browser
 from tests.coordinator.dashboard.test_links import every_kind
-from tests.coordinator.reading.test_old_and_new import two_stages
-from tests.coordinator.reading.test_views import RULES
+from tests.coordinator.reports.test_old_and_new_classes import two_stages
+from tests.coordinator.reports.test_views import RULES
 
 
 def open_stage() -> Bench:

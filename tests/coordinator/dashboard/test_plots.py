@@ -28,11 +28,11 @@ from fleetledger.coordinator.dashboard.parts.time_plots import (
 )
 from fleetledger.coordinator.dashboard.parts.version_plot import version_plot
 from fleetledger.coordinator.live.snapshot import FleetHeat, HealthPoint, TrafficPoint
-from fleetledger.coordinator.reading.answers import RightCount
-from fleetledger.coordinator.reading.contributions import CountsOverTime
-from fleetledger.coordinator.reading.presence import Presence, PresenceSpan
-from fleetledger.coordinator.reading.stage_accuracy import AccuracySpread, StageAccuracy
-from fleetledger.coordinator.reading.version_accuracy import AccuracyByVersion, VersionAccuracy
+from fleetledger.coordinator.reports.answers import RightCount
+from fleetledger.coordinator.reports.contributions import CountsOverTime
+from fleetledger.coordinator.reports.presence import Presence, PresenceSpan
+from fleetledger.coordinator.reports.stage_accuracy import AccuracySpread, StageAccuracy
+from fleetledger.coordinator.reports.version_accuracy import AccuracyByVersion, VersionAccuracy
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20)
 

@@ -15,12 +15,12 @@ from fleetledger.coordinator.dashboard.parts.rollout_plots import (
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from fleetledger.coordinator.reading.rollouts.finding import one_rollout
+from fleetledger.coordinator.reports.rollouts.lookup import one_rollout
 from fleetledger.transport.pages.people import Role
 from tests.coordinator.dashboard.asked import told
 from tests.coordinator.dashboard.served import browser, settled
-from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
-from tests.coordinator.reading.rollouts.tales import Tale
+from tests.coordinator.reports.rollouts.stories import finished, forgetting, waiting
+from tests.coordinator.reports.rollouts.tales import Tale
 
 STORIES: tuple[Callable[[], Tale], ...] = (forgetting, finished, waiting)
 

@@ -22,12 +22,12 @@ from fleetledger.coordinator.ledger.store import Ledger
 from fleetledger.coordinator.live.file import read_live
 from fleetledger.coordinator.making.job_runner import Finished, ThreadJobRunner
 from fleetledger.coordinator.paths import ledger_path
-from fleetledger.coordinator.reading.fleet import FleetNow, fleet_now
+from fleetledger.coordinator.reports.fleet import FleetNow, fleet_now
 from fleetledger.coordinator.serving.live_writer import WRITE_SECONDS
 from fleetledger.schemas.exit_codes import ExitCode
 from fleetledger.transport.clock import Clock
 from fleetledger.transport.memory import InMemoryBroker
-from tests.coordinator.reading.test_fleet import NOW, live
+from tests.coordinator.reports.test_fleet import NOW, live
 from tests.coordinator.shell_harness import PATIENCE, write_home
 
 

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from fleetledger.coordinator.live.file import LiveFile
 from fleetledger.coordinator.live.snapshot import CoordinatorNow, LiveSnapshot
-from fleetledger.coordinator.reading.absence import PATIENCE_NS
-from fleetledger.coordinator.reading.answers import Need, Urgency
+from fleetledger.coordinator.reports.absence import PATIENCE_NS
+from fleetledger.coordinator.reports.answers import Need, Urgency
 from fleetledger.coordinator.serving.engine import carry_out_waiting
 from fleetledger.coordinator.serving.webhook import FILE_NAME, MOST_TOLD, Told, Webhook, body
 from fleetledger.coordinator.settings import WebhookSection

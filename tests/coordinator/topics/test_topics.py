@@ -12,10 +12,10 @@ import pytest
 from fleetledger import coordinator
 from fleetledger.coordinator.core.entry import EntryBody
 from fleetledger.coordinator.core.state import ENTRY_KINDS, KINDS, TOPICS, State
-from fleetledger.coordinator.reading.sentences import SENTENCES
+from fleetledger.coordinator.reports.sentences import SENTENCES
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.round_bench import RoundBench
-from tests.coordinator.reading.test_views import story
+from tests.coordinator.reports.test_views import story
 from tests.coordinator.topics.devices.test_two_machines_with_one_name import doubled, settle
 from tests.coordinator.topics.releases.test_releases import ReleasingBench
 from tests.coordinator.topics.rounds.test_void_rounds import VoidBench

@@ -32,7 +32,7 @@ from fleetledger.transport.pages.doors import Doors
 from fleetledger.transport.pages.people import Person, Role
 from fleetledger.transport.pages.serving import ListenAddress, listen, server_of
 from tests.coordinator.dashboard.served import settled
-from tests.coordinator.reading.rollouts.stories import finished, forgetting
+from tests.coordinator.reports.rollouts.stories import finished, forgetting
 
 SECOND = 10**9
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND

@@ -18,8 +18,8 @@ from tests.coordinator.dashboard.chromium.browsing import (
 )
 from tests.coordinator.dashboard.chromium.fleet import DashboardProgram
 from tests.coordinator.dashboard.served import settled
-from tests.coordinator.reading.rollouts.stories import finished, forgetting, waiting
-from tests.coordinator.reading.rollouts.tales import Tale
+from tests.coordinator.reports.rollouts.stories import finished, forgetting, waiting
+from tests.coordinator.reports.rollouts.tales import Tale
 
 pytestmark = [pytest.mark.chromium, pytest.mark.slow]
 

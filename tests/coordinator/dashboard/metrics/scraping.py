@@ -20,8 +20,8 @@ from fleetledger.coordinator.live.snapshot import (
 from fleetledger.schemas.health import DeviceHealth, HealthProblem, ThermalZone
 from fleetledger.schemas.problems import DatedProblem
 from fleetledger.schemas.values import DeviceId
-from tests.coordinator.reading.test_old_and_new import two_stages
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_old_and_new_classes import two_stages
+from tests.coordinator.reports.test_views import write
 
 NOW_NS = 1_800_000_000 * 10**9
 COORDINATOR = CoordinatorNow(

@@ -20,7 +20,7 @@ from tests.coordinator.dashboard.metrics.scraping import (
     make_home,
     scrape,
 )
-from tests.coordinator.reading.rollouts.stories import finished, forgetting
+from tests.coordinator.reports.rollouts.stories import finished, forgetting
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.rules import IntakeRules, ModelRules, Rules, StageRules
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.topics.contributions.commands import SettleEarlier
 from fleetledger.coordinator.topics.devices.views import earlier_in
 from fleetledger.coordinator.topics.models.commands import PushModel
@@ -27,7 +27,7 @@ from tests.coordinator.core.harness import (
     receipt,
     sent,
 )
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.models.test_models import wanted
 
 RULES = Rules(

@@ -10,7 +10,7 @@ from fleetledger.coordinator.cli import models
 from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.work import AverageRound, FreezeNetwork, NetworkFrozen, SolveHead
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.contributions import ContributionFilter, given
+from fleetledger.coordinator.reports.contributions import ContributionFilter, given
 from fleetledger.coordinator.topics.classes import views as class_views
 from fleetledger.coordinator.topics.contributions.commands import RetractContributions
 from fleetledger.coordinator.topics.contributions.entries import ContributionRetracted
@@ -21,8 +21,8 @@ from fleetledger.coordinator.topics.rounds.entries import DescentMarked
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution
 from tests.coordinator.core.round_bench import NETWORK, RoundBench
-from tests.coordinator.reading.test_sentences import said
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_sentences import said
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.contributions.test_retracting import learned, opens, taken
 
 

@@ -11,7 +11,7 @@ from fleetledger.coordinator.core import inputs
 from fleetledger.coordinator.core.requests import SendToDevice, TakeBack
 from fleetledger.coordinator.core.rules import Rules, StageRules
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.fleet import fleet_now
+from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.topics.devices.commands import (
     AdmitDevice,
     RetireDevice,
@@ -31,7 +31,7 @@ from fleetledger.schemas.tags import TagName, TagValue
 from fleetledger.schemas.values import BootId, DeviceId
 from tests.coordinator.core.harness import Bench, contribution, names, receipt, sent
 from tests.coordinator.core.round_bench import RoundBench
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.models.test_models import wanted
 
 RULES = Rules(stages=StageRules(quorum=1.0, quiet_seconds=10, deadline_seconds=100_000))

@@ -13,7 +13,7 @@ from fleetledger.coordinator.topics.models.entries import DevicePinned
 from fleetledger.schemas.models import DesiredModel
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import Bench, sent
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.models.test_going_back import with_models
 
 ONE, TWO = DeviceId("dev-1"), DeviceId("dev-2")

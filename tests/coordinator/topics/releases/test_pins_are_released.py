@@ -11,7 +11,7 @@ from fleetledger.coordinator.topics.releases.commands import SignModel
 from fleetledger.coordinator.topics.releases.views import waiting
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import exported
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.releases.test_releases import ROTATED, ReleasingBench
 from tests.schemas import signing
 

@@ -26,7 +26,7 @@ from fleetledger.schemas.roots import SignedRoot
 from fleetledger.schemas.tags import TagName, TagSelector, TagValue
 from fleetledger.schemas.values import DeviceId
 from tests.coordinator.core.harness import can_learn
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 from tests.coordinator.topics.releases.test_releases import ROTATED, Safe
 from tests.coordinator.topics.rollouts.rollout_bench import BAD, RolloutBench
 from tests.schemas import signing

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleetledger.coordinator.core.kind import EntryContext
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reading.history import trouble_count, troubles
+from fleetledger.coordinator.reports.history import trouble_count, troubles
 from fleetledger.coordinator.topics.devices.commands import AdmitDevice
 from fleetledger.coordinator.topics.lineages.commands import ImportBackbone
 from fleetledger.coordinator.topics.stages.commands import CloseStage, OpenStage
@@ -14,7 +14,7 @@ from fleetledger.coordinator.topics.stages.entries import STAGES, StageClosed
 from fleetledger.schemas.reports import Transition, WaitingClasses
 from fleetledger.schemas.values import ClassName, DeviceId
 from tests.coordinator.core.harness import BACKBONE, Bench, contribution, names
-from tests.coordinator.reading.test_views import write
+from tests.coordinator.reports.test_views import write
 
 UNTOLD = "; no device has told of samples of "
 

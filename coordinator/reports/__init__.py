@@ -1,0 +1,1 @@
+"""Reports on the state of a ledger, and a sentence for each kind of entry."""

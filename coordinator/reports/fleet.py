@@ -1,0 +1,240 @@
+"""The fleet just now, of its ledger and of what a coordinator last wrote beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetledger.coordinator.core.folding import state_of
+from fleetledger.coordinator.core.state import State
+from fleetledger.coordinator.ledger.lock import WriterLock, lock_path
+from fleetledger.coordinator.ledger.reader import LedgerReader
+from fleetledger.coordinator.live.snapshot import LiveSnapshot, StageWait, serves
+from fleetledger.coordinator.reports import answers
+from fleetledger.coordinator.reports.answers import FleetNow, Need, Trouble
+from fleetledger.coordinator.reports.fleet_devices import fleet_devices, troubles
+from fleetledger.coordinator.reports.model_waits import model_waits
+from fleetledger.coordinator.reports.needs import KnownFleet, needs
+from fleetledger.coordinator.reports.rollouts.lookup import unfinished
+from fleetledger.coordinator.reports.waits import Wait, round_wait, stage_wait
+from fleetledger.coordinator.topics.contributions import views as contribution_views
+from fleetledger.coordinator.topics.devices.state import DevicesState
+from fleetledger.coordinator.topics.devices.views import earlier_in
+from fleetledger.coordinator.topics.releases import views as release_views
+from fleetledger.coordinator.topics.rounds import views as round_views
+from fleetledger.coordinator.topics.stages import views as stage_views
+from fleetledger.coordinator.topics.stages.views import StageInProgress
+from fleetledger.methods.registry import can_learn_with
+from fleetledger.schemas.problems import DatedProblem
+from fleetledger.schemas.values import DeviceId
+
+__all__ = ["FleetNow", "fleet_now"]
+
+
+def fleet_now(
+    ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str = ""
+) -> FleetNow:
+    """Return the fleet at `time_ns`, as one state of the ledger and the newest live snapshot say.
+
+    `fleet` is its name for where no coordinator has served yet. Raises `LedgerError`.
+    """
+    with ledger.snapshot():
+        return _fleet_now(ledger, live, time_ns, fleet)
+
+
+def narrowed(fleet: FleetNow, names: Iterable[str]) -> FleetNow:
+    """Return the fleet with these devices alone, and what needs a person because of them or all."""
+    kept = set(names)
+    return fleet.model_copy(
+        update={
+            "devices": tuple(one for one in fleet.devices if one.name in kept),
+            "needs": tuple(
+                need for need in fleet.needs if not need.devices or kept.intersection(need.devices)
+            ),
+        }
+    )
+
+
+def _fleet_now(
+    ledger: LedgerReader, live: LiveSnapshot | None, time_ns: int, fleet: str
+) -> FleetNow:
+    run, checkpoint = _run(live, time_ns, ledger.path), ledger.checkpoint
+    state = state_of(ledger)
+    models = state.models
+    stage = stage_views.open_stage_of(ledger)
+    devices = fleet_devices(ledger, state, live if run.running else None)
+    at = live.coordinator.stage if live is not None and run.running else None
+    clock, names = _Clock(run, at, time_ns), [DeviceId.known(one.name) for one in devices]
+    now = None if stage is None else _stage(ledger, stage, state, clock, names)
+    rollouts = tuple(unfinished(ledger, time_ns))
+    stopped, waiting = round_views.stopped_in(ledger), release_views.waiting(ledger)
+    root = release_views.root_entry(ledger)
+    found = needs(
+        KnownFleet(
+            run=run,
+            devices=devices,
+            models=models,
+            doubled=state.devices.doubled,
+            stopped=stopped,
+            rollouts=rollouts,
+            waiting=tuple(waiting),
+            root=root and (root[0], root[1].document.expires_ns),
+            reports=tuple(stage_views.reports_in(ledger)),
+            unseen=stage_views.unseen_in(ledger),
+            earlier=tuple(earlier_in(ledger)),
+            left_out=tuple(contribution_views.left_out_in(ledger)),
+            set_aside=tuple(contribution_views.set_aside_in(ledger)),
+            of_others=_of_others(state.devices),
+            last_entry_ns=ledger.entry(ledger.size - 1).time_ns if ledger.size else 0,
+            time_ns=time_ns,
+            stage=now,
+        )
+    )
+    return FleetNow(
+        fleet=fleet if live is None else live.coordinator.fleet,
+        time=time_ns,
+        coordinator=run,
+        ledger=answers.LedgerNow(size=ledger.size, last_commit=checkpoint and checkpoint.time_ns),
+        needs=tuple(_dated(ledger, need) for need in found),
+        devices=devices,
+        retired=_retired(state),
+        stage=now,
+        rollouts=rollouts,
+        models=answers.ModelsNow(
+            newest=models.newest_version,
+            desired=models.desired_of_all,
+            held=models.held,
+            canaries=tuple(
+                answers.CanaryNow(version=version, devices=names)
+                for version, names in sorted(models.canaries.items())
+            ),
+            waiting_releases=tuple(answers.WaitingRelease.of(push) for push in waiting),
+            waits=model_waits(ledger, live, time_ns),
+        ),
+        stopped_rounds=None
+        if stopped is None
+        else answers.StoppedRounds(index=stopped[0], reason=stopped[1]),
+    )
+
+
+def _dated(ledger: LedgerReader, need: Need) -> Need:
+    """Return a need with the time of the entry that it stands on, where it has no other."""
+    if need.since is not None or need.index is None:
+        return need
+    return need.model_copy(update={"since": ledger.entry(need.index).time_ns})
+
+
+def _retired(state: State) -> tuple[answers.RetiredDevice, ...]:
+    held = state.contributions.held() if state.devices.retired else {}
+    return tuple(
+        answers.RetiredDevice(
+            name=name,
+            since=said.time_ns,
+            index=said.index,
+            reason=said.reason,
+            contributions=held.get(name, (0, 0))[0],
+        )
+        for name, device in sorted(state.devices.retired.items())
+        if (said := device.retirement) is not None
+    )
+
+
+def _run(live: LiveSnapshot | None, time_ns: int, ledger: Path) -> answers.CoordinatorRun:
+    if live is None:
+        return answers.CoordinatorRun(running=False)
+    now = live.coordinator
+    running = serves(now, time_ns)
+    return answers.CoordinatorRun(
+        running=running,
+        process=None if running or now.stopped else WriterLock.holder(lock_path(ledger)),
+        since=now.started_ns if running else None,
+        stopped_in_order=now.stopped,
+        last_written=now.written_ns,
+        version=now.version,
+        connected=running and now.connected,
+        connection=now.connection if running else "",
+        making_model=running and now.making_model,
+        disconnected_since=None if not running or now.connected else now.disconnected_ns,
+        problems=tuple(map(_trouble, now.problems)) if running else (),
+        misused=now.misused if running else (),
+    )
+
+
+def _trouble(problem: DatedProblem) -> Trouble:
+    return Trouble(
+        about=problem.about, text=problem.text, since=problem.since_ns, hinders=problem.hinders
+    )
+
+
+def _of_others(devices: DevicesState) -> dict[DeviceId, list[Trouble]]:
+    """Return problems of senders that are no devices, such as the proxy."""
+    others = devices.problems.keys() - devices.admitted.keys() - devices.retired.keys()
+    return {sender: troubles(devices, sender) for sender in sorted(others)}
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Time, and what the coordinator says of the stage by it."""
+
+    run: answers.CoordinatorRun
+    stage: StageWait | None
+    time_ns: int
+
+
+def _stage(
+    ledger: LedgerReader,
+    stage: StageInProgress,
+    state: State,
+    clock: _Clock,
+    names: Sequence[DeviceId],
+) -> answers.StageNow:
+    lineage = state.lineages.current
+    method = None if lineage is None else lineage.method
+    able = [name for name in names if _is_waited_for(state, name, method)]
+    heard = set(state.contributions.given_in(stage.stage).devices)
+    heard |= round_views.without_data(state, stage.stage).keys()
+    current = round_views.open_round(ledger)
+    now_ns = clock.time_ns
+    return answers.StageNow(
+        number=stage.stage,
+        class_names=stage.class_names,
+        index=stage.opened_index,
+        opened=stage.opened_ns,
+        wait=_of_stage(ledger, clock, in_round=current is not None),
+        opened_by=stage.opened_by,
+        answered=tuple(name for name in able if name in heard),
+        missing=tuple(name for name in able if name not in heard),
+        round=None
+        if current is None
+        else answers.RoundNow(
+            number=current.number,
+            phase=current.phase,
+            index=current.opened_index,
+            opened=current.opened_ns,
+            asked=current.asked,
+            answered=tuple(name for name in current.asked if name in current.answered),
+            missing=tuple(name for name in current.asked if name not in current.answered),
+            wait=round_wait(len(current.asked), current.latest_ns, now_ns),
+        ),
+    )
+
+
+def _is_waited_for(state: State, name: DeviceId, method: str | None) -> bool:
+    """Return whether a device can answer a stage, as far as is known."""
+    device, key = state.devices.admitted[name], state.keys.of(name)
+    if key.text == "revoked" or device.silent or not device.led:
+        return False
+    able = device.capabilities
+    return able is None or method is None or can_learn_with(able.features, method)
+
+
+def _of_stage(ledger: LedgerReader, clock: _Clock, *, in_round: bool) -> Wait:
+    """Return what closes the open stage; what is stopped or leads to nobody waits for a person."""
+    if not clock.run.running:
+        return Wait(sentence="It stays open, since no coordinator runs.")
+    if clock.stage is not None:
+        return stage_wait(clock.stage, clock.time_ns)
+    if round_views.stopped_in(ledger) is not None:
+        return Wait(sentence="It stays open until its rounds are tried again, or you close it.")
+    return Wait(sentence="Its last round closes it." if in_round else "Its next round is to open.")
