@@ -14,7 +14,7 @@ from fleetledger.coordinator.core.commands import Command
 from fleetledger.coordinator.core.formatting import some
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reports.command_previews import foretold_push
+from fleetledger.coordinator.reports.command_previews import preview_push
 from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
@@ -102,7 +102,7 @@ def confirm_push(
         isinstance(body, PinDevices),
     )
     with ledger_of(home) as ledger:
-        lines = foretold_push(
+        lines = preview_push(
             ledger, choice, version, over_pins=over_pins, unsigned=waits_for_key(home)
         )
     for line in lines:

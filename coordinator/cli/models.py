@@ -24,7 +24,7 @@ from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.home_option import HOME, Home
 from fleetledger.coordinator.ledger.reader import ledger_of
 from fleetledger.coordinator.live.file import read_live
-from fleetledger.coordinator.reports.command_previews import foretold_back
+from fleetledger.coordinator.reports.command_previews import preview_back
 from fleetledger.coordinator.reports.model_waits import version_wait
 from fleetledger.coordinator.reports.reports import ModelsReport
 from fleetledger.coordinator.serving.operator import POLL_SECONDS
@@ -144,7 +144,7 @@ def rollback(
     """Go back to what all devices were to run before, and hold new models."""
     with ledger_of(home) as ledger:
         step = model_queries.going_back(ledger, to)
-        reaches = foretold_back(ledger, to, canaries=canaries, unsigned=waits_for_key(home))
+        reaches = preview_back(ledger, to, canaries=canaries, unsigned=waits_for_key(home))
     for line in reaches:
         say(line, as_json=as_json)
     if to is None:

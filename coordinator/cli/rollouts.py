@@ -28,7 +28,7 @@ from fleetledger.coordinator.reports.rollouts.report import (
     RolloutByDevices,
     RolloutsReport,
 )
-from fleetledger.coordinator.reports.rollouts.rollout_waits import foretold_waits
+from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.serving.sending import carried_out
 from fleetledger.coordinator.topics.rollouts.commands import (
     ApproveGroup,
@@ -181,7 +181,7 @@ def start(
             f"model {one.rollout.version} goes to {count_of(sum(sizes))}, "
             f"to {first.devices} of them first"
         )
-        say(foretold_waits(one.plan, sizes, now_ns, unsigned=waits_for_key(home)))
+        say(preview_waits(one.plan, sizes, now_ns, unsigned=waits_for_key(home)))
     _sure(f"Start rollout {number}?", yes=yes)
     _act(home, number, StartRollout(rollout=number), as_json=as_json)
 

@@ -9,7 +9,7 @@ from fleetledger.coordinator.core.folding import state_of
 from fleetledger.coordinator.core.formatting import count_of, some
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout, one_rollout
-from fleetledger.coordinator.reports.rollouts.rollout_waits import foretold_waits
+from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.views import chosen_in
 from fleetledger.coordinator.topics.models.queries import (
@@ -25,7 +25,7 @@ EVERYBODY = DeviceChoice()
 _RUNS: tuple[DeviceStage, ...] = ("switched", "settled")
 
 
-def foretold_push(
+def preview_push(
     ledger: LedgerReader,
     choice: DeviceChoice,
     version: int,
@@ -79,7 +79,7 @@ def foretold_push(
     return tuple(lines)
 
 
-def foretold_back(
+def preview_back(
     ledger: LedgerReader, to: int | None, *, canaries: bool = False, unsigned: bool = False
 ) -> tuple[str, ...]:
     """Return what going back to a version would do; raise `CommandError` as `going_back` does.
@@ -111,7 +111,7 @@ def _as_rollout(version: int, choice: DeviceChoice = EVERYBODY) -> str:
     )
 
 
-def foretold_rollout(
+def preview_rollout(
     ledger: LedgerReader, action: str, number: int, now_ns: int, *, unsigned: bool = False
 ) -> tuple[str, ...]:
     """Return what an action on a rollout would do on how many devices; raise `CommandError`.
@@ -137,7 +137,7 @@ def foretold_rollout(
             if action == "rollout-approve":
                 return (group,)
             sizes = [group.devices for group in report.groups]
-            return (group, foretold_waits(report.plan, sizes, now_ns, unsigned=unsigned))
+            return (group, preview_waits(report.plan, sizes, now_ns, unsigned=unsigned))
         case _:
             are, run = agree(one.devices, "is", "are"), agree(runs, "runs", "run")
             where = f"{are} in the groups that are open"

@@ -46,7 +46,7 @@ class Action:
     line: Callable[[Values], tuple[str, ...]]
     """The same as words of the command line, after `fleetledger`."""
     fields: tuple[ActionField, ...] = ()
-    foretold: Callable[[Path, LedgerReader, Values], Iterable[str]] = lambda *_: ()
+    preview_lines: Callable[[Path, LedgerReader, Values], Iterable[str]] = lambda *_: ()
     """What would happen on which devices, by a coordinator's home and its ledger, in sentences;
     raises as `command` does."""
     asks: bool = False

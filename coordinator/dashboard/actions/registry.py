@@ -20,9 +20,9 @@ from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.live.file import online_now
 from fleetledger.coordinator.provisioning.broker_access import close_access, open_access
 from fleetledger.coordinator.reports.command_previews import (
-    foretold_back,
-    foretold_push,
-    foretold_rollout,
+    preview_back,
+    preview_push,
+    preview_rollout,
 )
 from fleetledger.coordinator.reports.rollouts.plan_words import plan_of
 from fleetledger.coordinator.reports.rollouts.preview import preview
@@ -104,12 +104,12 @@ def _pin(values: Values) -> PinDevices:
     return PinDevices(devices=chosen.devices, tags=chosen.tags, version=_version(values))
 
 
-def _foretold_pin(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _preview_pin(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     chosen, version = _choice(values), _version(values)
     if version is None:
         return (f"{count_of(len(chosen_in(ledger, chosen)))}: the pin ends",)
     unsigned = waits_for_key(home)
-    return foretold_push(ledger, chosen, version, over_pins=True, unsigned=unsigned)
+    return preview_push(ledger, chosen, version, over_pins=True, unsigned=unsigned)
 
 
 def _pin_words(values: Values) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ _DEVICES = (
             _TAGGED,
             ActionField("version", "Version", "Ends the pin where it is empty.", required=False),
         ),
-        _foretold_pin,
+        _preview_pin,
         asks=True,
     ),
     Action(
@@ -249,9 +249,9 @@ def _push(values: Values) -> PushModel:
     return PushModel(version=int(values["version"]), devices=chosen.devices, tags=chosen.tags)
 
 
-def _foretold_push(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _preview_push(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     version, unsigned = int(values["version"]), waits_for_key(home)
-    return foretold_push(ledger, _choice(values), version, unsigned=unsigned)
+    return preview_push(ledger, _choice(values), version, unsigned=unsigned)
 
 
 def _push_line(values: Values) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ _MODELS = (
             ),
             _TAGGED,
         ),
-        _foretold_push,
+        _preview_push,
         asks=True,
         as_rollout=True,
     ),
@@ -297,7 +297,7 @@ _MODELS = (
                 "canaries", "Devices that try another version go back too", "", False, flag=True
             ),
         ),
-        lambda home, ledger, values: foretold_back(
+        lambda home, ledger, values: preview_back(
             ledger,
             _version(values),
             canaries="canaries" in values,
@@ -333,7 +333,7 @@ def _why(verb: str, *more: str) -> Callable[[Values], tuple[str, ...]]:
 
 
 def _of_rollout(action: str) -> Callable[[Path, LedgerReader, Values], tuple[str, ...]]:
-    return lambda home, ledger, values: foretold_rollout(
+    return lambda home, ledger, values: preview_rollout(
         ledger, action, int(values["rollout"]), time.time_ns(), unsigned=waits_for_key(home)
     )
 
@@ -354,7 +354,7 @@ def _plan_line(values: Values) -> tuple[str, ...]:
     return ("rollout", "plan", values["version"], *said, *_tag_line(values), *start)
 
 
-def _foretold_plan(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
+def _preview_plan(home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     asked, now_ns = _plan(values), time.time_ns()
     online, unsigned = online_now(home, now_ns), waits_for_key(home)
     found = preview(ledger, asked.version, asked.plan, online, now_ns, unsigned=unsigned)
@@ -400,7 +400,7 @@ _ROLLOUTS = (
             ),
             ActionField("start", "Start it at once", "", required=False, flag=True),
         ),
-        _foretold_plan,
+        _preview_plan,
         asks=True,
     ),
     Action(

@@ -180,7 +180,7 @@ def _carried_out(
 def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome, int]:
     try:
         with ledger_of(home) as ledger:
-            text = "; ".join(action.foretold(home, ledger, values)).replace(".; ", ". ")
+            text = "; ".join(action.preview_lines(home, ledger, values)).replace(".; ", ". ")
     except FleetledgerError as error:
         return ActionOutcome(done=False, text=str(error)), 409
     return ActionOutcome(done=False, text=commands_at(text, home), asks=True), 409
@@ -189,7 +189,7 @@ def _question(action: Action, home: Path, values: Values) -> tuple[ActionOutcome
 def _foretold(action: Action, home: Path, ledger: LedgerReader, values: Values) -> tuple[str, ...]:
     """Return what would happen; nothing as long as what is filled in does not tell."""
     try:
-        return tuple(commands_at(line, home) for line in action.foretold(home, ledger, values))
+        return tuple(commands_at(line, home) for line in action.preview_lines(home, ledger, values))
     except (FleetledgerError, ValidationError, LookupError, ValueError):
         return ()
 

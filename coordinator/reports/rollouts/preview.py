@@ -11,7 +11,7 @@ from fleetledger.coordinator.core.state import State
 from fleetledger.coordinator.errors import CommandError
 from fleetledger.coordinator.ledger.reader import LedgerReader
 from fleetledger.coordinator.reports.rollouts.lookup import active_rollout, known_devices
-from fleetledger.coordinator.reports.rollouts.rollout_waits import foretold_waits
+from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.reports.rollouts.sentences import size_of
 from fleetledger.coordinator.topics.rollouts.membership import Membership, members_of
 from fleetledger.coordinator.topics.rollouts.plan import RolloutPlan
@@ -157,7 +157,7 @@ def _sentences(found: RolloutPreview, now_ns: int, *, unsigned: bool) -> Iterato
         begin += ", where it is measured beside the active model before any device runs it"
     yield f"{begin}."
     sizes = [group.devices for group in found.groups]
-    yield foretold_waits(plan, sizes, now_ns, unsigned=unsigned)
+    yield preview_waits(plan, sizes, now_ns, unsigned=unsigned)
     if unsigned or plan.approve == "release-key":
         yield (
             "Each group waits for a signature before any of its devices may install it: "

@@ -59,7 +59,7 @@ def rollout_wait(
             return None
 
 
-def foretold_waits(
+def preview_waits(
     plan: RolloutPlan, devices: Sequence[int], now_ns: int, *, unsigned: bool = False
 ) -> str:
     """Return when each group of a plan would open at the earliest, were it started now.

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fleetledger.coordinator.ledger.reader import ledger_of
-from fleetledger.coordinator.reports.command_previews import foretold_push
+from fleetledger.coordinator.reports.command_previews import preview_push
 from fleetledger.coordinator.reports.fleet import fleet_now
 from fleetledger.coordinator.reports.rollouts.lookup import one_rollout, summaries
 from fleetledger.coordinator.reports.rollouts.preview import preview
-from fleetledger.coordinator.reports.rollouts.rollout_waits import foretold_waits
+from fleetledger.coordinator.reports.rollouts.rollout_waits import preview_waits
 from fleetledger.coordinator.reports.waits import Wait
 from fleetledger.coordinator.topics.devices.choosing import DeviceChoice
 from fleetledger.coordinator.topics.devices.commands import TagDevices
@@ -161,7 +161,7 @@ def test_a_plan_says_when_its_groups_would_open(
     changes: dict[str, object], devices: tuple[int, ...], sentence: str
 ) -> None:
     chosen = RolloutPlan.model_validate({"groups": (1, 3, 1.0), **changes})
-    assert foretold_waits(chosen, devices, AT) == sentence
+    assert preview_waits(chosen, devices, AT) == sentence
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_plan_says_when_its_groups_would_open(
 )
 def test_a_plan_waits_for_a_key_that_is_not_here(approve: str | None, asked: str) -> None:
     chosen = RolloutPlan.model_validate({"groups": (1, 1.0), "approve": approve})
-    told = foretold_waits(chosen, (1, 4), AT, unsigned=True)
+    told = preview_waits(chosen, (1, 4), AT, unsigned=True)
     assert told.startswith(f"Once {asked}, group 1 settles until ")
     assert told.endswith("and people take to let groups go.")
 
@@ -182,7 +182,7 @@ def test_a_plan_waits_for_a_key_that_is_not_here(approve: str | None, asked: str
 def test_a_push_waits_for_a_key_that_is_not_here(tmp_path: Path) -> None:
     write(tmp_path, begun())
     with ledger_of(tmp_path) as ledger:
-        told = foretold_push(ledger, DeviceChoice(), 2, unsigned=True)
+        told = preview_push(ledger, DeviceChoice(), 2, unsigned=True)
         planned = preview(ledger, 2, plan(), None, AT, unsigned=True).sentences
     assert (
         "no device may install it until a release key has signed it: `fleetledger model sign 2 "
@@ -206,8 +206,8 @@ def test_a_group_that_somebody_lets_go_is_said_to_wait_for_that(tmp_path: Path) 
 def test_a_push_says_that_it_ends_the_rollout_that_is_open(tmp_path: Path) -> None:
     write(tmp_path, begun())
     with ledger_of(tmp_path) as ledger:
-        everybody = foretold_push(ledger, DeviceChoice(), 2)
-        one = foretold_push(ledger, DeviceChoice.read(["dev-0001"], None), 2)
+        everybody = preview_push(ledger, DeviceChoice(), 2)
+        one = preview_push(ledger, DeviceChoice.read(["dev-0001"], None), 2)
     told = "rollout 1 of model 2 is open, and ends by this"
     assert told in everybody
     assert told not in one
